@@ -1,0 +1,31 @@
+# One image for Airflow's components and for Spark: a task and its driver must run the same code.
+FROM python:3.11.14-slim-bookworm
+
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 50000 strata
+
+WORKDIR /opt/strata
+COPY scripts/uv.txt requirements.txt requirements-dev.txt requirements-containers.txt ./
+# --no-deps: the lock is the whole closure, but for pyspark-client, which pyproject.toml keeps out.
+RUN pip install --no-cache-dir --require-hashes --no-deps -r uv.txt \
+    && uv pip install --system --no-cache --no-deps --require-hashes \
+        -r requirements.txt -r requirements-containers.txt
+
+COPY pyproject.toml README.md LICENSE ./
+COPY include include
+COPY dags dags
+COPY plugins plugins
+COPY spark_jobs spark_jobs
+COPY scripts scripts
+RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
+    && python -m scripts.warm_kernels \
+    && install -d -o strata -g strata /strata
+
+USER 50000
+ENV STRATA_STATE=/strata
+VOLUME /strata
+# The same entry as `make up` uses; the compose file names the component.
+ENTRYPOINT ["tini", "--", "python", "-m", "scripts.fleet", "run"]

@@ -1,0 +1,57 @@
+# Everything that one does with Strata on one machine. `make help` lists it.
+SHELL := bash
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+SOURCES := include dags plugins spark_jobs scripts demo bench tests
+COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
+UNIT := -m "not mysql and not spark and not airflow and not browser and not slow"
+
+##@ Use it
+.PHONY: setup demo up down status
+setup: ## Install all that is needed into .venv and .strata; quick when nothing changed
+	@scripts/setup.sh
+
+demo: setup ## The main job on a real MySQL, Airflow and Spark: DDL first, rows read late, proof at the end
+	@$(PYTHON) -m scripts.demo
+
+up: setup ## Start MySQL and Airflow, and say where its web page is
+	@$(PYTHON) -m scripts.fleet up
+
+down: ## Stop everything that `make up` or `make demo` started
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m scripts.fleet down; fi
+
+status: ## What runs just now
+	@$(PYTHON) -m scripts.fleet status
+
+##@ Work on it
+.PHONY: check format test bench soak fuzz lock clean help
+check: setup ## Format, lint, types, rooms, dead code, spelling, and the unit tests
+	@scripts/check.sh $(SOURCES)
+	@$(PYTHON) -m pytest -q -p no:cacheprovider $(UNIT)
+
+format: ## Format all code, and mend what ruff can mend
+	@.venv/bin/ruff format $(SOURCES)
+	@.venv/bin/ruff check -q --fix $(SOURCES)
+
+test: setup ## Every test, those on a real MySQL, Spark and Airflow included; CASE=path runs one
+	@$(PYTHON) -m pytest $(CASE)
+
+bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
+	@$(PYTHON) -m bench
+
+soak: setup ## Random DDL and rows on a real server, replayed and compared, for MINUTES (10)
+	@STRATA_SOAK_MINUTES=$${MINUTES:-10} $(PYTHON) -m pytest -q -m slow tests/schema tests/events tests/rows
+
+fuzz: setup ## Random corruption of binlogs against the decoder, with many more examples than `make test`
+	@$(PYTHON) -m pytest -q --hypothesis-profile=nightly tests/wire tests/rows tests/kernels
+
+lock: ## Compile pyproject.toml to the locked requirements
+	@$(COMPILE) pyproject.toml -o requirements.txt
+	@$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
+	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt
+
+clean: down ## Remove all state of the demo and of `make up`; the environment stays
+	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql -exec rm -rf {} +
+
+help: ## This list
+	@awk -f scripts/help.awk $(MAKEFILE_LIST)

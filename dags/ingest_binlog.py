@@ -1,0 +1,62 @@
+"""Lands binlogs, decodes their rows with the schema that was true at each GTID, checks them, publishes Delta tables.
+
+| step | does |
+|---|---|
+| `land` | copies what the server has executed and we do not have, byte for byte |
+| `track` | DDL to schema versions, in the table `schema_version` |
+| `plan` | cuts the interval into slices, none of which spans a DDL |
+| `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
+| `check` | Spark: expectations compiled from the schema versions; a failing one stops here |
+| `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
+| `refuse_gaps` | fails when rows were left out because their schema is not known, and says how to mend it |
+
+- **Scheduled**, each run does the five minutes before it.
+- **Backfill** does any span of time, again or for the first time; what was published of an interval is replaced, never
+  doubled.
+- **By hand**, the form takes a source, tables, and a span of time or a GTID set; left empty, it is everything that no
+  interval has yet.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
+
+from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, refuse_gaps, spark, track
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("*/5 * * * *", timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args=RETRIES,
+    tags=["strata"],
+    params={
+        "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
+        "tables": Param([], type="array", items={"type": "string"}, title="Tables", description="Patterns: shop.*"),
+        "start": Param(None, type=["null", "string"], format="date-time", title="From", description="Commit time."),
+        "end": Param(None, type=["null", "string"], format="date-time", title="Until", description="Exclusive."),
+        "gtid_range": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),
+    },
+)
+def ingest_binlog() -> None:
+    """The table of contents; the steps are in `steps.py`."""
+
+    @task_group
+    def ingest(source: str) -> None:
+        planned: Any = plan(source)
+        url = planned["run_url"]
+        decoded = spark("decode", "decode_slices.py", "--run-url", url)
+        checked = spark("check", "check_interval.py", "--run-url", url, "--checks", planned["checks"])
+        published = publish(source, planned)
+        land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
+        published >> refuse_gaps(source, planned)
+
+    ingest.expand(source=list_sources())
+
+
+ingest_binlog()

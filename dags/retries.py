@@ -1,0 +1,43 @@
+"""Which failures are tried again: only those that another try can mend.
+Not here: the errors (`strata.errors`), how often (the DAGs' default arguments)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
+from airflow.sdk.exceptions import AirflowException
+
+from strata.errors import Transient
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions.context import Context
+
+SPARK_REFUSED = 65
+"""Exit code of a Spark job that a retry cannot mend (`EX_DATAERR` of sysexits.h); spark-submit passes it on."""
+
+
+class RetryTransient(RetryPolicy):
+    """Fails at once on what stays wrong; leaves everything else to the task's number of retries."""
+
+    def evaluate(
+        self,
+        exception: BaseException,
+        try_number: int,  # noqa: ARG002  the signature is Airflow's
+        max_tries: int,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002
+    ) -> RetryDecision:
+        """Decides by the kind of error; of a Spark job only the exit code is known here.
+
+        What is no error of ours, of the system or of Airflow is a mistake in the code: it stays.
+        """
+        text = str(exception)
+        if isinstance(exception, Transient | OSError):
+            return RetryDecision.default()
+        if isinstance(exception, AirflowException) and f"Error code is: {SPARK_REFUSED}." not in text:
+            return RetryDecision.default()
+        return RetryDecision.fail(reason="a retry would end the same way")
+
+    def serialize(self) -> dict[str, Any]:
+        """Nothing to keep: the policy has no settings."""
+        return {}

@@ -1,0 +1,34 @@
+"""Reads the schema of every table of each source at one known GTID set.
+
+Run it once before the first `ingest_binlog`: a stream that does not start at a server's birth needs to know what was
+there before.
+
+Afterwards it is a watch: each snapshot is compared with what replaying the DDL gave at the same GTID set, and any
+difference is reported as drift, stored and shown.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from dags.steps import RETRIES, list_sources, snapshot
+
+
+@dag(
+    doc_md=__doc__,
+    schedule="@hourly",
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args=RETRIES,
+    tags=["strata"],
+    params={"source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings.")},
+)
+def snapshot_schemas() -> None:
+    """One task for each source."""
+    snapshot.expand(source=list_sources())
+
+
+snapshot_schemas()

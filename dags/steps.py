@@ -1,0 +1,156 @@
+"""The steps of the DAGs as Airflow tasks: each calls one job and hands on its small report.
+Not here: the jobs (`strata.jobs`), the order of the steps (the DAG files)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, AssetAlias, Connection, get_current_context, task
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
+
+from dags.retries import RetryTransient
+from strata.errors import Usage
+from strata.jobs.specs import to_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.sdk import Context
+
+SPARK_JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+PUBLISHED = AssetAlias("strata_published")
+"""Every table that is published becomes an asset `strata://SOURCE/DATABASE/TABLE` with an event for each interval."""
+RETRIES = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=20),
+    "retry_exponential_backoff": True,
+    "retry_policy": RetryTransient(),
+}
+
+SHORT_JOB = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A job of a minute ends before the JVM's second compiler and its parallel collector have paid for themselves."""
+
+Report = dict[str, Any]
+
+
+def _job(name: str) -> Callable[..., Report]:
+    """A function of `strata.jobs.ingest` with the settings filled in, imported by the worker: parsing stays light."""
+    jobs = importlib.import_module("strata.jobs.ingest")
+    return partial(getattr(jobs, name), settings=_settings())
+
+
+def _settings() -> Any:
+    """The settings, with Airflow's connections, whichever backend they are kept in, for the secrets."""
+    return importlib.import_module("strata.config.settings").load_settings(os.environ, _connection_url)
+
+
+def _connection_url(connection: str) -> str | None:
+    try:
+        return str(Connection.get(connection).get_uri())
+    except AirflowNotFoundException:
+        return None
+
+
+@task
+def list_sources() -> list[str]:
+    """The sources of this run: the one that the form names, else all."""
+    wanted = get_current_context()["params"]["source"]
+    settings = _settings()
+    return [settings.source(wanted).name] if wanted else sorted(settings.sources)
+
+
+@task
+def snapshot(source: str) -> Report:
+    """Reads the live schema of every table at one known GTID set, and compares it with the replayed one."""
+    return _job("snapshot")(source)
+
+
+@task
+def land(source: str) -> Report:
+    """Copies what the server has executed and we do not have yet, byte for byte."""
+    return _job("land")(source)
+
+
+@task
+def track(source: str) -> Report:
+    """Turns the DDL of what has landed into schema versions."""
+    return _job("track")(source)
+
+
+@task
+def plan(source: str) -> Report:
+    """Cuts the span into slices, none of which spans a DDL."""
+    context = get_current_context()
+    start, end = _span(context)
+    params = context["params"]
+    chosen = {"tables": params["tables"] or None, "gtid_range": params["gtid_range"] or None}
+    report = _job("plan")(source, start, end, **chosen)
+    # For the check, which runs where there are no settings.
+    return {**report, "checks": _settings().sources[source].checks or ""}
+
+
+def _span(context: Context) -> tuple[int | None, int | None]:
+    """The run's span of commit time in microseconds UTC: of the form when started by hand, else the data interval."""
+    params = context["params"]
+    start, end = params["start"], params["end"]
+    if context["dag_run"].run_type != "manual":
+        start, end = [str(context[name]) for name in ("data_interval_start", "data_interval_end")]
+    return micros_of(start), micros_of(end)
+
+
+def micros_of(time: str | None) -> int | None:
+    """A time as text, as microseconds UTC. Airflow's own times come this way too: their differences cannot be divided.
+
+    Raises:
+        Usage: The text is no time, or has no zone.
+    """
+    try:
+        return to_micros(datetime.fromisoformat(time)) if time else None
+    except ValueError:
+        raise Usage(f"{time} is no time with a zone", remedy="Write it as 2026-11-21T03:30:00Z.") from None
+
+
+@task
+def has_rows(planned: Any) -> None:
+    """Skips itself, and Spark after it, where nothing is to be decoded; the interval is published as empty."""
+    if not planned["slices"]:
+        raise AirflowSkipException("no rows in this span")
+
+
+def spark(step: str, job: str, *arguments: Any) -> SparkSubmitOperator:
+    """One of `spark_jobs/` on the cluster that the connection `spark_strata` names."""
+    return SparkSubmitOperator(
+        task_id=step,
+        conn_id="spark_strata",
+        application=str(SPARK_JOBS / job),
+        application_args=list(arguments),
+        name=f"strata {step}",
+        driver_memory="1g",
+        # Every line goes through Airflow's log; at Spark's own level a check writes 10,000 of them.
+        conf={"spark.log.level": "WARN", "spark.driver.extraJavaOptions": SHORT_JOB},
+    )
+
+
+@task(trigger_rule="none_failed", outlets=[PUBLISHED])
+def publish(source: str, planned: Any) -> Report:
+    """Commits what passed its checks, one Delta commit per table and interval, and tells who waits for the tables."""
+    report = _job("publish")(source, planned["run"])
+    events = get_current_context()["outlet_events"][PUBLISHED]
+    for table in report.pop("tables"):
+        # What was empty and stays empty is no news.
+        if table["rows"] or table["changed"]:
+            name = table.pop("table").replace(".", "/", 1)
+            events.add(Asset(f"strata://{source}/{name}"), extra=table)
+    return report
+
+
+@task
+def refuse_gaps(source: str, planned: Any) -> None:
+    """Fails when rows were left out because their schema is not known; all others are published by then."""
+    _job("refuse_gaps")(source, planned["run"])

@@ -1,0 +1,1 @@
+"""Strata decodes MySQL binlogs with the schema that was true at each GTID."""

@@ -1,0 +1,2 @@
+"""Judgement: expectations compiled from schema versions, and verdicts.
+Not here: publishing (`tables/`)."""

@@ -1,0 +1,287 @@
+"""Rules compiled from a schema version and from the stream, in Great Expectations' own JSON form.
+Not here: running them (`run.py`), users' own (`own.py`).
+
+Every rule must hold for everything that a MySQL server can write: what a legal binlog may contradict (a row that came
+back after a TRUNCATE, a zero date) is a warning at most. Values that a partial image lacks, and those that the column's
+Arrow type cannot express, are NULL in the table and exempt.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from strata.checks.verdict import Severity
+from strata.schema.types import ColumnType, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from strata.schema.model import Column, TableDefinition
+
+IMAGES_AGREE = "_images_agree"
+"""Derived column: whether the operation has the images that it must have."""
+
+MOST_LABELS = 2000
+"""Enums with more labels are not listed in an expectation: the page that shows it would be unreadable."""
+
+_NOT_IN_FRAMES = re.compile("[.`]")
+_NO_DELETE = "_op != 'delete'"
+_RANGES = {
+    (TypeKind.TINYINT, True): (0, 2**8 - 1),
+    (TypeKind.SMALLINT, True): (0, 2**16 - 1),
+    (TypeKind.MEDIUMINT, True): (0, 2**24 - 1),
+    (TypeKind.MEDIUMINT, False): (-(2**23), 2**23 - 1),
+    (TypeKind.INT, True): (0, 2**32 - 1),
+    (TypeKind.BIGINT, True): (0, 2**64 - 1),
+}
+"""Of integers that are kept in a wider type; the others cannot leave their range."""
+_LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
+"""Microseconds; `838:59:59` has no fraction behind it (manual, "The TIME Type")."""
+_LAST_YEAR = 2155
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One expectation."""
+
+    expectation: str
+    """As Great Expectations names it, in snake case."""
+    severity: Severity
+    because: str
+    """What it rests on; shown beside it."""
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    """The expectation's own arguments, column included."""
+    condition: str | None = None
+    """SQL that selects the rows it is about; None for all."""
+
+    @property
+    def column(self) -> str | None:
+        """The column it is about, if it is about one."""
+        found = self.kwargs.get("column")
+        return None if found is None else str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Exemptions:
+    """What must be exempt in a batch, as its writer counted it; 0 keeps the conditions simple and the checks fast."""
+
+    partial_rows: int
+    invalid_rows: int
+
+    def condition(self, column: Column) -> str:
+        """SQL for the rows whose after image must have a value of this column."""
+        parts = [_NO_DELETE]
+        name = _literal(column.name)
+        if self.partial_rows:
+            parts.append(f"(_missing IS NULL OR NOT array_contains(_missing, {name}))")
+        if self.invalid_rows:
+            parts.append(f"(_invalid IS NULL OR NOT map_contains_key(_invalid, {name}))")
+        return " AND ".join(parts)
+
+
+def frame_column(name: str) -> str:
+    """A column of a change table as the judged frame has it: Spark takes a name with a dot for a field of a struct."""
+    return _NOT_IN_FRAMES.sub(lambda found: f"@{ord(found[0]):04x}", name)
+
+
+def rules_of_definition(definition: TableDefinition, names: Mapping[str, str], exempt: Exemptions) -> list[Rule]:
+    """What the after images decoded by a schema version must satisfy, column by column in table order.
+
+    Args:
+        definition: The version.
+        names: From a column to what the change table calls it.
+        exempt: What is exempt from them.
+    """
+    return [
+        rule
+        for column in definition.columns
+        for rule in _column_rules(column, frame_column(names[column.name]), exempt)
+    ]
+
+
+def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rule]:
+    if not column.nullable:
+        yield Rule(
+            "expect_column_values_to_not_be_null",
+            Severity.ERROR,
+            f"{column.name} is declared NOT NULL",
+            {"column": name},
+            exempt.condition(column),
+        )
+    kind = parse_column_type(column.column_type)
+    for expectation, kwargs in (*_value_rules(kind), *_length_rules(kind)):
+        yield Rule(
+            expectation,
+            Severity.ERROR,
+            f"{column.name} is {_shortened(column.column_type)}",
+            {"column": name, **kwargs},
+            _NO_DELETE,
+        )
+
+
+def _value_rules(kind: ColumnType) -> Iterator[tuple[str, dict[str, Any]]]:
+    bounds = _bounds(kind)
+    if bounds is not None:
+        low, high = bounds
+        yield "expect_column_values_to_be_between", {"min_value": low, "max_value": high}
+    elif kind.kind is TypeKind.ENUM and len(kind.labels) <= MOST_LABELS:
+        # '' is what a value outside the labels became (manual, "The ENUM Type": index 0).
+        yield "expect_column_values_to_be_in_set", {"value_set": [*kind.labels, ""]}
+    elif kind.kind is TypeKind.SET:
+        one = "|".join(re.escape(label) for label in kind.labels)
+        yield "expect_column_values_to_match_regex", {"regex": rf"\A(?:(?:{one})(?:,(?:{one}))*)?\z"}
+
+
+def _bounds(kind: ColumnType) -> tuple[int, int | None] | None:
+    """Lowest and highest value, where the type that keeps it is wider; None for no upper bound."""
+    match kind.kind:
+        case TypeKind.TIME:
+            return -_LONGEST_TIME, _LONGEST_TIME
+        case TypeKind.YEAR:
+            return 0, _LAST_YEAR
+        case TypeKind.BIT if kind.length is not None and kind.length > 1:
+            return 0, 2**kind.length - 1
+        case TypeKind.DECIMAL | TypeKind.FLOAT | TypeKind.DOUBLE if kind.unsigned:
+            # Decimals of more than 38 digits are kept as text, which has no order of numbers.
+            is_text = kind.kind is TypeKind.DECIMAL and (kind.length or 10) > 38
+            return None if is_text else (0, None)
+        case _:
+            return _RANGES.get((kind.kind, kind.unsigned))
+
+
+def _length_rules(kind: ColumnType) -> Iterator[tuple[str, dict[str, Any]]]:
+    if kind.kind in {TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.VARBINARY}:
+        yield "expect_column_value_lengths_to_be_between", {"max_value": _length(kind)}
+    elif kind.kind is TypeKind.BINARY:
+        yield "expect_column_value_lengths_to_equal", {"value": _length(kind)}
+
+
+def _length(kind: ColumnType) -> int:
+    return 1 if kind.length is None else kind.length
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What the plan knows of a table's changes in an interval before any is decoded."""
+
+    rows: int
+    """In the events' own counts."""
+    first_seq: int
+    last_seq: int
+    """Ordinals of the first and last transaction of the interval, both inclusive."""
+    versions: tuple[int, ...]
+    """The schema versions that the slices were planned with."""
+
+
+def rules_of_stream(facts: StreamFacts) -> list[Rule]:
+    """What the changes of a table must satisfy together, whatever its columns are."""
+    error = Severity.ERROR
+    return [
+        Rule(
+            "expect_table_row_count_to_equal",
+            error,
+            "the row events of the binlog count these rows",
+            {"value": facts.rows},
+        ),
+        Rule(
+            "expect_compound_columns_to_be_unique",
+            error,
+            "a change is one row of one transaction",
+            {"column_list": ["_seq", "_row"]},
+        ),
+        *(
+            Rule(
+                "expect_column_values_to_not_be_null", error, "every change says where it comes from", {"column": name}
+            )
+            for name in ("_seq", "_row", "_committed_at", "_binlog_file", "_interval")
+        ),
+        Rule(
+            "expect_column_values_to_be_between",
+            error,
+            "these transactions are the interval's",
+            {"column": "_seq", "min_value": facts.first_seq, "max_value": facts.last_seq},
+        ),
+        Rule(
+            "expect_column_values_to_be_in_set",
+            error,
+            "the plan knows no other schema version",
+            {"column": "_schema_version", "value_set": list(facts.versions)},
+        ),
+        *(
+            Rule("expect_column_values_to_be_in_set", error, because, {"column": column, "value_set": allowed})
+            for column, allowed, because in (
+                ("_op", ["insert", "update", "delete"], "MySQL logs no other change of a row"),
+                (IMAGES_AGREE, [True], "an insert has no image before it, an update and a delete have"),
+            )
+        ),
+        Rule(
+            "expect_column_values_to_be_null",
+            Severity.WARNING,
+            "values that their column cannot express (zero dates) are NULL in it and kept verbatim here",
+            {"column": "_invalid"},
+        ),
+    ]
+
+
+def images_agree_sql() -> str:
+    """SQL of the derived column `IMAGES_AGREE`."""
+    return "(_op = 'insert') = (_before IS NULL)"
+
+
+def history_rule(definition: TableDefinition, names: Mapping[str, str]) -> Rule:
+    """The images of one key must follow from each other: what a change found is what the last one left.
+
+    A warning, since a server may change rows without logging them: TRUNCATE and DROP PARTITION, cascades of foreign
+    keys before 9.6, sessions with `sql_log_bin` off.
+
+    Args:
+        definition: A table with a primary key.
+        names: From a column to what the change table calls it.
+    """
+    keys = range(len(definition.primary_key))
+    columns = [names[column.name] for column in definition.columns]
+    key_columns = [names[column.name] for column in definition.columns if column.name in definition.primary_key]
+
+    def side(number: int, of: Callable[[str], str], ops: str) -> str:
+        key = ", ".join(f"{of(name)} AS k{at}" for at, name in enumerate(key_columns))
+        # NULL leaves the hash as it is: whether a value is one is hashed beside it.
+        image = ", ".join(f"{of(name)}, isnull({of(name)})" for name in columns)
+        # The only parts from outside are names, quoted by `_identifier`.
+        read = f"SELECT {key}, xxhash64({image}) AS image, {number} AS side, {_PLACE} FROM {{batch}}"  # noqa: S608  see above
+        return f"{read} WHERE _op IN ({ops})"
+
+    before = side(0, lambda name: f"_before.{_identifier(name)}", _UPDATE_DELETE)
+    after = side(1, lambda name: _identifier(frame_column(name)), _INSERT_UPDATE)
+    window = f"(PARTITION BY {', '.join(f'k{at}' for at in keys)} ORDER BY _seq, _row, side)"
+    last = f"lag(side) OVER {window} AS last_side, lag(image) OVER {window} AS last_image"
+    ordered = f"SELECT *, {last} FROM ({before} UNION ALL {after}) AS events"  # noqa: S608  as above
+    found = f"SELECT {_PLACE}, {', '.join(f'k{at}' for at in keys)} FROM ({ordered}) AS ordered"  # noqa: S608  as above
+    query = f"{found} WHERE last_side = side OR (side = 0 AND last_image != image)"
+    return Rule(
+        "unexpected_rows_expectation",
+        Severity.WARNING,
+        "what a change of a row found is what the change before it left",
+        {"unexpected_rows_query": query},
+    )
+
+
+_PLACE = "_gtid, _seq, _row"
+_UPDATE_DELETE = "'update', 'delete'"
+_INSERT_UPDATE = "'insert', 'update'"
+
+
+def _literal(text: str) -> str:
+    """A string literal of Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _identifier(name: str) -> str:
+    """A quoted name of Spark SQL; Great Expectations takes the query for a template, where braces are doubled."""
+    return "`" + name.replace("`", "``").replace("{", "{{").replace("}", "}}") + "`"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."

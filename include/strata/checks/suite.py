@@ -1,0 +1,202 @@
+"""Runs rules on a Spark DataFrame with Great Expectations, and writes its Data Docs.
+Not here: which rules there are (`rules.py`), which frames (`run.py`)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strata.checks.verdict import Failure, Severity
+from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata.checks.rules import Rule
+
+EXAMPLES = 3
+"""Offending rows that a verdict quotes."""
+EXAMPLE_LENGTH = 200
+"""Characters of one of them."""
+
+_QUICKLY = "BOOLEAN_ONLY"
+"""All of a suite's columns in one or two Spark jobs; anything more costs a job for each expectation."""
+_POSITION = ["_gtid", "_seq", "_row"]
+_IN_DETAIL = {
+    "result_format": "SUMMARY",
+    "unexpected_index_column_names": _POSITION,
+    "partial_unexpected_count": EXAMPLES,
+}
+_GX_SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "warning"}
+_QUERY = "unexpected_rows_expectation"
+
+
+class Judge:
+    """Great Expectations in memory: suites are run one after the other, and the Data Docs show them all."""
+
+    def __init__(self) -> None:
+        with _quiet():
+            # Takes seconds: who only reads verdicts must not pay.
+            import great_expectations as gx  # noqa: PLC0415  see above
+            from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415  see above
+
+            self._gx = gx
+            self._context = gx.get_context(mode="ephemeral")
+            self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
+            self._source = self._context.data_sources.add_or_update_spark(name="staged", persist=False)
+
+    def run(self, name: str, table: str, frame: Any, rules: Sequence[Rule]) -> list[Failure]:
+        """What does not hold, in the order of the rules.
+
+        A first look asks only whether each rule holds, which Spark answers for all of them in a few jobs; what does
+        not is looked at again in detail.
+
+        Args:
+            name: Of the suite in the Data Docs; unique for this judge.
+            table: `database.table`.
+            frame: A Spark DataFrame.
+            rules: What must hold of it.
+        """
+        with _quiet():
+            batch = self._source.add_dataframe_asset(name=name).add_batch_definition_whole_dataframe("staged")
+            failed = self._validate(name, batch, frame, rules, _QUICKLY)
+            if not failed:
+                return []
+            again = self._validate(f"{name}, in detail", batch, frame, [rules[at] for at in failed], _IN_DETAIL)
+            found = {at: again.get(number, failed[at]) for number, at in enumerate(failed)}
+            return [self._failure(table, rules[at], result, batch, frame) for at, result in found.items()]
+
+    def _validate(
+        self, name: str, batch: Any, frame: Any, rules: Sequence[Rule], result_format: Any
+    ) -> dict[int, dict[str, Any]]:
+        """Numbers of the rules that do not hold, with what Great Expectations says of each."""
+        expectations = [_expectation(number, rule) for number, rule in enumerate(rules)]
+        suite = self._context.suites.add(self._gx.ExpectationSuite(name=name, expectations=expectations))
+        definition = self._context.validation_definitions.add(
+            self._gx.ValidationDefinition(name=name, data=batch, suite=suite)
+        )
+        outcome = definition.run(batch_parameters={"dataframe": frame}, result_format=result_format)
+        results: dict[int, dict[str, Any]] = {}
+        for result in outcome.results:
+            found: dict[str, Any] = dict(result.to_json_dict())
+            if result.expectation_config is not None:
+                results[result.expectation_config.meta["strata_rule"]] = found
+        # A result that is not there is no success: nothing else says that its expectation was looked at.
+        missing = {"exception_info": {"exception_message": "Great Expectations gave no result"}}
+        return {
+            number: results.get(number, missing)
+            for number in range(len(rules))
+            if not results.get(number, {}).get("success")
+        }
+
+    def _failure(self, table: str, rule: Rule, result: dict[str, Any], batch: Any, frame: Any) -> Failure:
+        raised = _exception(result)
+        details = result.get("result") or {}
+        examples = details.get("partial_unexpected_index_list") or details.get("partial_unexpected_list") or []
+        count = details.get("unexpected_count")
+        if rule.expectation == _QUERY and not raised:
+            count = details.get("observed_value")
+            examples = self._rows_of_query(rule, batch, frame)
+        return Failure(
+            table=table,
+            check=rule.expectation,
+            column=rule.column,
+            severity=rule.severity,
+            message=_message(rule, raised, details),
+            unexpected_rows=count if isinstance(count, int) else None,
+            examples=tuple(_example(example) for example in examples[:EXAMPLES]),
+        )
+
+    def _rows_of_query(self, rule: Rule, batch: Any, frame: Any) -> list[Any]:
+        """Only the format that returns everything has the rows of a query; Great Expectations limits them to 200."""
+        expectation = self._gx.ExpectationSuite(name="one", expectations=[_expectation(0, rule)]).expectations[0]
+        found = batch.get_batch(batch_parameters={"dataframe": frame}).validate(expectation, result_format="COMPLETE")
+        rows = found.to_json_dict()["result"].get("details", {}).get("unexpected_rows")
+        return rows if isinstance(rows, list) else []
+
+    def write_docs(self, url: str) -> str:
+        """Writes the Data Docs of all suites that were run.
+
+        Args:
+            url: Folder or URL for the pages; files of the same names are replaced.
+
+        Returns:
+            URL of the first page.
+
+        Raises:
+            LakeUnavailableError: The storage does not take the pages.
+        """
+        # Great Expectations writes to local folders; the lake may be anywhere.
+        with _quiet(), tempfile.TemporaryDirectory() as folder:
+            self._context.add_data_docs_site(
+                "docs",
+                {
+                    "class_name": "SiteBuilder",
+                    "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": folder},
+                    "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+                },
+            )
+            self._context.build_data_docs(site_names=["docs"])
+            self._context.delete_data_docs_site("docs")
+            root = Path(folder)
+            target = Folder.open(url)
+            for page in sorted(path for path in root.rglob("*") if path.is_file()):
+                relative = page.relative_to(root)
+                parent = target if relative.parent == Path() else target.folder(relative.parent.as_posix())
+                parent.write(relative.name, page.read_bytes())
+        return target.join("index.html")
+
+
+def _expectation(number: int, rule: Rule) -> dict[str, Any]:
+    condition = {} if rule.condition is None else {"row_condition": rule.condition, "condition_parser": "spark"}
+    return {
+        "type": rule.expectation,
+        "kwargs": {**rule.kwargs, **condition},
+        "meta": {"strata_rule": number, "notes": rule.because},
+        "severity": _GX_SEVERITY[rule.severity],
+    }
+
+
+def _exception(result: dict[str, Any]) -> str | None:
+    """Why an expectation could not be judged; the information is keyed by metric where a metric failed."""
+    info = result.get("exception_info") or {}
+    for one in (info, *(value for value in info.values() if isinstance(value, dict))):
+        if one.get("exception_message"):
+            return str(one["exception_message"]).strip().splitlines()[0]
+    return None
+
+
+def _message(rule: Rule, raised: str | None, details: dict[str, Any]) -> str:
+    subject = f"{rule.column}: " if rule.column else ""
+    if raised is not None:
+        return f"{subject}the check could not be run: {raised}"
+    found = ""
+    if details.get("unexpected_count") is not None:
+        found = f"; {details['unexpected_count']} rows do not comply"
+    elif details.get("observed_value") is not None:
+        found = f"; found {details['observed_value']}"
+    return f"{subject}{rule.because}{found}"
+
+
+def _example(example: Any) -> str:
+    text = json.dumps(example, ensure_ascii=False, default=str)
+    return text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 3]}..."
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Great Expectations and pyspark warn of their own insides; nobody who reads our output can act on that."""
+    gx_log = logging.getLogger("great_expectations")
+    level = gx_log.level
+    gx_log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        gx_log.setLevel(level)

@@ -1,0 +1,146 @@
+"""Verdicts: what the checks of an interval found, as values that are stored.
+Not here: finding it (`run.py`), acting on it (`jobs/publish_interval.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from strata.errors import StoreFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT = 1
+"""Number of the stored form. Every older form keeps opening."""
+
+
+class Severity(StrEnum):
+    """What a failure of a check means."""
+
+    ERROR = "error"
+    """The interval is not published."""
+    WARNING = "warning"
+    """It is published, and the verdict says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One check that did not hold, or could not be run."""
+
+    table: str
+    """`database.table`; empty for a check of the stream."""
+    check: str
+    """Name of the expectation, as Great Expectations writes it, or of a check of the stream."""
+    column: str | None
+    severity: Severity
+    message: str
+    """What was expected and what was found, in one sentence."""
+    unexpected_rows: int | None = None
+    """None where it is not known."""
+    examples: tuple[str, ...] = ()
+    """A few offending rows as JSON: position in the stream and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableVerdict:
+    """The outcome of all checks of one table in one interval."""
+
+    table: str
+    rows: int
+    versions: tuple[int, ...]
+    """Schema versions that decoded the rows, in order."""
+    checks: int
+    """How many were run."""
+    failures: tuple[Failure, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing stands against publishing the table."""
+        return all(failure.severity is not Severity.ERROR for failure in self.failures)
+
+    @property
+    def warnings(self) -> int:
+        """How many checks of severity warning failed."""
+        return sum(failure.severity is Severity.WARNING for failure in self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalVerdict:
+    """The outcome of all checks of one interval: what publishing asks for."""
+
+    source: str
+    interval: int
+    """Start of the interval (microseconds UTC)."""
+    staged: str
+    """`staged_digest` of the files that were judged: the verdict speaks for these and no others."""
+    tables: tuple[TableVerdict, ...]
+    stream: tuple[Failure, ...] = ()
+    """What is wrong with the interval as a whole: missing transactions, tables without their rows."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the interval may be published."""
+        return not self.errors
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Everything that did not hold, those of the stream first."""
+        return (*self.stream, *(failure for table in self.tables for failure in table.failures))
+
+    @property
+    def errors(self) -> tuple[Failure, ...]:
+        """The failures that block publication."""
+        return tuple(failure for failure in self.failures if failure.severity is Severity.ERROR)
+
+    @property
+    def checks(self) -> int:
+        """How many were run."""
+        return sum(table.checks for table in self.tables)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for `verdict.json` and the ledger."""
+        return {"format": FORMAT, "passed": self.passed, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> IntervalVerdict:
+        """Reads what `to_json` gave, in any format so far.
+
+        Raises:
+            StoreFormatError: The format is newer than this version knows.
+        """
+        if found["format"] > FORMAT:
+            raise StoreFormatError(
+                f"a verdict has format {found['format']}, this version reads up to {FORMAT}",
+                remedy="Install the version of Strata that wrote it, or a newer one.",
+            )
+        return cls(
+            source=found["source"],
+            interval=found["interval"],
+            staged=found["staged"],
+            tables=tuple(
+                TableVerdict(
+                    table=table["table"],
+                    rows=table["rows"],
+                    versions=tuple(table["versions"]),
+                    checks=table["checks"],
+                    failures=_failures(table["failures"]),
+                )
+                for table in found["tables"]
+            ),
+            stream=_failures(found["stream"]),
+        )
+
+
+def _failures(found: list[dict[str, Any]]) -> tuple[Failure, ...]:
+    return tuple(
+        Failure(**{**one, "severity": Severity(one["severity"]), "examples": tuple(one["examples"])}) for one in found
+    )
+
+
+def staged_digest(files: Iterable[tuple[str, str]]) -> str:
+    """Identity of a set of staged files, given as (table, file name); names are made from the files' content."""
+    return hashlib.blake2b(json.dumps(sorted(files)).encode(), digest_size=16).hexdigest()

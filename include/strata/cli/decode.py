@@ -1,0 +1,132 @@
+"""`strata decode`: the rows of binlog files as JSON lines or Parquet.
+Not here: decoding (`rows/`), which versions apply (`jobs/decode_files.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata.cli.plan import print_report
+from strata.errors import StrataError, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import sqlalchemy as sa
+
+    from strata.rows.decode import Decoded
+    from strata.schema.model import TableName
+
+FILES = "files"
+"""Name of the source that files without a store are tracked as."""
+
+
+class OutputFormat(StrEnum):
+    """What the rows are written as."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+class Mismatch(StrEnum):
+    """What to do with rows that contradict their schema version."""
+
+    QUARANTINE = "quarantine"
+    FAIL = "fail"
+    LENIENT = "lenient"
+
+
+def decode(  # noqa: PLR0913, PLR0917 - the options of the command
+    context: typer.Context,
+    files: Annotated[list[str], typer.Argument(help="Binlog files or landed segments.")],
+    out: Annotated[str, typer.Option(help="JSON lines: a file, or `-`. Parquet: a folder.")],
+    output_format: Annotated[OutputFormat, typer.Option("--format", help="What to write.")] = OutputFormat.JSONL,
+    source: Annotated[str, typer.Option(help="Name of the source in the store.")] = FILES,
+    store: Annotated[str | None, typer.Option(help="URL of the store that has the versions.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="CREATE TABLE statements: what there was before.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+    physical: Annotated[bool, typer.Option("--physical", help="By the TABLE_MAPs alone: columns @1, @2, ...")] = False,  # noqa: FBT002 - a flag of the command line
+    on_mismatch: Annotated[Mismatch, typer.Option(help="Rows that contradict their version.")] = Mismatch.QUARANTINE,
+) -> None:
+    """Decodes rows with the schema that was true for each; without a store the same files are tracked first."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.cli.rows_out import JsonlOutput, ParquetOutput  # noqa: PLC0415  see above
+
+    if physical and (store or baseline):
+        raise Usage("--physical looks at no versions", remedy="Leave --store and --baseline out.")
+    if store and baseline:
+        raise Usage(
+            "a store has its own baseline", remedy="Give it to `strata track --baseline FILE.sql`, or leave it out."
+        )
+    wanted = _wanted(table or [])
+    steps = _physical(files, wanted) if physical else _versioned(files, wanted, source, store, baseline, on_mismatch)
+    output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out, source)
+    with output:
+        for step in steps:
+            output.take(step)
+    if output.errors:
+        raise output.errors[0]
+    if out != "-":
+        print_report(output.report(), as_json=context.obj["json"])
+
+
+def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:
+    if not patterns:
+        return lambda _: True
+    return lambda table: any(fnmatchcase(str(table), pattern) for pattern in patterns)
+
+
+def _physical(files: list[str], wanted: Callable[[TableName], bool]) -> Iterator[Decoded]:
+    from strata.jobs.decode_files import decode_files_physically  # noqa: PLC0415  as above
+
+    return decode_files_physically(files, wanted=wanted)
+
+
+def _versioned(
+    files: list[str],
+    wanted: Callable[[TableName], bool],
+    source: str,
+    store: str | None,
+    baseline: str | None,
+    on_mismatch: Mismatch,
+) -> Iterator[Decoded]:
+    from strata.jobs.decode_files import decode_files  # noqa: PLC0415  as above
+    from strata.rows.book import OnMismatch  # noqa: PLC0415  as above
+    from strata.schema.store import SchemaStore  # noqa: PLC0415  as above
+    from strata.store.engine import open_store  # noqa: PLC0415  as above
+
+    engine = open_store(store or "sqlite://")
+    fault = None if store else _track(files, engine, source, baseline)
+    policy = OnMismatch(on_mismatch.value)
+    yield from decode_files(files, SchemaStore(engine), source, wanted=wanted, on_mismatch=policy)
+    if fault is not None:
+        raise fault
+
+
+def _track(files: list[str], engine: sa.Engine, source: str, baseline: str | None) -> StrataError | None:
+    """Tracks the files in memory; returns the fault that ended it: decoding meets it after the rows before it."""
+    from pathlib import Path  # noqa: PLC0415  as above
+
+    from strata.jobs.track_schema import track_files  # noqa: PLC0415  as above
+    from strata.schema.baseline import read_baseline  # noqa: PLC0415  as above
+
+    known = None
+    if baseline is not None:
+        try:
+            text = Path(baseline).read_text(encoding="utf-8")
+        except OSError as error:
+            raise Usage(f"the baseline cannot be read: {error.strerror}", file=baseline) from error
+        known = read_baseline(text, baseline)
+    try:
+        track_files(files, engine, source, baseline=known)
+    except StrataError as error:
+        return error
+    return None
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(decode)

@@ -1,0 +1,62 @@
+"""`strata doctor`: what of a server's settings and grants, of store and lake stands in the way, each with its mend.
+Not here: looking (`jobs/check_source.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.config.settings import load_settings
+from strata.errors import Permanent
+
+if TYPE_CHECKING:
+    from strata.jobs.findings import Finding
+
+_MARKS = {"ok": "[green]ok[/green]", "warning": "[yellow]warning[/yellow]", "error": "[red]error[/red]"}
+
+
+def doctor(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
+) -> int:
+    """Looks at all that a source needs. Exit code 3 if something stands in the way."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    failed = False
+    for name in [source] if source else sorted(settings.sources):
+        findings = check_source(settings.source(name))
+        failed = failed or stands_in_the_way(findings)
+        if context.obj["json"]:
+            for finding in findings:
+                typer.echo(json.dumps({"source": name, **finding.to_json()}, ensure_ascii=False))
+        else:
+            _print(Console(), name, findings)
+    return Permanent.exit_code if failed else 0
+
+
+def _print(console: Console, source: str, findings: tuple[Finding, ...]) -> None:
+    table = Table(title=source, title_justify="left", box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("what", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    for finding in findings:
+        table.add_row(_MARKS[finding.severity], finding.name, finding.what)
+    console.print(table)
+    mends = [finding for finding in findings if finding.mend]
+    if mends:
+        console.print("\n[bold]To mend it[/bold]")
+    for finding in mends:
+        # Not in the table: a statement is to be copied in one piece.
+        console.print(f"  {finding.name}: {finding.mend}", markup=False, highlight=False, soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(doctor)

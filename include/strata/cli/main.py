@@ -1,0 +1,83 @@
+"""The `strata` command: what it has, how it fails.
+Not here: the commands (one file each beside this one)."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from strata.errors import StrataError, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = ("land", "snapshot", "track", "schema", "plan", "decode", "check", "publish", "status", "position", "doctor")
+"""In the order of the data's way; each is a module of this package with `register(app)`."""
+
+JSON_FLAG = "--json"
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+
+def build_app() -> typer.Typer:
+    """The command with all its subcommands; importing it loads nothing heavy."""
+    app = typer.Typer(
+        name="strata",
+        help="MySQL binlogs, decoded with the schema that was true at each GTID.",
+        epilog=f"{JSON_FLAG}, anywhere in the line: reports on stdout and errors on stderr as JSON. Exit codes: 0 all "
+        "well; 1 bad data, a gap or a failed check; 2 wrong usage; 3 something outside failed.",
+        no_args_is_help=True,
+        add_completion=False,
+        # A traceback with local variables would print passwords.
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command in COMMANDS:
+        importlib.import_module(f"strata.cli.{command}").register(app)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code; errors are printed, never raised."""
+    as_json = JSON_FLAG in arguments
+    words = [word for word in arguments if word != JSON_FLAG]
+    command = typer.main.get_command(build_app())
+    try:
+        # The flag is known to all commands through the context's object.
+        outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
+    except StrataError as error:
+        _print_error(error.to_json(), str(error), as_json=as_json)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("stopped", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`strata decode ... | head`); Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except typer.TyperException as error:
+        # A word of the command line that typer refuses; what it says has a form of its own.
+        message = error.format_message()
+        if as_json:
+            _print_error({"error": "Usage", "message": message}, message, as_json=True)
+        else:
+            error.show(file=sys.stderr)  # type: ignore[attr-defined]
+        return Usage.exit_code
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _print_error(fields: dict[str, str | int], text: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(fields, ensure_ascii=False), err=True)
+    else:
+        typer.echo(f"strata: {text}", err=True)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))

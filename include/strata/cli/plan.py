@@ -1,0 +1,72 @@
+"""`strata plan`: cuts a span of time into slices for the Spark job.
+Not here: planning (`jobs/plan_slices.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.config.settings import load_settings
+from strata.errors import Usage
+from strata.jobs.specs import to_micros
+
+
+def plan(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    start: Annotated[str | None, typer.Option(help="Commit time (ISO 8601, UTC unless it says otherwise).")] = None,
+    end: Annotated[str | None, typer.Option(help="Exclusive.")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+) -> None:
+    """Cuts what has landed into slices; without a span, all that no interval owns yet."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs import ingest  # noqa: PLC0415  see above
+
+    report = ingest.plan(
+        source,
+        parse_time(start),
+        parse_time(end),
+        settings=load_settings(os.environ),
+        tables=table,
+        gtid_range=gtid_set,
+    )
+    print_report(report, as_json=context.obj["json"])
+
+
+def parse_time(text: str | None) -> int | None:
+    """A time of the command line in microseconds UTC.
+
+    Raises:
+        Usage: It is not ISO 8601.
+    """
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
+    return to_micros(time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+    """A step's report: as JSON, or as a small table without empty fields."""
+    if as_json:
+        typer.echo(json.dumps(report, ensure_ascii=False))
+        return
+    table = Table(box=None, show_header=False)
+    for name, value in report.items():
+        if value not in (None, "", [], ()):
+            table.add_row(name.replace("_", " "), str(value))
+    Console().print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(plan)

@@ -1,0 +1,37 @@
+"""`strata position`: a time, a GTID set or a file and offset, each in terms of the others.
+Not here: looking it up (`events/landed.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from strata.cli.plan import parse_time, print_report
+from strata.config.settings import load_settings
+from strata.errors import Usage
+
+
+def position(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    time: Annotated[str | None, typer.Option(help="What had been committed before it (ISO 8601, UTC).")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="What had been executed.")] = None,
+    file: Annotated[str | None, typer.Option(help="FILE:OFFSET in the server's binlog: what begins before it.")] = None,
+) -> None:
+    """Shows where a point of the landed stream is: the last transaction before it, its time, its file and offset."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.find_position import find_position  # noqa: PLC0415  see above
+
+    given = [value for value in (time, gtid_set, file) if value is not None]
+    if len(given) != 1:
+        raise Usage("one of --time, --gtid-set and --file is needed")
+    found = load_settings(os.environ).source(source)
+    report = find_position(found.lake, source, time=parse_time(time), gtid_set=gtid_set, file=file)
+    print_report(report.to_json(), as_json=context.obj["json"])
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(position)

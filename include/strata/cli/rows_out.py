@@ -1,0 +1,123 @@
+"""Where `strata decode` puts rows: a file of JSON lines, or a folder of Parquet files.
+Not here: their form (`rows/jsonl.py`, `tables/write.py`)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from strata.errors import StrataError, Usage
+from strata.rows.decode import ChangeBatch, QuarantinedRows
+from strata.rows.jsonl import JsonLines
+from strata.rows.stream import Hole, Settled
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from strata.rows.decode import Decoded
+
+
+class _Output:
+    """What both have: counts, and the reasons for what is left out."""
+
+    def __init__(self) -> None:
+        self.errors: list[StrataError] = []
+        self.rows = 0
+        self.quarantined = 0
+
+    def report(self) -> dict[str, Any]:
+        """What was written."""
+        return {"rows": self.rows, "quarantined": self.quarantined}
+
+    def count(self, step: Decoded) -> None:
+        """Counts rows, and notes why others are left out."""
+        if isinstance(step, ChangeBatch):
+            self.rows += step.batch.num_rows
+        elif isinstance(step, QuarantinedRows):
+            self.quarantined += step.rows.num_rows
+            self.errors.append(step.error)
+        elif isinstance(step, Hole):
+            self.errors.append(step.error)
+
+
+class JsonlOutput(_Output):
+    """JSON lines in a file, or on standard output for `-`. Quarantined rows go to `FILE.quarantine`."""
+
+    def __init__(self, out: str) -> None:
+        super().__init__()
+        self._out = out
+        self._lines, self._set_aside = JsonLines(), JsonLines()
+        self._file: TextIO | None = None
+        self._aside: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = sys.stdout if self._out == "-" else Path(self._out).open("w", encoding="utf-8")
+        except OSError as error:
+            raise Usage(f"the output cannot be written: {error.strerror}", file=self._out) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in (self._file, self._aside):
+            if file is not None and file is not sys.stdout:
+                file.close()
+
+    def take(self, step: Decoded) -> None:
+        """Takes a step of decoding."""
+        self.count(step)
+        if isinstance(step, ChangeBatch):
+            self._lines.take(step.table, step.definition, step.batch)
+        elif isinstance(step, QuarantinedRows):
+            self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
+        elif isinstance(step, Settled):
+            self._drain()
+
+    def _drain(self) -> None:
+        if self._file is not None:
+            self._file.writelines(f"{line}\n" for line in self._lines.drain())
+        aside = list(self._set_aside.drain())
+        if aside and self._out != "-":
+            if self._aside is None:
+                self._aside = Path(f"{self._out}.quarantine").open("w", encoding="utf-8")  # noqa: SIM115 - as above
+            self._aside.writelines(f"{line}\n" for line in aside)
+
+
+class ParquetOutput(_Output):
+    """Parquet files in a folder, one or more a table and version."""
+
+    def __init__(self, out: str, source: str) -> None:
+        super().__init__()
+        self._out = out
+        self._source = source
+        self._writers: dict[Any, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def take(self, step: Decoded) -> None:
+        """Takes a step of decoding."""
+        self.count(step)
+        if not isinstance(step, ChangeBatch):
+            return
+        import pyarrow.parquet as pq
+
+        key = (step.table, step.version_id)
+        writer = self._writers.get(key)
+        if writer is None:
+            folder = Path(self._out) / step.table.database / step.table.table
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise Usage(f"the output cannot be written: {error.strerror}", file=str(folder)) from error
+            path = folder / f"version-{step.version_id or 0}.parquet"
+            writer = self._writers[key] = pq.ParquetWriter(path, step.batch.schema, compression="zstd")
+        writer.write_batch(step.batch)

@@ -1,0 +1,197 @@
+"""`strata schema`: what tables looked like, when they changed, and by which statement.
+Not here: the answers (`schema/history.py`), their form (`schema_lines.py`)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata.cli.plan import parse_time
+from strata.cli.track import store_url
+from strata.errors import SchemaGapError, Usage
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import GtidSet
+from strata.schema.history import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
+from strata.schema.model import TableName
+from strata.schema.versions import EVERY_TABLE
+
+if TYPE_CHECKING:
+    from strata.schema.history import StreamPosition
+    from strata.schema.versions import SchemaVersion
+
+
+class Format(StrEnum):
+    """How a command prints its answer."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+_Source = Annotated[str, typer.Option(help="Name of the source.")]
+_Store = Annotated[str | None, typer.Option(help="SQLAlchemy URL of the store; by default that of the settings.")]
+_Table = Annotated[str | None, typer.Option(help="One table, as database.table; all of them without it.")]
+_Format = Annotated[Format, typer.Option("--format", help="For people, or one JSON line per table.")]
+
+
+def show(
+    context: typer.Context,
+    source: _Source,
+    store: _Store = None,
+    gtid_set: Annotated[str | None, typer.Option(help="After exactly these transactions.")] = None,
+    position: Annotated[str | None, typer.Option(help="FILE:OFFSET: after all events that start before it.")] = None,
+    time: Annotated[str | None, typer.Option(help="After what had been committed before it (ISO 8601, UTC).")] = None,
+    table: _Table = None,
+    output: _Format = Format.TABLE,
+) -> None:
+    """Shows tables as they were at a point of the stream; at its end, if none is given. Exit code 1 if one of them is
+    not known there."""
+    # Imported here: they bring the libraries that the command's help does without.
+    from strata.cli.schema_lines import print_definitions, shown_line  # noqa: PLC0415  see above
+
+    history = _history(store, source)
+    at = _position(history, gtid_set, position, time)
+    if table is not None:
+        name = _name(table)
+        found: list[tuple[TableName, SchemaVersion | Gap]] = [(name, history.at(name, at))]
+    else:
+        found = list(history.tables(at))
+    executed = history.executed_at(at)
+    named = [(name, version) for name, version in found if name != EVERY_TABLE]
+    if _is_jsonl(context, output):
+        for name, version in named:
+            typer.echo(json.dumps(shown_line(executed, name, version), ensure_ascii=False))
+    else:
+        print_definitions(executed, named)
+    for name, version in found:
+        if name == EVERY_TABLE and isinstance(version, Gap):
+            typer.echo(f"strata: there may be tables besides these: {version.reason}", file=sys.stderr)
+    _refuse_gaps(history, named, at)
+
+
+def history(
+    context: typer.Context,
+    source: _Source,
+    store: _Store = None,
+    table: _Table = None,
+    column: Annotated[str | None, typer.Option(help="Only changes of this column, by any table.")] = None,
+    output: _Format = Format.TABLE,
+) -> None:
+    """Lists every change of every table in the order of the stream, with the statement that made it."""
+    from strata.cli.schema_lines import history_lines, print_history  # noqa: PLC0415  as in show
+
+    found = _history(store, source)
+    _ = found.tracked  # refuses a source that nobody has tracked
+    name = _name(table) if table is not None else None
+    if _is_jsonl(context, output):
+        for line in history_lines(found.store, source, name, column):
+            typer.echo(json.dumps(line, ensure_ascii=False))
+    else:
+        print_history(found.store, source, name, column)
+
+
+def diff(
+    context: typer.Context,
+    source: _Source,
+    store: _Store = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="A GTID set, FILE:OFFSET or time; by default the stream's start.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The same; by default the stream's end.")] = None,
+    table: _Table = None,
+    output: _Format = Format.TABLE,
+) -> None:
+    """Shows what changed between two points of the stream, whatever went on between them."""
+    from strata.cli.schema_lines import diff_lines, print_diff  # noqa: PLC0415  as in show
+
+    found = _history(store, source)
+    before = _any_position(found, start) if start is not None else AtSeq(0)
+    after = _any_position(found, end) if end is not None else AtSeq(found.tracked.seq)
+    name = _name(table) if table is not None else None
+    lines = diff_lines(found, before, after, name)
+    if _is_jsonl(context, output):
+        for line in lines:
+            typer.echo(json.dumps(line.to_json(), ensure_ascii=False))
+    else:
+        print_diff(lines)
+
+
+def _history(store: str | None, source: str) -> History:
+    from strata.schema.store import SchemaStore  # noqa: PLC0415  as in show
+    from strata.store.engine import OnMissing, open_store  # noqa: PLC0415  as in show
+
+    return History(SchemaStore(open_store(store_url(store, source), OnMissing.REFUSE)), source)
+
+
+def _position(history: History, gtid_set: str | None, position: str | None, time: str | None) -> StreamPosition:
+    if sum(given is not None for given in (gtid_set, position, time)) > 1:
+        raise Usage("only one of --gtid-set, --position and --time can be asked for")
+    if gtid_set is not None:
+        return AtGtidSet(GtidSet.parse(gtid_set))
+    if position is not None:
+        return AtBinlog(BinlogPosition.parse(position))
+    if time is not None:
+        return _at_time(history, time)
+    return AtSeq(history.tracked.seq)
+
+
+def _at_time(history: History, text: str) -> StreamPosition:
+    """A time; one behind the end of the stream means its end, and says so: what came later nobody has read."""
+    asked = parse_time(text) or 0
+    if asked > history.tracked.committed_at:
+        typer.echo(
+            f"strata: the stream has been tracked up to {_spoken(history.tracked.committed_at)} UTC; "
+            "this is what there was by then",
+            file=sys.stderr,
+        )
+        return AtSeq(history.tracked.seq)
+    return AtTime(asked)
+
+
+def _any_position(history: History, text: str) -> StreamPosition:
+    """A GTID set, a file and offset, or a time, told apart by their form."""
+    file, _, offset = text.rpartition(":")
+    if not text.strip() or text.count("-") >= 4:
+        return AtGtidSet(GtidSet.parse(text))
+    if "." in file and offset.isdigit() and ":" not in file:
+        return AtBinlog(BinlogPosition.parse(text))
+    return _at_time(history, text)
+
+
+def _spoken(micros: int) -> str:
+    from strata.jobs.specs import from_micros  # noqa: PLC0415  as in show
+
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}"
+
+
+def _name(text: str) -> TableName:
+    database, dot, table = text.partition(".")
+    if not dot or not database or not table:
+        raise Usage(f"{text!r} is not a table", remedy="Write it as database.table.")
+    return TableName(database, table)
+
+
+def _is_jsonl(context: typer.Context, output: Format) -> bool:
+    return output is Format.JSONL or bool(context.obj["json"])
+
+
+def _refuse_gaps(
+    history: History, found: list[tuple[TableName, SchemaVersion | Gap]], position: StreamPosition
+) -> None:
+    """Ends with the error of the first table that is not known, after the others have been printed."""
+    for name, version in found:
+        if isinstance(version, Gap):
+            history.at(name, position)
+            raise SchemaGapError(version.reason, table=str(name))
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(name="schema", help="What tables looked like, and what changed them.", no_args_is_help=True)
+    group.command()(show)
+    group.command()(history)
+    group.command()(diff)
+    app.add_typer(group)

@@ -1,0 +1,25 @@
+"""`strata snapshot`: reads the live schema at one GTID set, for the tracker.
+Not here: reading it (`schema/engine.py`), what the tracker makes of it (`jobs/track_schema.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from strata.cli.plan import print_report
+from strata.config.settings import load_settings
+
+
+def snapshot(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
+    """Reads every table's schema from the server; the next `track` uses it to begin, to close gaps, to find drift."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs import ingest  # noqa: PLC0415  see above
+
+    print_report(ingest.snapshot(source, settings=load_settings(os.environ)), as_json=context.obj["json"])
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(snapshot)

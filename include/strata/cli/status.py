@@ -1,0 +1,75 @@
+"""`strata status`: how far landing, tracking and publishing have come.
+Not here: where that is read from (`jobs/status.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from strata.config.settings import load_settings
+from strata.jobs.specs import from_micros
+
+if TYPE_CHECKING:
+    from strata.jobs.status import SourceStatus
+
+
+def status(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
+) -> None:
+    """Shows how far each step has come, and which tables wait for something."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.status import source_status  # noqa: PLC0415  see above
+    from strata.store.engine import open_store  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    names = [source] if source else sorted(settings.sources)
+    sources = [settings.source(name) for name in names]
+    found = [source_status(one, open_store(one.store_url), now=now_micros()) for one in sources]
+    if context.obj["json"]:
+        for one in found:
+            typer.echo(json.dumps(one.to_json(), ensure_ascii=False))
+        return
+    console = Console()
+    for one in found:
+        _print(console, one)
+
+
+def _print(console: Console, found: SourceStatus) -> None:
+    console.print(f"[bold]{found.source}[/bold]")
+    steps = Table(box=None, pad_edge=False)
+    for title in ("step", "transactions", "until (UTC)"):
+        steps.add_column(title)
+    steps.add_row("landed", f"{found.landed_seq:,} in {found.segments} segments", _time(found.landed_until))
+    steps.add_row("tracked", f"{found.tracked_seq:,}", "")
+    steps.add_row("planned", f"{found.owned_seq:,}", _time(found.owned_until))
+    console.print(steps)
+    tables = Table(box=None, pad_edge=False)
+    tables.add_column("table")
+    tables.add_column("rows", justify="right")
+    for title in ("newest interval", "checks", "schema"):
+        tables.add_column(title)
+    for table in found.tables:
+        tables.add_row(
+            table.table,
+            f"{table.rows:,}",
+            _time(table.published_until),
+            table.verdict or "-",
+            f"[red]unknown: {table.gap}[/red]" if table.gap else "known",
+        )
+    console.print(tables if found.tables else "nothing is published yet")
+
+
+def _time(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}" if micros else "-"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(status)

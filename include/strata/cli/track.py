@@ -1,0 +1,153 @@
+"""`strata track`: binlog files, or what has landed of a source, to schema versions.
+Not here: tracking (`jobs/track_schema.py`, `schema/track.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from strata.config.settings import SETTINGS_VARIABLE, load_settings
+from strata.errors import SchemaGapError, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import TaskID
+
+    from strata.schema.baseline import Baseline
+    from strata.schema.stream import TrackReport
+
+
+def track(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="Name of the source that the binlogs are of.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Binlog files or landed segments; without them, all that has landed.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(help="SQLAlchemy URL of the store; by default that of the settings.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="CREATE statements of what there was before the first file: a `mysqldump --no-data`."),
+    ] = None,
+    lower_case_table_names: Annotated[
+        int | None, typer.Option(min=0, max=2, help="The server's setting, which no binlog holds; 0 by default.")
+    ] = None,
+) -> None:
+    """Turns every DDL in binlogs into versions of the tables that it touched. Run it again at any time: what has been
+    tracked is passed over. Exit code 1 if a table became unknown."""
+    as_json = context.obj["json"]
+    if files:
+        report = _track_files(files, source, store_url(store, source), baseline, lower_case_table_names, as_json)
+    elif store is None and baseline is None:
+        # Imported here: the command's help must not load Arrow.
+        from strata.jobs.track_schema import track_landed  # noqa: PLC0415  see above
+        from strata.store.engine import open_store  # noqa: PLC0415  see above
+
+        found = load_settings(os.environ).source(source)
+        report = track_landed(found.lake, source, open_store(found.store_url))
+    else:
+        raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
+    _print(report, as_json=as_json)
+    if report.gaps:
+        raise SchemaGapError(
+            f"{report.gaps} times a table became unknown: {report.examples[0]}",
+            source=source,
+            remedy=f"`strata schema history --source {source}` shows the statements; `strata snapshot "
+            f"--source {source}`, then `strata track`, closes a gap from there on. All other tables have been tracked.",
+        )
+
+
+def store_url(given: str | None, source: str) -> str:
+    """The store's URL of the command line, else of the settings.
+
+    Raises:
+        Usage: Neither has one.
+    """
+    if given is not None:
+        return given
+    if SETTINGS_VARIABLE not in os.environ:
+        raise Usage("there is no store", remedy=f"Give --store URL, or let {SETTINGS_VARIABLE} name the settings.")
+    return load_settings(os.environ).source(source).store_url
+
+
+def _track_files(
+    files: list[str],
+    source: str,
+    url: str,
+    baseline: str | None,
+    lower_case_table_names: int | None,
+    as_json: bool,  # noqa: FBT001  whether the report is for a program, as everywhere in this package
+) -> TrackReport:
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.track_schema import track_files  # noqa: PLC0415  see above
+    from strata.store.engine import open_store  # noqa: PLC0415  see above
+
+    known = _read_baseline(baseline, lower_case_table_names or 0) if baseline else None
+    engine = open_store(url)
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console
+    )
+    bar.disable = as_json or not console.is_terminal
+    with bar:
+        return track_files(
+            files,
+            engine,
+            source,
+            baseline=known,
+            lower_case_table_names=lower_case_table_names,
+            progress=_shown_on(bar),
+        )
+
+
+def _shown_on(bar: Progress) -> Callable[[str, int, int], None]:
+    tasks: dict[str, TaskID] = {}
+
+    def show(name: str, done: int, size: int) -> None:
+        if name not in tasks:
+            tasks[name] = bar.add_task(name, total=size)
+        bar.update(tasks[name], completed=done)
+
+    return show
+
+
+def _read_baseline(path: str, lower_case_table_names: int) -> Baseline:
+    from strata.jobs.track_schema import read_script  # noqa: PLC0415  as above
+    from strata.schema.baseline import read_baseline  # noqa: PLC0415  as above
+
+    return read_baseline(read_script(path), path, lower_case_table_names=lower_case_table_names)
+
+
+def _print(report: TrackReport, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(report), ensure_ascii=False))
+        return
+    typer.echo(
+        f"{report.transactions:,} transactions, {report.statements:,} DDL statements, {report.versions:,} versions"
+        + (f" ({report.skipped:,} transactions had been tracked before)" if report.skipped else "")
+    )
+    typer.echo(
+        f"{report.source} is known up to transaction {report.seq:,}, GTID set {report.gtid_executed or '(empty)'}"
+    )
+    for example in report.examples:
+        typer.echo(example, file=sys.stderr)
+    if report.statement_changes:
+        typer.echo(
+            f"{report.statement_changes:,} statements changed rows that the binlog does not hold: "
+            "the server logged them as statements. Set binlog_format=ROW.",
+            file=sys.stderr,
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(track)

@@ -1,0 +1,249 @@
+"""One tree of errors, each a fact with its nouns as fields.
+Not here: catching them (the edges do), deciding on retries (`Transient` says it, Airflow does it)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+
+class StrataError(Exception):
+    """What happened, where, and what to run next.
+
+    Args:
+        message: What happened, in one sentence without a full stop.
+        remedy: What the reader can do about it; commands in backquotes.
+        source: Name of the source, as in the settings.
+        table: `database.table`.
+        gtid: The transaction, or the GTID set, that it is about.
+        file: Binlog or segment file.
+        offset: Bytes from the start of `file`.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        source: str | None = None,
+        table: str | None = None,
+        gtid: str | None = None,
+        file: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.source = source
+        self.table = table
+        self.gtid = gtid
+        self.file = file
+        self.offset = offset
+
+    _COORDINATES: ClassVar = ("source", "table", "gtid", "file", "offset")
+
+    def located(
+        self,
+        *,
+        source: str | None = None,
+        table: str | None = None,
+        gtid: str | None = None,
+        file: str | None = None,
+        offset: int | None = None,
+    ) -> Self:
+        """Fills in coordinates that are not known yet, and returns the same error.
+
+        A room that knows numbers only raises with an offset; whoever knows the file adds it.
+        """
+        given = {"source": source, "table": table, "gtid": gtid, "file": file, "offset": offset}
+        for name, value in given.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
+
+    def to_json(self) -> dict[str, str | int]:
+        """The error as the command line prints it with `--json`: what is known, and nothing else."""
+        known = {name: getattr(self, name) for name in (*self._COORDINATES, "remedy")}
+        return {
+            "error": type(self).__name__,
+            "message": self.message,
+            **{name: value for name, value in known.items() if value is not None},
+        }
+
+    def __str__(self) -> str:
+        place = ""
+        if self.file is not None:
+            place = self.file if self.offset is None else f"{self.file} @ {self.offset}"
+        elif self.offset is not None:
+            place = f"@ {self.offset}"
+        details = [
+            text
+            for text in (
+                self.source and f"source {self.source}",
+                self.table and f"table {self.table}",
+                self.gtid and f"GTID {self.gtid}",
+                place,
+            )
+            if text
+        ]
+        where = f" ({', '.join(details)})" if details else ""
+        return f"{self.message}{where}." + (f" {self.remedy}" if self.remedy else "")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle by their positional args alone, and Spark sends them between processes.
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+def _rebuild(kind: type[StrataError], message: str, fields: dict[str, object]) -> StrataError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
+class BadData(StrataError):
+    """The bytes, the schema or the rows are at fault; a retry gives the same. Exit code 1."""
+
+
+class Usage(StrataError):
+    """The caller asked for something that has no meaning. Exit code 2."""
+
+    exit_code = 2
+
+
+class Permanent(StrataError):
+    """Something outside is set up so that this cannot work; a retry gives the same. Exit code 3."""
+
+    exit_code = 3
+
+
+class Transient(StrataError):
+    """Something outside is not there just now; the same call may succeed later. Exit code 3."""
+
+    exit_code = 3
+
+
+# Bytes ------------------------------------------------------------------------------------------
+
+
+class CorruptEventError(BadData):
+    """An event contradicts itself: a length that lies, a value out of bounds, rows that end early."""
+
+
+class TruncatedEventError(CorruptEventError):
+    """The file ends in the middle of an event."""
+
+
+class ChecksumError(CorruptEventError):
+    """The CRC32 of an event is not the one written behind it."""
+
+
+class NotABinlogError(BadData):
+    """The file does not start with the binlog magic number."""
+
+
+class EncryptedBinlogError(BadData):
+    """The file is a binlog encrypted at rest."""
+
+
+class UnsupportedEventError(BadData):
+    """An event that cannot be skipped and is not understood."""
+
+
+class StatementFormatError(BadData):
+    """Rows of a tracked table were changed by a statement, so the binlog does not hold them."""
+
+
+class StreamHoleError(BadData):
+    """Transactions are missing between two pieces of a stream."""
+
+
+# Schema -----------------------------------------------------------------------------------------
+
+
+class SchemaGapError(BadData):
+    """The schema of a table is not known at a position."""
+
+
+class SchemaMismatchError(BadData):
+    """A TABLE_MAP contradicts the schema version that is to decode it."""
+
+
+class DdlError(BadData):
+    """A DDL statement that the reader does not understand.
+
+    `tables` holds the tables (`schema.model.TableName`) that it could still tell; where there are none, all tables
+    of `database` may be meant.
+    """
+
+    def __init__(self, message: str, *, ddl: str = "", **where: object) -> None:
+        super().__init__(message, **where)  # type: ignore[arg-type]
+        self.ddl = ddl
+        self.tables: tuple[Any, ...] = ()
+        self.database: str | None = None
+
+
+class UndecodableTextError(BadData):
+    """A value is not text in its column's charset, or not a label of its ENUM or SET."""
+
+
+# Judgement --------------------------------------------------------------------------------------
+
+
+class ChecksFailedError(BadData):
+    """A check of severity error failed, and the interval stays unpublished."""
+
+
+# Usage ------------------------------------------------------------------------------------------
+
+
+class SettingsError(Usage):
+    """The settings have mistakes; the message lists all of them."""
+
+
+class InvalidGtidSetError(Usage):
+    """A text that is not a GTID set."""
+
+
+class UnknownSourceError(Usage):
+    """A source that the settings or the store do not name."""
+
+
+# Outside ----------------------------------------------------------------------------------------
+
+
+class SourceSettingsError(Permanent):
+    """The server's settings make its binlog unusable: GTIDs off, statement format, binlog off."""
+
+
+class AccessDeniedError(Permanent):
+    """Wrong user, password or grants."""
+
+
+class BinlogPurgedError(Permanent):
+    """The server no longer has the transactions that are asked for."""
+
+
+class SourceDivergedError(Permanent):
+    """The server lacks transactions that were landed from it or its predecessor."""
+
+
+class StoreFormatError(Permanent):
+    """The store was made by a newer version of Strata, or is not one."""
+
+
+class SourceUnavailableError(Transient):
+    """The server does not answer."""
+
+
+class StoreUnavailableError(Transient):
+    """The store does not answer."""
+
+
+class LakeUnavailableError(Transient):
+    """The storage of landed or published files does not answer or is full."""
+
+
+class AlreadyRunningError(Transient):
+    """Another run holds the lock on the same work."""

@@ -1,0 +1,144 @@
+"""Some consecutive transactions as a struct of arrays; `TransactionRecord` is their view row by row.
+Not here: making them from events (`scanner.py`), their form on disk (`index.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from strata.events.model import SplitPoint, TableRows, TransactionRecord
+from strata.gtid.sets import Gtid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from strata.gtid.sets import GtidSetBuilder, Sid
+
+    Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBatch:
+    """Consecutive transactions of one file. Each field is a column; `*_end` say where the entries of each row end."""
+
+    binlog_file: str
+    first_seq: int
+    begins: Numbers
+    ends: Numbers
+    positions: Numbers
+    """Offsets in the server's file."""
+    sids: tuple[Sid, ...]
+    """Who numbered them; `slots` points in here."""
+    slots: Numbers
+    """-1 for an anonymous transaction."""
+    numbers: Numbers
+    committed_at: Numbers
+    commit_timestamps: Numbers
+    incidents: tuple[tuple[int, str], ...]
+    """Row and message of each transaction with which the server says that it lost events."""
+    tables: tuple[tuple[str, str], ...]
+    """Databases and tables; `entry_tables` points in here."""
+    entries_end: Numbers
+    entry_tables: Numbers
+    entry_events: Numbers
+    entry_rows: Numbers
+    statements_end: Numbers
+    statements: Numbers
+    splits_end: Numbers
+    split_offsets: Numbers
+    split_rows: Numbers
+    split_maps_end: Numbers
+    split_maps: Numbers
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def last_seq(self) -> int:
+        """Ordinal of the last transaction; `first_seq - 1` if there is none."""
+        return self.first_seq + len(self) - 1
+
+    def add_to(self, executed: GtidSetBuilder) -> None:
+        """Adds the GTIDs to a set."""
+        add_gtids(executed, self.sids, self.slots, self.numbers)
+
+    def records(self) -> Iterator[TransactionRecord]:
+        """The same, row by row."""
+        incidents = dict(self.incidents)
+        sids, file = self.sids, self.binlog_file
+        entries = statements = splits = 0
+        table_rows = self._table_rows()
+        statement_offsets = self.statements.tolist()
+        split_points = self._split_points()
+        columns = zip(
+            self.begins.tolist(),
+            self.ends.tolist(),
+            self.positions.tolist(),
+            self.slots.tolist(),
+            self.numbers.tolist(),
+            self.committed_at.tolist(),
+            self.commit_timestamps.tolist(),
+            self.entries_end.tolist(),
+            self.statements_end.tolist(),
+            self.splits_end.tolist(),
+            strict=True,
+        )
+        for row, columns_of_row in enumerate(columns):
+            begin, end, position, slot, number, committed_at, stamp, entries_end, statements_end, splits_end = (
+                columns_of_row
+            )
+            yield TransactionRecord(
+                self.first_seq + row,
+                Gtid(sids[slot], number) if slot >= 0 else None,
+                begin,
+                end,
+                file,
+                position,
+                committed_at,
+                stamp,
+                tuple(table_rows[entries:entries_end]),
+                tuple(statement_offsets[statements:statements_end]),
+                tuple(split_points[splits:splits_end]),
+                incidents.get(row) if incidents else None,
+            )
+            entries, statements, splits = entries_end, statements_end, splits_end
+
+    def _table_rows(self) -> list[TableRows]:
+        # Most transactions do one row to one table: equal entries share one value.
+        seen: dict[tuple[int, int, int], TableRows] = {}
+        found = []
+        entries = zip(self.entry_tables.tolist(), self.entry_events.tolist(), self.entry_rows.tolist(), strict=True)
+        for entry in entries:
+            value = seen.get(entry)
+            if value is None:
+                table, events, rows = entry
+                database, name = self.tables[table]
+                value = seen[entry] = TableRows(database, name, events, rows)
+            found.append(value)
+        return found
+
+    def _split_points(self) -> list[SplitPoint]:
+        maps = self.split_maps.tolist()
+        found, before = [], 0
+        for offset, row, end in zip(
+            self.split_offsets.tolist(), self.split_rows.tolist(), self.split_maps_end.tolist(), strict=True
+        ):
+            found.append(SplitPoint(offset, row, tuple(maps[before:end])))
+            before = end
+        return found
+
+
+def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> None:
+    """Adds GTIDs that are given as columns to a set; slot -1 stands for an anonymous transaction."""
+    if not len(slots):
+        return
+    # Runs of consecutive numbers of one server are added as one span.
+    breaks = (slots[1:] != slots[:-1]) | (numbers[1:] != numbers[:-1] + 1)
+    starts = [0, *(breaks.nonzero()[0] + 1).tolist(), len(slots)]
+    for begin, end in pairwise(starts):
+        if slots[begin] >= 0:
+            executed.add_span(sids[slots[begin]], (int(numbers[begin]), int(numbers[end - 1])))

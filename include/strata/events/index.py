@@ -1,0 +1,301 @@
+"""The transaction index on disk: one Parquet file beside each segment, one row a transaction.
+Not here: finding a segment (`landed.py`), making transactions from events (`scanner.py`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strata.errors import LakeUnavailableError, StoreFormatError
+from strata.events.batch import TransactionBatch, add_gtids
+from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from strata.events.model import TransactionRecord
+    from strata.wire.storage import Folder
+
+FORMAT = 1
+"""Number of the stored form. Every older form keeps opening."""
+SUFFIX = ".index.parquet"
+_METADATA = b"strata.segment"
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_ENTRY = pa.struct([("database", _TEXT), ("table", _TEXT), ("row_events", pa.int64()), ("rows", pa.int64())])
+_SPLIT = pa.struct([("offset", pa.int64()), ("row", pa.int64()), ("table_maps", pa.list_(pa.int64()))])
+SCHEMA = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("sid", _TEXT),
+        ("gno", pa.int64()),
+        ("begin", pa.int64()),
+        ("end", pa.int64()),
+        ("binlog_pos", pa.int64()),
+        ("committed_at", pa.int64()),
+        ("commit_timestamp", pa.int64()),
+        ("tables", pa.list_(_ENTRY)),
+        ("ddl_offsets", pa.list_(pa.int64())),
+        ("splits", pa.list_(_SPLIT)),
+        ("incident", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """What an index says of its segment as a whole."""
+
+    segment: str
+    """File name of the segment."""
+    binlog_file: str
+    """The server's name for the file that it is a piece of."""
+    server_uuid: str
+    """Of the server that it was landed from."""
+    bytes: int
+    """Of the segment's file."""
+    first_seq: int
+    """Ordinal of its first transaction in the stream."""
+    transactions: int
+    clock_before: int
+    """The commit clock in front of it, microseconds UTC."""
+    clock_after: int
+    """The commit clock behind it."""
+    server_end: int
+    """Offset in the server's file behind its last event."""
+    executed_before: str
+    """GTID set of all that the stream had executed in front of it."""
+    executed: str
+    """GTID set of all that the stream had executed behind it."""
+
+    @property
+    def last_seq(self) -> int:
+        """Ordinal of its last transaction; `first_seq - 1` if it has none."""
+        return self.first_seq + self.transactions - 1
+
+    def to_json(self) -> str:
+        """The stored form."""
+        return json.dumps({"format": FORMAT, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads the stored form.
+
+        Raises:
+            StoreFormatError: A newer Strata wrote it.
+        """
+        fields: dict[str, Any] = json.loads(text)
+        if fields.pop("format") > FORMAT:
+            raise StoreFormatError(
+                "a transaction index has a newer form than this Strata reads", remedy="Upgrade Strata."
+            )
+        return cls(**fields)
+
+
+class IndexWriter:
+    """Writes an index batch by batch; it is whole once `close` has returned."""
+
+    def __init__(self, path: str) -> None:
+        """Starts the local file `path`, replacing what is there."""
+        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd", store_schema=True)
+
+    def write(self, batch: TransactionBatch) -> None:
+        """Adds the next transactions."""
+        self._writer.write_batch(to_arrow(batch))
+
+    def close(self, summary: SegmentSummary) -> None:
+        """Adds what is known of the whole, and ends the file."""
+        self._writer.add_key_value_metadata({_METADATA: summary.to_json().encode()})
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Ends the file as it is; it is of no use."""
+        self._writer.close()
+
+
+class SegmentIndex:
+    """The index of one landed segment, as it lies on disk."""
+
+    def __init__(self, summary: SegmentSummary, file: pq.ParquetFile) -> None:
+        self.summary = summary
+        self._file = file
+
+    @classmethod
+    def open(cls, folder: Folder, name: str) -> Self:
+        """Opens the index `name` in a folder.
+
+        Raises:
+            LakeUnavailableError: It cannot be read, or is no index.
+            StoreFormatError: A newer Strata wrote it.
+        """
+        try:
+            file = pq.ParquetFile(folder.filesystem.open_input_file(f"{folder.path}/{name}"))
+            summary = (file.metadata.metadata or {})[_METADATA]
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise LakeUnavailableError(
+                f"the transaction index cannot be read: {error}",
+                remedy="Delete it; `strata land` makes it again from its segment.",
+                file=folder.join(name),
+            ) from error
+        return cls(SegmentSummary.from_json(summary.decode()), file)
+
+    def batches(self, first_seq: int = 0) -> Iterator[TransactionBatch]:
+        """The transactions in batches of columns, from those on that hold `first_seq` (a batch may begin earlier)."""
+        seq = self.summary.first_seq
+        for group in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            if seq + rows > first_seq:
+                table = self._file.read_row_group(group).combine_chunks()
+                for batch in table.to_batches():
+                    yield from_arrow(batch, self.summary.binlog_file)
+            seq += rows
+
+    def records(self, first_seq: int = 0, last_seq: int | None = None) -> Iterator[TransactionRecord]:
+        """The transactions with first_seq <= seq <= last_seq, one by one."""
+        for batch in self.batches(first_seq):
+            if last_seq is not None and batch.first_seq > last_seq:
+                return
+            for record in batch.records():
+                if record.seq >= first_seq and (last_seq is None or record.seq <= last_seq):
+                    yield record
+
+    def executed_after(self, count: int) -> GtidSet:
+        """GTID set behind the first `count` transactions."""
+        executed = GtidSetBuilder(GtidSet.parse(self.summary.executed_before))
+        left = count
+        for group in range(self._file.num_row_groups):
+            if left <= 0:
+                break
+            for batch in self._file.read_row_group(group, columns=["sid", "gno"]).combine_chunks().to_batches():
+                sids = batch.column("sid")
+                slots, numbers = sids.indices.fill_null(-1), batch.column("gno").fill_null(0)
+                names = tuple(_parse_sid(text) for text in sids.dictionary.to_pylist())
+                add_gtids(executed, names, _numbers(slots)[:left], _numbers(numbers)[:left])
+                left -= len(batch)
+        return executed.build()
+
+    def column(self, name: str) -> npt.NDArray[np.int64]:
+        """One column of numbers, all rows."""
+        column = self._file.read(columns=[name]).column(0).combine_chunks()
+        return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
+    """A batch in the form it is stored in."""
+    anonymous = batch.slots < 0
+    sids = pa.array([str(sid) for sid in batch.sids] or [""], pa.string())
+    slots = pa.array(np.where(anonymous, 0, batch.slots).astype(np.int32), mask=anonymous)
+    incidents = dict(batch.incidents)
+    databases = pa.array([database for database, _ in batch.tables] or [""], pa.string())
+    tables = pa.array([table for _, table in batch.tables] or [""], pa.string())
+    entry_tables = pa.array(batch.entry_tables.astype(np.int32))
+    entries = pa.StructArray.from_arrays(
+        [
+            pa.DictionaryArray.from_arrays(entry_tables, databases),
+            pa.DictionaryArray.from_arrays(entry_tables, tables),
+            pa.array(batch.entry_events),
+            pa.array(batch.entry_rows),
+        ],
+        fields=list(_ENTRY),
+    )
+    splits = pa.StructArray.from_arrays(
+        [
+            pa.array(batch.split_offsets),
+            pa.array(batch.split_rows),
+            _lists(batch.split_maps_end, pa.array(batch.split_maps)),
+        ],
+        fields=list(_SPLIT),
+    )
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.arange(batch.first_seq, batch.first_seq + len(batch))),
+            pa.DictionaryArray.from_arrays(slots, sids),
+            pa.array(batch.numbers, mask=anonymous),
+            pa.array(batch.begins),
+            pa.array(batch.ends),
+            pa.array(batch.positions),
+            pa.array(batch.committed_at),
+            pa.array(batch.commit_timestamps),
+            _lists(batch.entries_end, entries),
+            _lists(batch.statements_end, pa.array(batch.statements)),
+            _lists(batch.splits_end, splits),
+            pa.array([incidents.get(row) for row in range(len(batch))], pa.string())
+            if incidents
+            else pa.nulls(len(batch), pa.string()),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def _lists(ends: npt.NDArray[np.int64], values: pa.Array) -> pa.ListArray:
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    offsets[1:] = ends
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
+    """The inverse of `to_arrow`."""
+    sids = batch.column("sid")
+    entries_end, entries = _unlist(batch.column("tables"))
+    statements_end, statements = _unlist(batch.column("ddl_offsets"))
+    splits_end, splits = _unlist(batch.column("splits"))
+    split_maps_end, split_maps = _unlist(splits.field("table_maps"))
+    tables, entry_tables = _tables(entries)
+    incidents = batch.column("incident")
+    lost = [] if incidents.null_count == len(incidents) else incidents.to_pylist()
+    return TransactionBatch(
+        binlog_file=binlog_file,
+        first_seq=batch.column("seq")[0].as_py() if len(batch) else 0,
+        begins=_numbers(batch.column("begin")),
+        ends=_numbers(batch.column("end")),
+        positions=_numbers(batch.column("binlog_pos")),
+        sids=tuple(_parse_sid(text) for text in sids.dictionary.to_pylist()),
+        slots=_numbers(sids.indices.fill_null(-1)),
+        numbers=_numbers(batch.column("gno").fill_null(0)),
+        committed_at=_numbers(batch.column("committed_at")),
+        commit_timestamps=_numbers(batch.column("commit_timestamp")),
+        incidents=tuple((row, text) for row, text in enumerate(lost) if text is not None),
+        tables=tables,
+        entries_end=entries_end,
+        entry_tables=entry_tables,
+        entry_events=_numbers(entries.field("row_events")),
+        entry_rows=_numbers(entries.field("rows")),
+        statements_end=statements_end,
+        statements=_numbers(statements),
+        splits_end=splits_end,
+        split_offsets=_numbers(splits.field("offset")),
+        split_rows=_numbers(splits.field("row")),
+        split_maps_end=split_maps_end,
+        split_maps=_numbers(split_maps),
+    )
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _unlist(lists: pa.ListArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    offsets = np.asarray(lists.offsets.to_numpy(zero_copy_only=False), np.int64)
+    return offsets[1:] - offsets[0], lists.flatten()
+
+
+def _tables(entries: pa.StructArray) -> tuple[tuple[tuple[str, str], ...], npt.NDArray[np.int64]]:
+    """Parquet keeps the names of databases and tables apart; the pairs that occur are numbered again."""
+    databases, tables = entries.field("database"), entries.field("table")
+    pairs = _numbers(databases.indices) << 32 | _numbers(tables.indices)
+    distinct, numbers = np.unique(pairs, return_inverse=True)
+    database_names, table_names = databases.dictionary.to_pylist(), tables.dictionary.to_pylist()
+    names = tuple((database_names[pair >> 32], table_names[pair & 0xFFFFFFFF]) for pair in distinct.tolist())
+    return names, numbers.astype(np.int64)
+
+
+def _parse_sid(text: str) -> Sid:
+    uuid, _, tag = text.partition(":")
+    return Sid(uuid, tag)

@@ -1,0 +1,205 @@
+"""The landed stream of one source: its segments in order, and where a time, a GTID set or a position is in it.
+Not here: landing (`jobs/land_binlog.py`), the form of an index (`index.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.errors import StreamHoleError, Usage
+from strata.events.index import SUFFIX, SegmentIndex, SegmentSummary
+from strata.gtid.sets import GtidSet
+from strata.wire.segment import SegmentName
+from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from strata.events.model import TransactionRecord
+    from strata.gtid.position import BinlogPosition
+
+
+def landing_folder(lake: str, source: str) -> Folder:
+    """Where the segments of a source lie: `<lake>/landing/<source>/`."""
+    return Folder.open(lake).folder(f"landing/{source}")
+
+
+@dataclass(frozen=True)
+class LandedSegment:
+    """One segment, and its index."""
+
+    folder: Folder = field(repr=False)
+    name: SegmentName
+
+    @property
+    def url(self) -> str:
+        """What `open_binlog` takes."""
+        return self.folder.join(str(self.name))
+
+    @cached_property
+    def index(self) -> SegmentIndex:
+        """The index beside it."""
+        return SegmentIndex.open(self.folder, f"{self.name}{SUFFIX}")
+
+    @property
+    def summary(self) -> SegmentSummary:
+        """What the index says of the whole."""
+        return self.index.summary
+
+
+@dataclass(frozen=True)
+class LandedStream:
+    """All that has landed of a source, in stream order."""
+
+    source: str
+    segments: tuple[LandedSegment, ...]
+
+    @classmethod
+    def open(cls, lake: str, source: str) -> LandedStream:
+        """Lists what lies on disk now; indexes are opened as they are needed.
+
+        Raises:
+            StreamHoleError: A segment between two others is missing.
+            LakeUnavailableError: The storage does not answer.
+        """
+        folder = landing_folder(lake, source)
+        names = folder.names()
+        indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+        found = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
+        for before, after in pairwise(found):
+            if after.ordinal != before.ordinal + 1:
+                raise StreamHoleError(
+                    f"segment {before.ordinal + 1} is missing from the landed stream",
+                    source=source,
+                    file=folder.join(str(after)),
+                    remedy="Restore it from a backup of the lake, or land the source anew under another name.",
+                )
+        return cls(source, tuple(LandedSegment(folder, name) for name in found))
+
+    @property
+    def last_seq(self) -> int:
+        """Ordinal of the last transaction; 0 if nothing has landed."""
+        return self.segments[-1].summary.last_seq if self.segments else 0
+
+    @property
+    def clock(self) -> int:
+        """The commit clock at the end, microseconds UTC; 0 if nothing has landed."""
+        return self.segments[-1].summary.clock_after if self.segments else 0
+
+    def executed(self) -> GtidSet:
+        """GTID set of all that the stream has executed at its end."""
+        return GtidSet.parse(self.segments[-1].summary.executed) if self.segments else GtidSet()
+
+    def executed_before(self) -> GtidSet:
+        """GTID set of what had been executed before the stream begins."""
+        return GtidSet.parse(self.segments[0].summary.executed_before) if self.segments else GtidSet()
+
+    def records(
+        self, first_seq: int = 1, last_seq: int | None = None
+    ) -> Iterator[tuple[LandedSegment, TransactionRecord]]:
+        """Transactions with first_seq <= seq <= last_seq and the segment that each is in."""
+        for segment in self.segments[self._segment_of(first_seq) :]:
+            if last_seq is not None and segment.summary.first_seq > last_seq:
+                return
+            for record in segment.index.records(first_seq, last_seq):
+                yield segment, record
+
+    def seq_before(self, time: int) -> int:
+        """Ordinal of the last transaction that the commit clock has before `time` (microseconds UTC); 0 if none."""
+        at = self._first(lambda summary: summary.clock_after >= time)
+        if at == len(self.segments):
+            return self.last_seq
+        segment = self.segments[at]
+        committed = segment.index.column("committed_at")
+        return segment.summary.first_seq - 1 + int(np.searchsorted(committed, time, side="left"))
+
+    def seq_at(self, executed: GtidSet) -> int:
+        """Ordinal of the last transaction when exactly this set had been executed.
+
+        Raises:
+            Usage: The stream never was at this set.
+        """
+        at = self._first(lambda summary: not GtidSet.parse(summary.executed) <= executed)
+        if at == len(self.segments):
+            if self.executed() == executed or not self.segments:
+                return self.last_seq
+            raise self._never_at(executed)
+        segment = self.segments[at]
+        before = GtidSet.parse(segment.summary.executed_before)
+        inside = (executed - before).count()
+        if not before <= executed or self.executed_at(segment.summary.first_seq - 1 + inside) != executed:
+            raise self._never_at(executed)
+        return segment.summary.first_seq - 1 + inside
+
+    def executed_at(self, seq: int) -> GtidSet:
+        """GTID set executed up to and with the transaction `seq`; what preceded the stream for 0.
+
+        Raises:
+            Usage: The stream is shorter.
+        """
+        if seq > self.last_seq:
+            raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
+        if seq == self.last_seq:
+            return self.executed()
+        segment = self.segments[self._segment_of(seq + 1)]
+        return segment.index.executed_after(seq - segment.summary.first_seq + 1)
+
+    def seq_at_position(self, position: BinlogPosition) -> int:
+        """Ordinal of the last transaction that begins before a position in the server's files.
+
+        Raises:
+            Usage: The stream has no such file.
+        """
+        inside = [
+            segment
+            for segment in self.segments
+            if segment.name.binlog_file == position.file and segment.name.offset <= position.offset
+        ]
+        if not inside:
+            if any(segment.name.binlog_file == position.file for segment in self.segments):
+                first = next(segment for segment in self.segments if segment.name.binlog_file == position.file)
+                return first.summary.first_seq - 1
+            raise Usage(f"nothing has landed from {position.file}", source=self.source)
+        # After a failover another server's file may have the same name: the newest one is meant.
+        segment = inside[-1]
+        begins = segment.index.column("binlog_pos")
+        return segment.summary.first_seq - 1 + int(np.searchsorted(begins, position.offset, side="left"))
+
+    def record_at(self, seq: int) -> tuple[LandedSegment, TransactionRecord]:
+        """The transaction `seq` and its segment.
+
+        Raises:
+            Usage: It has not landed.
+        """
+        found = next(iter(self.records(seq, seq)), None)
+        if found is None:
+            raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
+        return found
+
+    def _segment_of(self, seq: int) -> int:
+        """Number of the first segment that ends at or behind a transaction."""
+        return self._first(lambda summary: summary.last_seq >= seq)
+
+    def _first(self, holds: Callable[[SegmentSummary], bool]) -> int:
+        """The first segment for which something holds that then holds for all later ones; by bisection, so that few
+        indexes are opened."""
+        low, high = 0, len(self.segments)
+        while low < high:
+            middle = (low + high) // 2
+            if holds(self.segments[middle].summary):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _never_at(self, executed: GtidSet) -> Usage:
+        return Usage(
+            "the landed stream never was at this GTID set",
+            source=self.source,
+            gtid=str(executed),
+            remedy=f"It goes from {self.executed_before() or 'the empty set'} to {self.executed() or 'the empty set'}.",
+        )

@@ -1,0 +1,212 @@
+"""Typed events of a binlog, as values.
+Not here: their bytes (`parse.py`), grouping into transactions (`transactions.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata.gtid.sets import Gtid, GtidSet
+
+
+@dataclass(frozen=True, slots=True)
+class GtidEvent:
+    """The head of a transaction: GTID, TAGGED_GTID or ANONYMOUS_GTID."""
+
+    gtid: Gtid | None
+    """None for an anonymous transaction."""
+    last_committed: int
+    sequence_number: int
+    immediate_commit_timestamp: int
+    """Microseconds since 1970 UTC; 0 where the server is too old to write it (before 8.0.1)."""
+    original_commit_timestamp: int
+    transaction_length: int
+    """Bytes from this event's start to the end of the transaction; 0 where the server does not write it."""
+    server_version: int
+    """As in executable comments, 0 if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousGtids:
+    """What had been executed before the file."""
+
+    gtid_set: GtidSet
+
+
+@dataclass(frozen=True, slots=True)
+class Rotate:
+    """The name of the next file and the offset to go on from."""
+
+    file: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The server was shut down here; it went on in another file."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryContext:
+    """What a QUERY event carries beside its text (status variables); None where it does not."""
+
+    sql_mode: int | None = None
+    client_charset: int | None = None
+    """Collation id of `character_set_client`: the bytes of the statement are in its charset."""
+    connection_collation: int | None = None
+    server_collation: int | None = None
+    database_collation: int | None = None
+    utf8mb4_collation: int | None = None
+    """`default_collation_for_utf8mb4`."""
+    explicit_defaults_for_timestamp: bool | None = None
+    ddl_xid: int | None = None
+    table_map_for_update: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement: DDL, BEGIN, COMMIT, XA, or rows changed in statement format."""
+
+    database: str
+    """The session's default database, '' if none."""
+    statement: bytes
+    error_code: int
+    context: QueryContext
+    thread_id: int | None = None
+    """The session, which owns temporary tables; None where the event is not read that far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """The commit of a transaction that the storage engines prepared."""
+
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class XaPrepare:
+    """The end of the first phase of an XA transaction, or of its only one."""
+
+    format_id: int
+    gtrid: bytes
+    bqual: bytes
+    one_phase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowsQuery:
+    """The text of the statement whose row events follow (`binlog_rows_query_log_events`)."""
+
+    statement: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The server says that something is missing from its binlog."""
+
+    number: int
+    """1 is LOST_EVENTS, the only one there is."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Sent over a connection when there is nothing else to send: where the server has got to."""
+
+    file: str
+    offset: int | None
+    """None in the older form, which has it in the header."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChange:
+    """A change of the members of a replication group."""
+
+    view_id: str
+    sequence_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """The physical shape that the following row events have (MySQL, `Table_map_event`)."""
+
+    table_id: int
+    flags: int
+    database: str
+    table: str
+    types: tuple[int, ...]
+    """Binlog type code of each column; for MYSQL_TYPE_STRING the real type (ENUM 247, SET 248) is resolved."""
+    metadata: tuple[int, ...]
+    """Type-dependent: length in bytes for VARCHAR and CHAR, precision << 8 | scale for decimals, whole bytes << 8 |
+    left-over bits for BIT, digits of the fraction for times, bytes of the length for BLOB and the like, bytes of the
+    number for ENUM and SET; 0 for the others."""
+    nullable: tuple[bool, ...]
+    unsigned: tuple[bool, ...] | None
+    """Per column, False for those that are not numeric; None where the server is too old to write it."""
+    collations: tuple[int, ...] | None
+    """Collation id per column, 0 for those without; None if not written. ENUM and SET only under FULL."""
+    names: tuple[str, ...] | None
+    """FULL only."""
+    labels: tuple[tuple[bytes, ...] | None, ...] | None
+    """FULL only: members of ENUM and SET columns, in the column's charset."""
+    primary_key: tuple[int, ...] | None
+    """FULL only: indexes of columns."""
+    visible: tuple[bool, ...] | None
+    """FULL only."""
+    geometry_types: tuple[int, ...] | None
+    """Of the GEOMETRY columns only, in their order."""
+    vector_dimensions: tuple[int, ...] | None
+    """Of the VECTOR columns only, in their order."""
+    body: bytes
+    """The event's body behind the table id and flags: equal bytes are an equal shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """What a transaction did to one table."""
+
+    database: str
+    table: str
+    row_events: int
+    rows: int
+    """Changed rows; an update counts once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPoint:
+    """An event boundary inside a large transaction from which decoding can start."""
+
+    offset: int
+    """Bytes in the segment: a row event or a TABLE_MAP."""
+    row: int
+    """Ordinal of the first row behind it in the transaction."""
+    table_maps: tuple[int, ...]
+    """Offsets of the TABLE_MAP events that are in force there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """One row of the transaction index."""
+
+    seq: int
+    """Ordinal in the landed stream of the source, from 1; in plain files from 1."""
+    gtid: Gtid | None
+    begin: int
+    """Offset in the segment (bytes) of the GTID event, or of the first event where there is none."""
+    end: int
+    """Offset behind the last event of the transaction."""
+    binlog_file: str
+    """The server's name for the file."""
+    binlog_pos: int
+    """Offset of `begin` in the server's file."""
+    committed_at: int
+    """Microseconds UTC on the commit clock."""
+    commit_timestamp: int
+    """The transaction's own immediate commit timestamp, microseconds UTC."""
+    tables: tuple[TableRows, ...]
+    ddl_offsets: tuple[int, ...]
+    """Offsets in the segment of QUERY events that are not BEGIN, COMMIT, SAVEPOINT, XA and the like."""
+    splits: tuple[SplitPoint, ...]
+    incident: str | None = None
+    """What the server says if it lost events here (INCIDENT): changes are missing from the stream."""

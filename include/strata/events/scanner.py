@@ -1,0 +1,308 @@
+"""Turns events into batches of transactions, over as many pieces of a stream as there are.
+Not here: walking over the bytes (`kernels/transactions.py`), opening files (`transactions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.errors import ChecksumError, CorruptEventError, StrataError, TruncatedEventError, UnsupportedEventError
+from strata.events.batch import TransactionBatch
+from strata.events.known import KnownServers, KnownShapes
+from strata.events.parse import event_body, parse_event, parse_incident, parse_table_map, unsupported
+from strata.events.room import Room
+from strata.gtid.clock import CommitClock
+from strata.gtid.sets import Gtid
+from strata.kernels import status as codes
+from strata.kernels import transactions as walk
+from strata.kernels.crc import CRC_TABLES, verify_events
+from strata.wire.codes import HEADER_BYTES, ROW_EVENTS, EventType
+from strata.wire.format import FormatDescription
+from strata.wire.frames import EventIndex, index_payload
+from strata.wire.payload import read_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+SPLIT_BYTES = 32 << 20
+"""A transaction that is larger gets points at which it can be decoded from, about this far from each other."""
+
+_NO_PAYLOAD = -1
+
+_FAULTS = {
+    walk.NESTED: "a transaction begins inside another",
+    walk.OUTSIDE: "an event stands outside of any transaction",
+    walk.BAD_GTID: "a GTID event has impossible values",
+    walk.BAD_QUERY: "the lengths in a QUERY contradict each other",
+    walk.BAD_TABLE_MAP: "a TABLE_MAP is too short",
+    walk.BAD_ROWS: "the rows of an event do not fit its TABLE_MAP",
+    walk.NO_TABLE_MAP: "a row event follows no TABLE_MAP of its table",
+    walk.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
+}
+
+
+class TransactionScanner:
+    """A walk over one stream of events; call `scan` with each piece in turn, then `finish`."""
+
+    def __init__(
+        self,
+        form: FormatDescription,
+        *,
+        binlog_file: str,
+        first_seq: int = 1,
+        clock: CommitClock | None = None,
+        server_offset: int | None = None,
+        split_bytes: int = SPLIT_BYTES,
+    ) -> None:
+        """Starts between two transactions.
+
+        Args:
+            form: How the events are laid out.
+            binlog_file: The server's name for the file.
+            first_seq: Ordinal of the first transaction.
+            clock: The commit clock before it; goes on with each transaction.
+            server_offset: Bytes into the server's file from which the events of a landed segment come; None for a
+                file of the server itself.
+            split_bytes: As `SPLIT_BYTES`.
+        """
+        self.next_seq = first_seq
+        self.clock = clock or CommitClock()
+        self._format = form
+        self._binlog_file = binlog_file
+        self._server_offset = server_offset
+        self._split_bytes = split_bytes
+        self._servers = KnownServers()
+        self._shapes = KnownShapes()
+        self._room = Room()
+        self._state = self._room.state
+
+    @property
+    def open_transaction(self) -> int | None:
+        """Offset of the transaction that has begun and not ended; None between two."""
+        return None if self._state[walk.WHERE] == walk.BETWEEN else int(self._state[walk.BEGIN_AT])
+
+    def scan(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> Iterator[TransactionBatch]:
+        """Takes the next events: yields the transactions that ended in them, then raises the fault if there is one.
+
+        Checksums are verified first, so nothing is read from an event whose bytes are not those that were written.
+
+        Raises:
+            ChecksumError: An event was altered.
+            TruncatedEventError: The buffer ends in an event.
+            CorruptEventError: An event contradicts itself or its place.
+            UnsupportedEventError: An event cannot be read and may not be passed over.
+        """
+        fault: StrataError | None = None
+        sound, fault = self._verified(buffer, index)
+        try:
+            self._walk(buffer, index, sound, _NO_PAYLOAD)
+        except StrataError as error:
+            fault = error
+        if self._state[walk.TRANSACTIONS]:
+            yield self._take_batch(buffer)
+        try:
+            if fault is not None:
+                raise fault
+            index.raise_fault()
+        except StrataError as error:
+            raise error.located(gtid=self._open_gtid()) from None
+
+    def finish(self, end: int) -> None:
+        """Says that the stream ends at byte `end`.
+
+        Raises:
+            TruncatedEventError: A transaction has begun and not ended.
+        """
+        if self.open_transaction is not None:
+            raise TruncatedEventError("the file ends inside a transaction", offset=end, gtid=self._open_gtid())
+
+    def _verified(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, ChecksumError | None]:
+        """How many events at the front are as they were written, and the fault behind them."""
+        if not self._format.has_checksum:
+            return len(index), None
+        status, sound = verify_events(CRC_TABLES, buffer, index.positions, index.lengths)
+        if status == codes.DONE:
+            return len(index), None
+        at = int(index.positions[sound])
+        return sound, ChecksumError("the CRC32 of an event does not match its bytes", offset=at)
+
+    def _walk(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int, payload: int) -> None:
+        """Walks over the first `count` events; `payload` is the offset of the compressed transaction they are in."""
+        room, servers, shapes = self._room, self._servers, self._shapes
+        form = _form(self._format, payload, self._split_bytes)
+        room.reserve(count)
+        at = 0
+        while True:
+            status, at = walk.group_events(
+                buffer,
+                index.positions[:count],
+                index.lengths[:count],
+                index.types[:count],
+                index.timestamps[:count],
+                index.log_positions[:count],
+                index.flags[:count],
+                at,
+                form,
+                servers.keys,
+                servers.count,
+                shapes.bodies,
+                shapes.shapes,
+                shapes.places,
+                shapes.widths,
+                room.key,
+                room.maps,
+                room.transactions,
+                room.entries,
+                room.statements,
+                room.splits,
+                room.split_maps,
+                room.state,
+            )
+            if status == codes.DONE:
+                return
+            at = self._answer(status, at, buffer, index, payload)
+
+    def _answer(self, status: int, at: int, buffer: npt.NDArray[np.uint8], index: EventIndex, payload: int) -> int:
+        """Does what the walk asks for at event number `at`; returns the event to go on with."""
+        position, length = int(index.positions[at]), int(index.lengths[at])
+        match status:
+            case walk.NEW_SERVER:
+                self._servers.add(self._room.key)
+                return at
+            case codes.FULL:
+                self._room.reserve_split_maps()
+                return at
+            case walk.NEW_SHAPE:
+                end = position + length - (self._format.checksum_bytes if payload == _NO_PAYLOAD else 0)
+                self._add_shape(buffer[position + HEADER_BYTES : end].tobytes(), position)
+                return at
+            case walk.PAYLOAD:
+                self._walk_payload(buffer, position, length)
+                end, seconds = position + length, int(index.timestamps[at])
+                walk.close_transaction(self._room.transactions, self._state, end, seconds)
+                return at + 1
+            case walk.FORMAT:
+                self._compare_format(buffer, position, length)
+                return at + 1
+            case _:
+                raise self._fault(status, buffer, position, length, payload)
+
+    def _walk_payload(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
+        try:
+            for chunk in read_payload(buffer, position, length, self._format):
+                begin, end = 0, len(chunk.buffer)
+                while begin < end:
+                    index = index_payload(chunk.buffer, begin, end)
+                    index.raise_fault()
+                    self._walk(chunk.buffer, index, len(index), position)
+                    begin = index.next
+        except StrataError as error:
+            # An inner event has no offset of its own in the file.
+            error.offset = position
+            raise
+        if self._state[walk.WHERE] != walk.ENDED:
+            raise CorruptEventError("a compressed transaction ends before its commit", offset=position)
+
+    def _compare_format(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
+        other = parse_event(buffer, position, length, self._format)
+        if not isinstance(other, FormatDescription):
+            raise CorruptEventError("a format description cannot be read", offset=position)
+        if (other.has_checksum, other.header_lengths) != (self._format.has_checksum, self._format.header_lengths):
+            raise UnsupportedEventError(
+                "the layout of events changes within the file",
+                remedy="Relay logs are like that after a change of `binlog_checksum`; read the source's own binlogs.",
+                offset=position,
+            )
+
+    def _fault(
+        self, status: int, buffer: npt.NDArray[np.uint8], position: int, length: int, payload: int
+    ) -> StrataError:
+        kind = int(buffer[position + 4])
+        if status == codes.UNSUPPORTED:
+            return unsupported(kind, position)
+        if status == walk.UNFINISHED:
+            return TruncatedEventError("the file ends inside a transaction", offset=position)
+        if kind not in ROW_EVENTS and payload == _NO_PAYLOAD:
+            try:
+                # The reader in Python says what exactly is wrong.
+                parse_event(buffer, position, length, self._format)
+            except StrataError as error:
+                return error
+        return CorruptEventError(_FAULTS[status], offset=position)
+
+    def _add_shape(self, body: bytes, position: int) -> None:
+        try:
+            self._shapes.add(parse_table_map(body, self._format.header_length(EventType.TABLE_MAP)))
+        except StrataError as error:
+            raise error.located(offset=position) from None
+
+    def _open_gtid(self) -> str | None:
+        slot = int(self._state[walk.SLOT])
+        if self.open_transaction is None or slot < 0:
+            return None
+        return str(Gtid(self._servers.sids[slot], int(self._state[walk.NUMBER])))
+
+    def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
+        taken = self._room.take()
+        begins, ends, log_begins, slots, numbers, stamps, incidents, *row_ends = np.ascontiguousarray(
+            taken.transactions.T
+        )
+        entries_end, statements_end, splits_end = row_ends
+        entry_tables, entry_events, entry_rows = np.ascontiguousarray(taken.entries.T)
+        split_offsets, split_rows, split_maps_end = np.ascontiguousarray(taken.splits.T)
+        committed = np.maximum(np.maximum.accumulate(stamps), self.clock.now)
+        self.clock.advance(int(committed[-1]))
+        lost = np.flatnonzero(incidents >= 0)
+        batch = TransactionBatch(
+            binlog_file=self._binlog_file,
+            first_seq=self.next_seq,
+            begins=begins,
+            ends=ends,
+            positions=self._server_positions(begins, log_begins),
+            sids=tuple(self._servers.sids),
+            slots=slots,
+            numbers=numbers,
+            committed_at=committed,
+            commit_timestamps=stamps,
+            incidents=tuple((int(row), self._incident(buffer, int(incidents[row]))) for row in lost),
+            tables=tuple(self._shapes.tables),
+            entries_end=entries_end,
+            entry_tables=entry_tables,
+            entry_events=entry_events,
+            entry_rows=entry_rows,
+            statements_end=statements_end,
+            statements=taken.statements,
+            splits_end=splits_end,
+            split_offsets=split_offsets,
+            split_rows=split_rows,
+            split_maps_end=split_maps_end,
+            split_maps=taken.split_maps,
+        )
+        self.next_seq += len(batch)
+        return batch
+
+    def _server_positions(self, begins: npt.NDArray[np.int64], low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Offsets in the server's file; the header has 32 bits of them, and they only grow within a file."""
+        if self._server_offset is None:
+            return begins
+        before = np.concatenate(([self._server_offset & 0xFFFFFFFF], low[:-1]))
+        positions = (self._server_offset >> 32 << 32) + low + (np.cumsum(low < before) << 32)
+        self._server_offset = int(positions[-1])
+        return positions
+
+    def _incident(self, buffer: npt.NDArray[np.uint8], position: int) -> str:
+        length = int.from_bytes(buffer[position + 9 : position + 13].tobytes(), "little")
+        return parse_incident(event_body(buffer, position, length, self._format)).message or "events were lost"
+
+
+def _form(form: FormatDescription, payload: int, split_bytes: int) -> npt.NDArray[np.int64]:
+    numbers = np.full(walk.FORM_FIELDS, -1, np.int64)
+    numbers[walk.F_CHECKSUM_BYTES] = form.checksum_bytes if payload == _NO_PAYLOAD else 0
+    numbers[walk.F_PAYLOAD] = payload
+    numbers[walk.F_SPLIT_BYTES] = split_bytes
+    first = walk.F_HEADERS + 1
+    numbers[first : first + len(form.header_lengths)] = form.header_lengths
+    return numbers

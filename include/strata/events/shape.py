@@ -1,0 +1,160 @@
+"""How the cells of a table's row images lie in bytes, compiled once per TABLE_MAP.
+Not here: what is in the cells (`rows/`), the TABLE_MAP's own bytes (`parse.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.errors import CorruptEventError
+from strata.kernels.status import DONE
+from strata.kernels.widths import count_image_rows
+from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventType, FieldType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from strata.events.model import TableMap
+    from strata.wire.format import FormatDescription
+
+UPDATE_EVENTS = frozenset({EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS, EventType.PARTIAL_UPDATE_ROWS})
+ROWS_V2_EVENTS = frozenset(
+    {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, EventType.PARTIAL_UPDATE_ROWS}
+)
+
+_FIXED = {
+    FieldType.TINY: 1,
+    FieldType.SHORT: 2,
+    FieldType.INT24: 3,
+    FieldType.LONG: 4,
+    FieldType.LONGLONG: 8,
+    FieldType.FLOAT: 4,
+    FieldType.DOUBLE: 8,
+    FieldType.YEAR: 1,
+    FieldType.DATE: 3,
+    FieldType.NEWDATE: 3,
+    FieldType.TIME: 3,
+    FieldType.DATETIME: 8,
+    FieldType.TIMESTAMP: 4,
+    FieldType.NULL: 0,
+}
+# Bytes without the fraction, which takes (fsp + 1) / 2 more (MySQL 5.6, my_time.cc).
+_FRACTIONAL = {FieldType.TIMESTAMP2: 4, FieldType.TIME2: 3, FieldType.DATETIME2: 5}
+_PREFIXED = frozenset({FieldType.BLOB, FieldType.JSON, FieldType.GEOMETRY, FieldType.VECTOR})
+_PACKED = frozenset({FieldType.ENUM, FieldType.SET})
+# Bytes that 0 to 8 left-over decimal digits take (strings/decimal.cc, dig2bytes).
+_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowShape:
+    """The widths of a table's cells."""
+
+    widths: NDArray[np.int64]
+    """Per column: n >= 0 for a cell of n bytes, -n for one with its length in the n bytes before it."""
+    json_columns: int
+    """Number of JSON columns; a partial update has one bit for each."""
+
+    @classmethod
+    def of(cls, table_map: TableMap) -> RowShape:
+        """Compiles a TABLE_MAP.
+
+        Raises:
+            CorruptEventError: A column has a type or metadata that no server writes.
+        """
+        table = f"{table_map.database}.{table_map.table}"
+        widths = np.empty(len(table_map.types), np.int64)
+        for at, (code, metadata) in enumerate(zip(table_map.types, table_map.metadata, strict=True)):
+            width = _width(code, metadata)
+            if width is None:
+                raise CorruptEventError(
+                    f"column {at + 1} of the TABLE_MAP has type {code}, metadata {metadata}: no server writes that",
+                    table=table,
+                )
+            widths[at] = width
+        return cls(widths, sum(code == FieldType.JSON for code in table_map.types))
+
+
+def decimal_bytes(precision: int, scale: int) -> int:
+    """Bytes of a packed DECIMAL(precision, scale): nine digits in four bytes (strings/decimal.cc)."""
+    whole, fraction = precision - scale, scale
+    return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + fraction // 9 * 4 + _DIGIT_BYTES[fraction % 9]
+
+
+def _width(code: int, metadata: int) -> int | None:
+    """The width of a cell as in `RowShape.widths`; None if there is no such type."""
+    width: int | None = None
+    if code in _FIXED:
+        width = _FIXED[FieldType(code)]
+    elif code in _FRACTIONAL:
+        width = _FRACTIONAL[FieldType(code)] + (metadata + 1) // 2 if metadata <= 6 else None
+    elif code in _PREFIXED:
+        width = -metadata if 1 <= metadata <= 4 else None
+    elif code in {FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING}:
+        width = -1 if metadata < 256 else -2
+    elif code in _PACKED:
+        width = metadata if 1 <= metadata <= 8 else None
+    elif code == FieldType.NEWDECIMAL:
+        precision, scale = metadata >> 8, metadata & 0xFF
+        width = decimal_bytes(precision, scale) if scale <= precision <= 65 else None
+    elif code == FieldType.BIT:
+        width = (bit_length(metadata) + 7) // 8 if bit_length(metadata) <= 64 else None
+    return width
+
+
+def bit_length(metadata: int) -> int:
+    """Bits of a BIT column: its metadata has whole bytes in the high byte, left-over bits in the low one."""
+    return (metadata >> 8) * 8 + (metadata & 0xFF)
+
+
+def count_rows(
+    buffer: NDArray[np.uint8],
+    event_begin: int,
+    event_end: int,
+    event_type: int,
+    shape: RowShape,
+    format: FormatDescription,  # noqa: A002 -- the word of the contract and of the event
+) -> int:
+    """How many rows a row event changes; an update counts once.
+
+    Args:
+        buffer: Bytes of the file, or of an inflated payload.
+        event_begin: Offset of the event's header.
+        event_end: Offset behind the event, its checksum included if `format` has one.
+        event_type: WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, their V1 forms or PARTIAL_UPDATE_ROWS.
+        shape: Of the TABLE_MAP in force.
+        format: Of the file; of inner events of a payload, without checksum.
+
+    Raises:
+        CorruptEventError: The rows do not fit the shape or the event; `offset` is the event's.
+    """
+    end = event_end - (CHECKSUM_BYTES if format.has_checksum else 0)
+    body = rows_body(buffer, event_begin, end, event_type, format)
+    status, rows = count_image_rows(buffer, body, end, shape.widths, shape.json_columns, event_type)
+    if status != DONE:
+        raise CorruptEventError("the rows of the event do not fit its TABLE_MAP", offset=event_begin)
+    return int(rows)
+
+
+def rows_body(
+    buffer: NDArray[np.uint8],
+    event_begin: int,
+    end: int,
+    event_type: int,
+    format: FormatDescription,  # noqa: A002 -- as above
+) -> int:
+    """Offset of the column count of a row event: behind its header, post-header and extra data.
+
+    Raises:
+        CorruptEventError: The event ends before that.
+    """
+    post_header = format.header_lengths[event_type - 1] if event_type <= len(format.header_lengths) else 0
+    body = event_begin + HEADER_BYTES + (post_header or (10 if event_type in ROWS_V2_EVENTS else 8))
+    if event_type in ROWS_V2_EVENTS and body <= end:
+        # The last two bytes of the post-header count the extra data, themselves included (5.6, log_event.h).
+        body += max(int(buffer[body - 2]) | int(buffer[body - 1]) << 8, 2) - 2
+    if body > end:
+        raise CorruptEventError("a row event ends inside its header", offset=event_begin)
+    return body

@@ -1,0 +1,306 @@
+"""TABLE_MAP: the physical shape of a table, with what the server adds under MINIMAL and FULL metadata.
+Not here: widths of cells (`shape.py`), the table's definition (`schema/`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from strata.errors import CorruptEventError
+from strata.events.model import TableMap
+from strata.wire.codes import FieldType
+from strata.wire.cursor import Cursor
+
+_ONE_BYTE = frozenset(
+    {
+        FieldType.FLOAT,
+        FieldType.DOUBLE,
+        FieldType.BLOB,
+        FieldType.TINY_BLOB,
+        FieldType.MEDIUM_BLOB,
+        FieldType.LONG_BLOB,
+        FieldType.GEOMETRY,
+        FieldType.JSON,
+        FieldType.VECTOR,
+        FieldType.TIME2,
+        FieldType.DATETIME2,
+        FieldType.TIMESTAMP2,
+    }
+)
+_TWO_BYTES = frozenset({FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.BIT})
+_REAL_TYPE = frozenset({FieldType.STRING, FieldType.ENUM, FieldType.SET})
+_NUMERIC = frozenset(
+    {
+        FieldType.TINY,
+        FieldType.SHORT,
+        FieldType.INT24,
+        FieldType.LONG,
+        FieldType.LONGLONG,
+        FieldType.NEWDECIMAL,
+        FieldType.FLOAT,
+        FieldType.DOUBLE,
+        FieldType.YEAR,
+    }
+)
+"""Columns that SIGNEDNESS has a bit for (9.7, sql/log_event.cc, `is_numeric_type`)."""
+_CHARACTER = frozenset(
+    {
+        FieldType.STRING,
+        FieldType.VAR_STRING,
+        FieldType.VARCHAR,
+        FieldType.BLOB,
+        FieldType.TINY_BLOB,
+        FieldType.MEDIUM_BLOB,
+        FieldType.LONG_BLOB,
+        FieldType.VECTOR,
+    }
+)
+"""Columns that the charset lists count (`is_character_type`); VECTOR is one of them, GEOMETRY and JSON are not."""
+_MEMBERS = frozenset({FieldType.ENUM, FieldType.SET})
+
+
+class _Field(IntEnum):
+    """Types of optional metadata (libs/mysql/binlog/event/rows_event.h, `Optional_metadata_field_type`)."""
+
+    SIGNEDNESS = 1
+    DEFAULT_CHARSET = 2
+    COLUMN_CHARSET = 3
+    COLUMN_NAME = 4
+    SET_MEMBERS = 5
+    ENUM_MEMBERS = 6
+    GEOMETRY_TYPE = 7
+    SIMPLE_PRIMARY_KEY = 8
+    PRIMARY_KEY_WITH_PREFIX = 9
+    MEMBER_DEFAULT_CHARSET = 10
+    MEMBER_COLUMN_CHARSET = 11
+    VISIBILITY = 12
+    VECTOR_DIMENSIONS = 13
+
+
+def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
+    """Reads TABLE_MAP from what lies between its header and its checksum.
+
+    Args:
+        body: The event's bytes.
+        post_header: Bytes of the post-header as the file's format has it: 8, or 6 before 5.1.4.
+
+    Raises:
+        CorruptEventError: A field runs beyond the end, or contradicts another.
+    """
+    cursor = Cursor(body)
+    table_id = cursor.uint(post_header - 2)
+    flags = cursor.uint(2)
+    database = _name(cursor)
+    table = _name(cursor)
+    columns = cursor.lenenc()
+    if columns > cursor.left():
+        raise CorruptEventError(f"a TABLE_MAP of {columns} columns is too short")
+    codes = tuple(cursor.take(columns))
+    metadata = Cursor(cursor.take(cursor.lenenc()))
+    resolved = [_metadata(metadata, code) for code in codes]
+    if metadata.left():
+        raise CorruptEventError(f"{metadata.left()} bytes of column metadata belong to no column")
+    nullable = cursor.take((columns + 7) // 8)
+    types = tuple(kind for kind, _ in resolved)
+    optional = _read_optional(cursor, types)
+    return TableMap(
+        table_id=table_id,
+        flags=flags,
+        database=database,
+        table=table,
+        types=types,
+        metadata=tuple(value for _, value in resolved),
+        nullable=tuple(bool(nullable[at >> 3] >> (at & 7) & 1) for at in range(columns)),
+        unsigned=_unsigned(optional, types),
+        collations=_collations(optional, types),
+        names=optional.names,
+        labels=optional.labels(types),
+        primary_key=optional.primary_key,
+        visible=optional.visible,
+        geometry_types=optional.geometry_types,
+        vector_dimensions=optional.vector_dimensions,
+        body=body[post_header:],
+    )
+
+
+def _name(cursor: Cursor) -> str:
+    size = cursor.lenenc()
+    name = cursor.text(size)
+    if cursor.uint(1) != 0:
+        raise CorruptEventError(f"the name {name!r} in a TABLE_MAP has no end")
+    return name
+
+
+def _metadata(cursor: Cursor, code: int) -> tuple[int, int]:
+    """The real type of a column and its metadata, in the form that `TableMap.metadata` has."""
+    if code in _ONE_BYTE:
+        return code, cursor.uint(1)
+    if code in _TWO_BYTES:
+        return code, cursor.uint(2)
+    if code == FieldType.NEWDECIMAL:
+        return code, int.from_bytes(cursor.take(2), "big")
+    if code in _REAL_TYPE:
+        real, size = cursor.take(2)
+        if real in _MEMBERS:
+            return real, size
+        # Bits 8 and 9 of a CHAR's length hide, inverted, in bits 4 and 5 of the type
+        # (5.1, `Field_string::do_save_field_metadata`).
+        return real | 0x30, size | ((real & 0x30) ^ 0x30) << 4
+    if code == FieldType.TYPED_ARRAY:
+        raise CorruptEventError("a TABLE_MAP has a column of a multi-valued index, which is never logged")
+    return code, 0
+
+
+@dataclass(slots=True)
+class _Optional:
+    """Optional metadata as it is written: lists for the columns that each field counts."""
+
+    signs: bytes | None = None
+    charsets: _Charsets | None = None
+    member_charsets: _Charsets | None = None
+    names: tuple[str, ...] | None = None
+    sets: list[tuple[bytes, ...]] | None = None
+    enums: list[tuple[bytes, ...]] | None = None
+    primary_key: tuple[int, ...] | None = None
+    visible: tuple[bool, ...] | None = None
+    geometry_types: tuple[int, ...] | None = None
+    vector_dimensions: tuple[int, ...] | None = None
+
+    def labels(self, types: tuple[int, ...]) -> tuple[tuple[bytes, ...] | None, ...] | None:
+        """Members per column; None if the server did not write them."""
+        if self.sets is None and self.enums is None:
+            return None
+        given = {FieldType.SET: self.sets or [], FieldType.ENUM: self.enums or []}
+        for kind, lists in given.items():
+            if len(lists) != types.count(kind):
+                raise CorruptEventError(f"a TABLE_MAP has {len(lists)} lists of members for its {kind.name} columns")
+        lists_of = {kind: iter(lists) for kind, lists in given.items()}
+        return tuple(next(lists_of[FieldType(code)]) if code in _MEMBERS else None for code in types)
+
+
+@dataclass(slots=True)
+class _Charsets:
+    """Collation ids: of each column, or one for most and exceptions by the column's ordinal among its kind."""
+
+    each: list[int] | None = None
+    default: int = 0
+    exceptions: dict[int, int] | None = None
+
+    def of(self, count: int) -> list[int]:
+        if self.each is not None:
+            if len(self.each) != count:
+                raise CorruptEventError(f"a TABLE_MAP has {len(self.each)} charsets for {count} columns")
+            return self.each
+        found = [self.default] * count
+        for at, collation in (self.exceptions or {}).items():
+            if at >= count:
+                raise CorruptEventError(f"a TABLE_MAP has a charset for character column {at} of {count}")
+            found[at] = collation
+        return found
+
+
+def _read_optional(cursor: Cursor, types: tuple[int, ...]) -> _Optional:
+    found = _Optional()
+    while cursor.left():
+        field = cursor.uint(1)
+        # A type that a later server added is passed over: it has its length in front.
+        _read_field(found, field, Cursor(cursor.take(cursor.lenenc())), types)
+    return found
+
+
+def _read_field(found: _Optional, field: int, value: Cursor, types: tuple[int, ...]) -> None:  # noqa: C901, PLR0912 - one case a field, each a line
+    match field:
+        case _Field.SIGNEDNESS:
+            found.signs = value.rest()
+        case _Field.DEFAULT_CHARSET:
+            found.charsets = _default_charset(value)
+        case _Field.COLUMN_CHARSET:
+            found.charsets = _Charsets(each=_numbers(value))
+        case _Field.MEMBER_DEFAULT_CHARSET:
+            found.member_charsets = _default_charset(value)
+        case _Field.MEMBER_COLUMN_CHARSET:
+            found.member_charsets = _Charsets(each=_numbers(value))
+        case _Field.COLUMN_NAME:
+            found.names = _names(value, len(types))
+        case _Field.SET_MEMBERS:
+            found.sets = _members(value)
+        case _Field.ENUM_MEMBERS:
+            found.enums = _members(value)
+        case _Field.GEOMETRY_TYPE:
+            found.geometry_types = tuple(_numbers(value))
+        case _Field.SIMPLE_PRIMARY_KEY:
+            found.primary_key = _key(_numbers(value), len(types))
+        case _Field.PRIMARY_KEY_WITH_PREFIX:
+            found.primary_key = _key(_numbers(value)[::2], len(types))
+        case _Field.VISIBILITY:
+            found.visible = _bits(value.rest(), len(types))
+        case _Field.VECTOR_DIMENSIONS:
+            found.vector_dimensions = tuple(_numbers(value))
+        case _:
+            pass
+
+
+def _numbers(value: Cursor) -> list[int]:
+    found = []
+    while value.left():
+        found.append(value.lenenc())
+    return found
+
+
+def _default_charset(value: Cursor) -> _Charsets:
+    default, *pairs = _numbers(value) or [0]
+    if len(pairs) % 2:
+        raise CorruptEventError("a TABLE_MAP has a column without its charset")
+    return _Charsets(default=default, exceptions=dict(zip(pairs[::2], pairs[1::2], strict=True)))
+
+
+def _names(value: Cursor, count: int) -> tuple[str, ...]:
+    names = []
+    while value.left():
+        names.append(value.text(value.lenenc()))
+    if len(names) != count:
+        raise CorruptEventError(f"a TABLE_MAP has {len(names)} names for {count} columns")
+    return tuple(names)
+
+
+def _members(value: Cursor) -> list[tuple[bytes, ...]]:
+    lists = []
+    while value.left():
+        lists.append(tuple(value.take(value.lenenc()) for _ in range(value.lenenc())))
+    return lists
+
+
+def _key(columns: list[int], count: int) -> tuple[int, ...]:
+    if any(column >= count for column in columns):
+        raise CorruptEventError(f"a TABLE_MAP has a primary key beyond its {count} columns")
+    return tuple(columns)
+
+
+def _bits(value: bytes, count: int) -> tuple[bool, ...]:
+    """One bit a column, the first in the highest bit."""
+    if len(value) * 8 < count:
+        raise CorruptEventError(f"a TABLE_MAP has {len(value) * 8} bits for {count} columns")
+    return tuple(bool(value[at >> 3] << (at & 7) & 0x80) for at in range(count))
+
+
+def _unsigned(optional: _Optional, types: tuple[int, ...]) -> tuple[bool, ...] | None:
+    count = sum(code in _NUMERIC for code in types)
+    if optional.signs is None:
+        return None if count else (False,) * len(types)
+    signs = iter(_bits(optional.signs, count))
+    return tuple(code in _NUMERIC and next(signs) for code in types)
+
+
+def _collations(optional: _Optional, types: tuple[int, ...]) -> tuple[int, ...] | None:
+    found = [0] * len(types)
+    characters = [at for at, code in enumerate(types) if code in _CHARACTER]
+    if characters and optional.charsets is None:
+        return None
+    for columns, charsets in (
+        (characters, optional.charsets),
+        ([at for at, code in enumerate(types) if code in _MEMBERS], optional.member_charsets),
+    ):
+        if charsets is not None:
+            for at, collation in zip(columns, charsets.of(len(columns)), strict=True):
+                found[at] = collation
+    return tuple(found)

@@ -1,0 +1,120 @@
+"""The transactions of a binlog file, in order, and the statements in them that change schemas.
+Not here: the walk (`scanner.py`), the index on disk (`index.py`), what a statement does (`schema/ddl/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from strata.errors import CorruptEventError, StrataError
+from strata.events.model import Query
+from strata.events.parse import parse_event
+from strata.events.query import parse_query
+from strata.events.scanner import TransactionScanner
+from strata.kernels.statements import STATEMENT, classify
+from strata.wire.codes import HEADER_BYTES, EventType
+from strata.wire.frames import index_events, index_payload
+from strata.wire.payload import read_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.events.batch import TransactionBatch
+    from strata.events.model import TransactionRecord
+    from strata.gtid.clock import CommitClock
+    from strata.wire.files import BinlogFile
+
+
+class Statement(NamedTuple):
+    """A statement of a transaction that is not a frame of one: DDL, or rows changed in statement format."""
+
+    offset: int
+    """Start of the QUERY event (bytes); of the compressed transaction that it is in, if it is in one."""
+    query: Query
+    end: int
+    """Offset behind that event."""
+
+
+def scan_transactions(
+    binlog: BinlogFile, *, first_seq: int = 1, clock: CommitClock | None = None
+) -> Iterator[TransactionBatch]:
+    """The transactions of a file in batches of columns, checksums verified.
+
+    Args:
+        binlog: The open file.
+        first_seq: Ordinal of its first transaction in the stream.
+        clock: The commit clock before the file; goes on with each transaction.
+
+    Raises:
+        CorruptEventError: After the transactions before the fault; with file, offset and, if it is known, GTID.
+        UnsupportedEventError: Likewise.
+    """
+    end = len(binlog.buffer)
+    scanner = TransactionScanner(
+        binlog.format,
+        binlog_file=binlog.name,
+        first_seq=first_seq,
+        clock=clock,
+        server_offset=binlog.segment.offset if binlog.segment else None,
+    )
+    at = binlog.first_event
+    try:
+        while at < end:
+            index = index_events(binlog.buffer, at, end, binlog.format)
+            yield from scanner.scan(binlog.buffer, index)
+            at = index.next
+        scanner.finish(end)
+    except StrataError as error:
+        raise error.located(file=binlog.path) from None
+
+
+def read_transactions(
+    binlog: BinlogFile, *, first_seq: int = 1, clock: CommitClock | None = None
+) -> Iterator[TransactionRecord]:
+    """The transactions of a file one by one; as `scan_transactions`, which is faster where columns will do."""
+    for batch in scan_transactions(binlog, first_seq=first_seq, clock=clock):
+        yield from batch.records()
+
+
+def ddl_events(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statement]:
+    """The statements that a record's `ddl_offsets` name, those inside of compressed transactions included.
+
+    Raises:
+        CorruptEventError: An offset is not that of such an event.
+    """
+    buffer = binlog.buffer
+    for offset in record.ddl_offsets:
+        index = index_events(buffer, offset, min(record.end, len(buffer)), binlog.format, 1)
+        try:
+            index.raise_fault()
+            if not len(index):
+                raise CorruptEventError("there is no event", offset=offset)
+            yield from _statements_at(binlog, offset, int(index.lengths[0]))
+        except StrataError as error:
+            raise error.located(file=binlog.path, gtid=str(record.gtid) if record.gtid else None) from None
+
+
+def _statements_at(binlog: BinlogFile, offset: int, length: int) -> Iterator[Statement]:
+    kind = int(binlog.buffer[offset + 4])
+    if kind == EventType.TRANSACTION_PAYLOAD:
+        for query in _inner_statements(binlog, offset, length):
+            yield Statement(offset, query, offset + length)
+        return
+    event = parse_event(binlog.buffer, offset, length, binlog.format)
+    if not isinstance(event, Query):
+        raise CorruptEventError(f"the event is of type {kind} and not a statement", offset=offset)
+    yield Statement(offset, event, offset + length)
+
+
+def _inner_statements(binlog: BinlogFile, offset: int, length: int) -> Iterator[Query]:
+    post_header = binlog.format.header_length(EventType.QUERY)
+    for chunk in read_payload(binlog.buffer, offset, length, binlog.format):
+        begin = 0
+        while begin < len(chunk.buffer):
+            index = index_payload(chunk.buffer, begin, len(chunk.buffer))
+            index.raise_fault()
+            for at in (index.types == EventType.QUERY).nonzero()[0]:
+                first = int(index.positions[at]) + HEADER_BYTES
+                end = int(index.positions[at] + index.lengths[at])
+                if classify(chunk.buffer, first, end, post_header) == STATEMENT:
+                    yield parse_query(chunk.buffer[first:end].tobytes(), binlog.format)
+            begin = index.next

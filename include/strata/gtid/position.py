@@ -1,0 +1,57 @@
+"""Positions in a server's binlog files.
+Not here: GTID sets (`sets.py`); the map between both (`events/index.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from strata.errors import Usage
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BinlogPosition:
+    """A byte offset in a numbered binlog file; ordered by number, never by the text of the name.
+
+    `binlog.999999` is followed by `binlog.1000000`, which sorts before it as text.
+    """
+
+    file_number: int
+    offset: int
+    file: str = field(compare=False)
+
+    @classmethod
+    def of(cls, file: str, offset: int) -> Self:
+        """Position `offset` (bytes) in the file named `file`, with or without folders.
+
+        Raises:
+            Usage: The name does not end in a dot and a number.
+        """
+        name = file.rsplit("/", 1)[-1]
+        _, dot, digits = name.rpartition(".")
+        if not dot or not (digits.isascii() and digits.isdigit()):
+            raise Usage(
+                f"{name!r} is not the name of a binlog file",
+                remedy="Binlog files end in a dot and a number, as in `binlog.000042`.",
+            )
+        if offset < 0:
+            raise Usage(f"{offset} is not an offset in a file")
+        return cls(int(digits), offset, name)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `FILE:OFFSET`.
+
+        Raises:
+            Usage: The text has another form.
+        """
+        file, colon, offset = text.rpartition(":")
+        if not colon or not (offset.isascii() and offset.isdigit()):
+            raise Usage(
+                f"{text!r} is not a position",
+                remedy="Write FILE:OFFSET, as in `binlog.000042:1934`.",
+            )
+        return cls.of(file, int(offset))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"

@@ -1,0 +1,268 @@
+"""GTID set algebra. Text and numbers in, sets out.
+Not here: reading GTIDs from events (`events/parse.py`), storing them (`schema/store.py`)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from strata.errors import InvalidGtidSetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+MAX_GNO = (1 << 63) - 2
+"""The largest transaction number that MySQL assigns (sql/rpl_gtid.h, GNO_END - 1)."""
+
+_BRACES = re.compile(r"\{(\w{8}-\w{4}-\w{4}-\w{4}-\w{12})\}")
+"""A form of the UUID that the server takes too."""
+_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE)
+_RANGE = re.compile(r"([0-9]+)\s*-\s*([0-9]+)")
+
+Span = tuple[int, int]
+"""Transaction numbers from the first (inclusive) to the last (inclusive)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Sid:
+    """Who numbered a transaction: a server's UUID and, from MySQL 8.3 on, a tag."""
+
+    uuid: str
+    tag: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.uuid}:{self.tag}" if self.tag else self.uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """The identity of one transaction. Deliberately without an order: GTIDs have none."""
+
+    sid: Sid
+    gno: int
+
+    @classmethod
+    def of(cls, uuid: str, gno: int, tag: str = "") -> Self:
+        """From the fields of a GTID event."""
+        return cls(Sid(uuid, tag), gno)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `UUID[:TAG]:NUMBER`.
+
+        Raises:
+            InvalidGtidSetError: The text has another form, or names more than one transaction.
+        """
+        spans = [(sid, span) for sid, spans in GtidSet.parse(text).items() for span in spans]
+        if len(spans) != 1 or spans[0][1][0] != spans[0][1][1]:
+            raise InvalidGtidSetError(f"{text!r} is not one GTID")
+        return cls(spans[0][0], spans[0][1][0])
+
+    def __str__(self) -> str:
+        return f"{self.sid}:{self.gno}"
+
+
+@dataclass(frozen=True, slots=True)
+class GtidSet:
+    """An immutable set of GTIDs, kept as sorted, disjoint, non-adjacent spans for each UUID and tag.
+
+    Sets are only partially ordered: `a <= b` says that b contains a, and both `a <= b` and `b <= a` may be false.
+    The text is MySQL's (manual, "GTID Sets"): `UUID[:TAG]:FIRST[-LAST][:...][, ...]`.
+    """
+
+    _spans: tuple[tuple[Sid, tuple[Span, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, spans: Mapping[Sid, Iterable[Span]]) -> Self:
+        """From any spans, overlapping and in any order; an empty list of spans leaves its sid out."""
+        merged = ((sid, _merge(given)) for sid, given in spans.items())
+        return cls(tuple(sorted((sid, spans) for sid, spans in merged if spans)))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads MySQL's text form; blanks, newlines, empty parts and ranges that run backwards are as MySQL takes them.
+
+        Raises:
+            InvalidGtidSetError: The text is not a GTID set; the message quotes the part that is not.
+        """
+        found: dict[Sid, list[Span]] = {}
+        for part in text.split(","):
+            if part.strip():
+                _parse_part(part, found)
+        return cls.of(found)
+
+    def items(self) -> Iterator[tuple[Sid, tuple[Span, ...]]]:
+        """Each UUID and tag, in order, with its spans."""
+        return iter(self._spans)
+
+    def contains(self, gtid: Gtid) -> bool:
+        """Whether the set holds this one transaction."""
+        spans = self._of(gtid.sid)
+        at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
+        return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
+
+    def count(self) -> int:
+        """How many transactions the set holds."""
+        return sum(last - first + 1 for _, spans in self._spans for first, last in spans)
+
+    def add(self, gtid: Gtid) -> GtidSet:
+        """The set with one more transaction. To add many, use `GtidSetBuilder`."""
+        return self | GtidSet.of({gtid.sid: [(gtid.gno, gtid.gno)]})
+
+    def __or__(self, other: GtidSet) -> GtidSet:
+        if not other or self is other:
+            return self
+        if not self:
+            return other
+        union = dict(self._spans)
+        for sid, spans in other._spans:
+            union[sid] = _merge((*union[sid], *spans)) if sid in union else spans
+        return GtidSet(tuple(sorted(union.items())))
+
+    def __sub__(self, other: GtidSet) -> GtidSet:
+        left = ((sid, _subtract(spans, other._of(sid))) for sid, spans in self._spans)
+        return GtidSet(tuple((sid, spans) for sid, spans in left if spans))
+
+    def __and__(self, other: GtidSet) -> GtidSet:
+        return self - (self - other)
+
+    def __le__(self, other: GtidSet) -> bool:
+        """Whether `other` contains this set."""
+        return all(_covers(other._of(sid), spans) for sid, spans in self._spans)
+
+    def __lt__(self, other: GtidSet) -> bool:
+        return self != other and self <= other
+
+    def __ge__(self, other: GtidSet) -> bool:
+        return other <= self
+
+    def __gt__(self, other: GtidSet) -> bool:
+        return other < self
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __str__(self) -> str:
+        # One entry for each UUID, its untagged spans first, as Gtid_set::to_string writes it.
+        parts: dict[str, str] = {}
+        for sid, spans in self._spans:
+            text = ":".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+            text = f"{sid.tag}:{text}" if sid.tag else text
+            parts[sid.uuid] = f"{parts[sid.uuid]}:{text}" if sid.uuid in parts else f"{sid.uuid}:{text}"
+        return ",".join(parts.values())
+
+    def _of(self, sid: Sid) -> tuple[Span, ...]:
+        return next((spans for known, spans in self._spans if known == sid), ())
+
+
+class GtidSetBuilder:
+    """A GTID set that grows along a stream; adding the next number of a server costs a comparison."""
+
+    def __init__(self, start: GtidSet = GtidSet()) -> None:
+        self._spans: dict[Sid, list[Span]] = {sid: list(spans) for sid, spans in start.items()}
+
+    def add(self, gtid: Gtid) -> None:
+        """Takes one more transaction; one that is already in changes nothing."""
+        self.add_span(gtid.sid, (gtid.gno, gtid.gno))
+
+    def add_span(self, sid: Sid, span: Span) -> None:
+        """Takes the transactions of one server from the first to the last number of `span`."""
+        spans = self._spans.setdefault(sid, [])
+        first, last = span
+        if not spans or first > spans[-1][1] + 1:
+            spans.append(span)
+        elif first == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            # Not the server's newest: a group-replication member numbers in blocks, a replica commits out of order.
+            begin = max(bisect_right(spans, (first, 0)) - 1, 0)
+            end = bisect_right(spans, (last + 1, MAX_GNO + 1))
+            spans[begin:end] = _merge((*spans[begin:end], span))
+
+    def contains(self, gtid: Gtid) -> bool:
+        """Whether the set holds this one transaction by now."""
+        spans = self._spans.get(gtid.sid, [])
+        at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
+        return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
+
+    def build(self) -> GtidSet:
+        """The set as it is now."""
+        return GtidSet(tuple(sorted((sid, tuple(spans)) for sid, spans in self._spans.items())))
+
+
+def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
+    """One `UUID:...` of a set; a tag holds for the ranges that follow it, until the next tag."""
+    uuid, *rest = [piece.strip() for piece in part.split(":")]
+    if braces := _BRACES.fullmatch(uuid):
+        uuid = braces[1]
+    if not _UUID.fullmatch(uuid):
+        raise InvalidGtidSetError(f"{uuid!r} is not the UUID of a server, in the GTID set part {part.strip()!r}")
+    digits = uuid.replace("-", "").lower()
+    uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    if not rest:
+        raise InvalidGtidSetError(f"no transaction numbers follow {uuid!r}")
+    spans = found.setdefault(Sid(uuid), [])
+    for piece in rest:
+        # A set may have a hundred thousand of these: the plain forms are told without a regular expression.
+        low, dash, high = piece.partition("-")
+        if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
+            numbers = _RANGE.fullmatch(piece)
+            low, high = (numbers[1], numbers[2]) if numbers else ("", "")
+        if low:
+            first = int(low)
+            last = int(high) if high else first
+            if not 1 <= first <= MAX_GNO or last > MAX_GNO:
+                raise InvalidGtidSetError(f"{piece!r} is outside 1-{MAX_GNO}, in {part.strip()!r}")
+            if first <= last:
+                spans.append((first, last))
+        elif _TAG.fullmatch(piece):
+            spans = found.setdefault(Sid(uuid, piece.lower()), [])
+        else:
+            raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in {part.strip()!r}")
+
+
+def _merge(spans: Iterable[Span]) -> tuple[Span, ...]:
+    merged: list[Span] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1] + 1:
+            if last > merged[-1][1]:
+                merged[-1] = (merged[-1][0], last)
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _covers(spans: tuple[Span, ...], inner: tuple[Span, ...]) -> bool:
+    """Whether each span of `inner` lies within one of `spans`; both are sorted, disjoint and non-adjacent."""
+    if spans == inner:
+        return True
+    at, count = 0, len(spans)
+    for first, last in inner:
+        while at < count and spans[at][1] < last:
+            at += 1
+        if at == count or spans[at][0] > first:
+            return False
+    return True
+
+
+def _subtract(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> tuple[Span, ...]:
+    if not minus:
+        return spans
+    left: list[Span] = []
+    at = 0
+    for span_first, last in spans:
+        first = span_first
+        while at < len(minus) and minus[at][1] < first:
+            at += 1
+        cut = at
+        while cut < len(minus) and minus[cut][0] <= last:
+            if minus[cut][0] > first:
+                left.append((first, minus[cut][0] - 1))
+            first = max(first, minus[cut][1] + 1)
+            cut += 1
+        if first <= last:
+            left.append((first, last))
+    return tuple(left)

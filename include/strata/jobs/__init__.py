@@ -1,0 +1,2 @@
+"""One function a step: spec in, report out.
+Not here: frameworks (`dags/`, `spark_jobs/`)."""

@@ -1,0 +1,123 @@
+"""Decodes whole binlog files in stream order, with the versions of a store or by their TABLE_MAPs alone.
+Not here: slices of landed segments (`decode_slice.py`), tracking (`track_schema.py`), output (`cli/decode.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from strata.errors import SchemaGapError, StrataError
+from strata.jobs.track_schema import in_stream_order
+from strata.rows.book import OnMismatch, TableBook, Version
+from strata.rows.decode import decode_steps
+from strata.rows.plan import Slice
+from strata.rows.slots import Slots
+from strata.rows.stream import RowStream
+from strata.schema.history import AtSeq, History
+from strata.wire.files import open_binlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from strata.rows.book import Lookup
+    from strata.rows.decode import Decoded
+    from strata.schema.model import TableName
+    from strata.schema.store import SchemaStore
+    from strata.wire.files import BinlogFile
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a file lies in the stream."""
+
+    seq: int = 0
+    """Ordinal of the last transaction before it."""
+    clock: int = 0
+    """The commit clock before it, microseconds UTC."""
+
+
+def decode_files(
+    paths: Sequence[str],
+    store: SchemaStore,
+    source: str,
+    *,
+    wanted: Callable[[TableName], bool],
+    on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
+) -> Iterator[Decoded]:
+    """The rows of tracked files, each by the version that was true for it.
+
+    Args:
+        paths: Binlog files of one source; put into the order of their numbers where they have one name.
+        store: Where their versions are.
+        source: Name of the source.
+        wanted: Which tables to decode.
+        on_mismatch: What to do where a TABLE_MAP contradicts a version.
+
+    Raises:
+        StrataError: As `rows.decode.decode_slice`, after the rows before the fault; SchemaGapError for a file that has
+            not been tracked.
+    """
+    history = History(store, source)
+    versions: dict[tuple[TableName, int], Version] = {}
+
+    def lookup(table: TableName, seq: int) -> Version:
+        found = history.at(table, AtSeq(seq))
+        return versions.setdefault((table, found.version_id), Version(found.version_id, found.definition))
+
+    for path in in_stream_order(paths):
+        with open_binlog(path) as binlog:
+            place = _tracked_place(store, source, binlog)
+            yield from _decode_file(binlog, place, source, lookup, wanted, on_mismatch)
+
+
+def decode_files_physically(paths: Sequence[str], *, wanted: Callable[[TableName], bool]) -> Iterator[Decoded]:
+    """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
+    place = _Place()
+    for path in in_stream_order(paths):
+        with open_binlog(path) as binlog:
+            yield from _decode_file(binlog, place, "", None, wanted, OnMismatch.FAIL)
+
+
+def _tracked_place(store: SchemaStore, source: str, binlog: BinlogFile) -> _Place:
+    """Where the stream stands at the file's beginning, by what was tracked."""
+    begin = binlog.segment.offset if binlog.segment else binlog.first_event
+    parts = sorted(store.files(source, binlog.name), key=lambda part: part.begin_pos)
+    part = next((part for part in parts if part.begin_pos <= begin < part.end_pos), None)
+    if part is None:
+        raise SchemaGapError(
+            "the file has not been tracked",
+            source=source,
+            file=binlog.path,
+            remedy=f"Run `strata track {binlog.path} --source {source} --store URL` first.",
+        )
+    return _Place(part.first_seq - 1)
+
+
+def _decode_file(
+    binlog: BinlogFile,
+    place: _Place,
+    source: str,
+    lookup: Lookup | None,
+    wanted: Callable[[TableName], bool],
+    on_mismatch: OnMismatch,
+) -> Iterator[Decoded]:
+    begin = binlog.first_event
+    whole = Slice(
+        source=source,
+        segment=binlog.path,
+        binlog_file=binlog.name,
+        begin=begin,
+        end=len(binlog.buffer),
+        binlog_pos=binlog.segment.offset if binlog.segment else begin,
+        first_seq=place.seq + 1,
+        first_row=0,
+        clock=place.clock,
+    )
+    slots = Slots(binlog.format)
+    book = TableBook(slots, lookup, wanted=wanted, on_mismatch=on_mismatch)
+    stream = RowStream(binlog, whole, slots, book)
+    try:
+        yield from decode_steps(stream, slots, binlog.name)
+    except StrataError as error:
+        raise error.located(file=binlog.path) from None
+    place.seq, place.clock = stream.seq, stream.clock

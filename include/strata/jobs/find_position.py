@@ -1,0 +1,77 @@
+"""A point of the landed stream in all of its forms: time, GTID set, file and offset, ordinal.
+Not here: the look-ups (`events/landed.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from strata.events.landed import LandedStream
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import GtidSet
+from strata.jobs.specs import from_micros
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPoint:
+    """A point between two transactions."""
+
+    source: str
+    seq: int
+    """Ordinal of the last transaction before it; 0 at the beginning of the stream."""
+    gtid: str | None
+    """Of that transaction."""
+    committed_at: str | None
+    """Its time on the commit clock, ISO 8601, UTC."""
+    binlog_position: str | None
+    """Where the next transaction begins in the server's files, as FILE:OFFSET: the end of this one."""
+    segment: str | None
+    """The landed segment that holds it."""
+    gtid_executed: str
+    """All that had been executed up to there."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def find_position(
+    lake: str,
+    source: str,
+    *,
+    time: int | None = None,
+    gtid_set: str | None = None,
+    file: str | None = None,
+) -> StreamPoint:
+    """The point that one of the three names.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: Name of the source.
+        time: Microseconds UTC: behind all that was committed before it.
+        gtid_set: Behind exactly these transactions.
+        file: `FILE:OFFSET`: behind all transactions that begin before it.
+
+    Raises:
+        Usage: The stream has no such point.
+        LakeUnavailableError: The storage does not answer.
+    """
+    stream = LandedStream.open(lake, source)
+    if time is not None:
+        seq = stream.seq_before(time)
+    elif gtid_set is not None:
+        seq = stream.seq_at(GtidSet.parse(gtid_set))
+    else:
+        seq = stream.seq_at_position(BinlogPosition.parse(file or ""))
+    if seq == 0:
+        return StreamPoint(source, 0, None, None, None, None, str(stream.executed_before()))
+    segment, record = stream.record_at(seq)
+    return StreamPoint(
+        source=source,
+        seq=seq,
+        gtid=str(record.gtid) if record.gtid else None,
+        committed_at=from_micros(record.committed_at).isoformat(),
+        binlog_position=f"{record.binlog_file}:{record.binlog_pos + record.end - record.begin}",
+        segment=segment.url,
+        gtid_executed=str(stream.executed_at(seq)),
+    )

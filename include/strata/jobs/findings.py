@@ -1,0 +1,48 @@
+"""What stands in the way of a source: one finding for each thing that was looked at.
+Not here: looking (`check_source.py`), printing (`cli/doctor.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works, at a price that is named."""
+    ERROR = "error"
+    """It stands in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    """The server's variable, the grant, or what else it is about."""
+    severity: Severity
+    what: str
+    mend: str | None = None
+    """SQL, or a command, that mends it."""
+
+    def to_json(self) -> dict[str, str | None]:
+        """As plain values."""
+        return {**asdict(self), "severity": self.severity.value}
+
+
+def ok(name: str, what: str) -> Finding:
+    """Something is as it should be."""
+    return Finding(name, Severity.OK, what)
+
+
+def warning(name: str, what: str, mend: str | None = None) -> Finding:
+    """Something has a price."""
+    return Finding(name, Severity.WARNING, what, mend)
+
+
+def error(name: str, what: str, mend: str | None = None) -> Finding:
+    """Something stands in the way."""
+    return Finding(name, Severity.ERROR, what, mend)

@@ -1,0 +1,102 @@
+"""The step that reads a live server's schema and notes it for the tracker.
+Not here: what follows for the history (`track_schema.py`), the reading itself (`schema/engine.py`)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from strata.schema.engine import PAGE_TABLES, LiveSchema
+from strata.schema.snapshots import Snapshot, add_snapshot, store_shapes
+from strata.schema.store import SchemaStore
+from strata.wire.connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import sqlalchemy as sa
+
+    from strata.schema.model import TableDefinition, TableName
+    from strata.wire.connection import ServerAddress
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReport:
+    """What was read."""
+
+    source: str
+    snapshot_id: int
+    tables: int
+    databases: int
+    gtid_executed: str
+    """The snapshot is of a moment before or at this GTID set."""
+    hidden: tuple[str, ...]
+    """What the user's grants hide; tables that are not seen stay unknown."""
+    seconds: float
+
+
+def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> SnapshotReport:
+    """Reads all tables of a server without keeping writers out, and stores what they look like.
+
+    Versions come of it when the tracker has reached that moment in the stream: see `strata track`.
+
+    Args:
+        address: Of the server.
+        engine: The store.
+        source: Name of the source.
+
+    Raises:
+        SourceSettingsError: The server runs without GTIDs.
+        SourceUnavailableError: The server does not answer, or went away.
+        AccessDeniedError: Wrong user or password.
+        StoreUnavailableError: The store does not answer.
+    """
+    began = time.monotonic()
+    store = SchemaStore(engine)
+    own = engine.url.database if engine.dialect.name == "mysql" else None
+    with connect(address) as connection:
+        live = LiveSchema(connection, exclude=[own] if own else [])
+        databases, views = live.databases(), live.views()
+        tables: dict[TableName, str] = {}
+        for page in _pages(live.tables()):
+            fingerprints = store_shapes(store, [definition for _, definition in page])
+            tables |= {name: fingerprint for (name, _), fingerprint in zip(page, fingerprints, strict=True)}
+        executed = live.end()
+    sight = live.sight
+    seen = frozenset(d.name for d in databases if sight.sees_all_of(d.name))
+    taken = Snapshot(
+        source=source,
+        gtid_before=live.gtid_before,
+        gtid_executed=executed,
+        taken_at=time.time_ns() // 1000,
+        server_version=live.server.version,
+        lower_case_table_names=live.server.lower_case_table_names,
+        tables=tables,
+        databases=tuple(databases),
+        views=tuple(views),
+        seen_databases=None if sight.everything else seen,
+        hidden=tuple(sight.hidden()),
+    )
+    return SnapshotReport(
+        source=source,
+        snapshot_id=add_snapshot(store, taken),
+        tables=len(tables),
+        databases=len(databases),
+        gtid_executed=executed,
+        hidden=taken.hidden,
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+def _pages(
+    tables: Iterable[tuple[TableName, TableDefinition]],
+) -> Iterator[list[tuple[TableName, TableDefinition]]]:
+    page: list[tuple[TableName, TableDefinition]] = []
+    for one in tables:
+        page.append(one)
+        if len(page) == PAGE_TABLES:
+            yield page
+            page = []
+    if page:
+        yield page

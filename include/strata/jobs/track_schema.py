@@ -1,0 +1,243 @@
+"""The step that turns DDL in binlogs into versions: files, or what has been landed of a source.
+Not here: what a version is (`schema/track.py`), the live server (`snapshot_schemas.py`)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from strata.errors import StrataError, Usage
+from strata.events.landed import LandedStream
+from strata.events.model import GtidEvent, PreviousGtids
+from strata.events.parse import parse_event
+from strata.events.transactions import ddl_events, read_transactions
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import GtidSet
+from strata.schema.store import SchemaStore
+from strata.schema.stream import FileStart, Statement, TrackReport, Transaction
+from strata.schema.track import Tracker
+from strata.wire.codes import HEADER_BYTES, EventType
+from strata.wire.files import open_binlog
+from strata.wire.frames import index_events
+from strata.wire.segment import SegmentName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import sqlalchemy as sa
+
+    from strata.events.landed import LandedSegment
+    from strata.events.model import TransactionRecord
+    from strata.schema.baseline import Baseline
+    from strata.wire.files import BinlogFile
+
+_FIRST_EVENTS: Final = 4
+"""PREVIOUS_GTIDS follows FORMAT_DESCRIPTION; in a landed segment a ROTATE may stand between."""
+_PROGRESS_EVERY: Final = 1000
+_CREATED_AT: Final = 4 + HEADER_BYTES + 2 + 50
+"""Offset of the time of creation in FORMAT_DESCRIPTION, which is 0 unless the server had just started."""
+
+
+def track_files(
+    paths: Sequence[str],
+    engine: sa.Engine,
+    source: str,
+    *,
+    baseline: Baseline | None = None,
+    lower_case_table_names: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> TrackReport:
+    """Tracks binlog files. What has been tracked before is passed over; kill it anywhere and run it again.
+
+    Args:
+        paths: Files of one source; put into the order of their numbers where they have one name.
+        engine: The store; `sqlite://` tracks in memory.
+        source: Name of the source.
+        baseline: What there was before the first file; used only where tracking begins.
+        lower_case_table_names: Of the server, 0 to 2; no binlog has it.
+        progress: Called with a file's name, the bytes of it that are done and its size.
+
+    Raises:
+        CorruptEventError: Versions before the fault have been stored.
+        AlreadyRunningError: Another tracker is at work on the source.
+    """
+    tracker = Tracker(
+        SchemaStore(engine),
+        source,
+        baseline=baseline,
+        exclude=_own_database(engine),
+        lower_case_table_names=lower_case_table_names,
+    )
+    try:
+        for path in in_stream_order(paths):
+            with open_binlog(path) as binlog:
+                _track_file(tracker, binlog, progress)
+    except StrataError:
+        tracker.finish()
+        raise
+    return tracker.finish()
+
+
+def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
+    """Tracks what has been landed of a source since the last time; only segments with statements are opened.
+
+    Raises:
+        CorruptEventError: Versions before the fault have been stored.
+        AlreadyRunningError: Another tracker is at work on the source.
+        StreamHoleError: A segment is missing.
+    """
+    tracker = Tracker(SchemaStore(engine), source, exclude=_own_database(engine))
+    stream = LandedStream.open(lake, source)
+    try:
+        for segment in stream.segments:
+            if segment.summary.last_seq > tracker.position.seq or segment is stream.segments[-1]:
+                _track_segment(tracker, segment)
+    except StrataError:
+        tracker.finish()
+        raise
+    return tracker.finish()
+
+
+def _own_database(engine: sa.Engine) -> list[str]:
+    """The store's database, which may be on the source itself: its transactions are in the source's binlog."""
+    database = engine.url.database
+    return [database] if engine.dialect.name == "mysql" and database else []
+
+
+def in_stream_order(paths: Sequence[str]) -> list[str]:
+    """Files in the order of their numbers, if all are of one server's naming; else as they were given.
+
+    Shells sort `binlog.1000000` before `binlog.999999`.
+    """
+    names = [path.rsplit("/", 1)[-1] for path in paths]
+    if all(SegmentName.parse(name) for name in names):
+        return [path for _, path in sorted(zip(names, paths, strict=True))]
+    try:
+        positions = [BinlogPosition.of(name, 0) for name in names]
+    except Usage:
+        return list(paths)
+    stems = {name.rpartition(".")[0] for name in names}
+    if len(stems) > 1 or len({position.file_number for position in positions}) < len(paths):
+        return list(paths)
+    return [path for _, path in sorted(zip(positions, paths, strict=True))]
+
+
+def _track_file(tracker: Tracker, binlog: BinlogFile, progress: Callable[[str, int, int], None] | None) -> None:
+    size = len(binlog.buffer)
+    begin_pos = binlog.segment.offset if binlog.segment else 0
+    tracker.begin_file(_file_start(binlog, begin_pos, _previous_gtids(binlog)))
+    # Offsets in a landed segment are not those in the server's file.
+    shift = begin_pos - binlog.first_event if binlog.segment else 0
+    for count, record in enumerate(read_transactions(binlog), start=1):
+        shift = record.binlog_pos - record.begin
+        tracker.take(_transaction(binlog, record))
+        if progress is not None and count % _PROGRESS_EVERY == 0:
+            progress(binlog.name, record.end, size)
+    tracker.end_file(size + shift)
+    if progress is not None:
+        progress(binlog.name, size, size)
+
+
+def _track_segment(tracker: Tracker, segment: LandedSegment) -> None:
+    summary = segment.summary
+    with ExitStack() as files:
+        opened: list[BinlogFile] = []
+
+        def binlog() -> BinlogFile:
+            if not opened:
+                opened.append(files.enter_context(open_binlog(segment.url)))
+            return opened[0]
+
+        previous = GtidSet.parse(summary.executed_before)
+        if tracker.position.seq == 0:
+            start = replace(_file_start(binlog(), segment.name.offset, previous), identity=summary.server_uuid)
+        else:
+            start = FileStart(
+                binlog_file=summary.binlog_file,
+                identity=summary.server_uuid,
+                begin_pos=segment.name.offset,
+                previous=previous,
+                created_at=summary.clock_before,
+            )
+        tracker.begin_file(start)
+        for record in segment.index.records(tracker.position.seq + 1):
+            has_statements = bool(record.ddl_offsets)
+            if has_statements:
+                tracker.take(replace(_transaction(binlog(), record), seq=record.seq))
+            else:
+                tracker.take(_quiet(record, record.seq))
+        tracker.end_file(summary.server_end)
+
+
+def _quiet(record: TransactionRecord, seq: int | None) -> Transaction:
+    """A transaction without statements: its bytes are not looked at."""
+    return Transaction(
+        gtid=record.gtid,
+        binlog_pos=record.binlog_pos,
+        end_pos=record.binlog_pos + record.end - record.begin,
+        committed_at=record.committed_at,
+        seq=seq,
+        incident=record.incident,
+    )
+
+
+def _transaction(binlog: BinlogFile, record: TransactionRecord) -> Transaction:
+    quiet = _quiet(record, None)
+    if not record.ddl_offsets:
+        return quiet
+    return replace(quiet, server_version=_server_version(binlog, record), statements=_statements(binlog, record))
+
+
+def _statements(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statement]:
+    for statement in ddl_events(binlog, record):
+        yield Statement(statement.query, binlog.format, statement.offset + record.binlog_pos - record.begin)
+
+
+def _server_version(binlog: BinlogFile, record: TransactionRecord) -> int:
+    """Version of the server that ran a transaction first: a replica's binlog has the rules of its source's DDL."""
+    index = index_events(binlog.buffer, record.begin, record.end, binlog.format, 1)
+    if not len(index):
+        return 0
+    event = parse_event(binlog.buffer, record.begin, int(index.lengths[0]), binlog.format)
+    # 999999 stands for "unknown" (libs/mysql/binlog/event/binlog_event.h, UNKNOWN_SERVER_VERSION).
+    return event.server_version if isinstance(event, GtidEvent) and event.server_version < 999999 else 0
+
+
+def _file_start(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> FileStart:
+    buffer = binlog.buffer
+    created = int.from_bytes(buffer[_CREATED_AT : _CREATED_AT + 4].tobytes(), "little")
+    written = int.from_bytes(buffer[binlog.first_event : binlog.first_event + 4].tobytes(), "little")
+    return FileStart(
+        binlog_file=binlog.name,
+        identity=str(written),
+        begin_pos=begin_pos,
+        previous=previous,
+        created_at=written * 1_000_000,
+        restarted=created != 0,
+    )
+
+
+def _previous_gtids(binlog: BinlogFile) -> GtidSet | None:
+    index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, _FIRST_EVENTS)
+    for at in range(len(index)):
+        if index.types[at] == EventType.PREVIOUS_GTIDS:
+            position, length = int(index.positions[at]), int(index.lengths[at])
+            event = parse_event(binlog.buffer, position, length, binlog.format)
+            return event.gtid_set if isinstance(event, PreviousGtids) else None
+    return None
+
+
+def read_script(path: str) -> str:
+    """The text of an SQL script for a baseline.
+
+    Raises:
+        Usage: There is no such file, or it is not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Usage(f"the baseline cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError as error:
+        raise Usage("the baseline is not UTF-8", file=path, offset=error.start) from None

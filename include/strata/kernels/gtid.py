@@ -1,0 +1,139 @@
+"""Reads the events that begin a transaction.
+Not here: GTIDs as values (`events/gtid.py`, `gtid/sets.py`), where a transaction ends (`transactions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.kernels.jit import kernel
+from strata.kernels.scan import read_i64, read_u48
+
+if TYPE_CHECKING:
+    from strata.kernels.arrays import Bytes, Int
+
+KEY_BYTES = 49
+"""A server's UUID (16), the length of a tag (1) and the tag (32)."""
+KEY_NUMBER = KEY_BYTES
+"""Where the number (8) stands behind them in what `read_gtid` fills."""
+GTID_BYTES = KEY_BYTES + 8
+_ANONYMOUS = 34
+_TAGGED = 42
+_CLOCK_TYPE = 2
+_ORIGINAL_FOLLOWS = 1 << 55
+_UUID_BYTES = 16
+
+
+@kernel
+def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> Int:
+    """Reads GTID, ANONYMOUS_GTID or TAGGED_GTID.
+
+    Args:
+        buffer: Bytes of the file.
+        at: Behind the event's header.
+        end: In front of its checksum.
+        event_type: Its type code.
+        key: Takes `GTID_BYTES`: UUID, length of tag, tag and number; all 0 for an anonymous transaction.
+
+    Returns:
+        The time of the commit (microseconds since 1970 UTC; 0 where the server does not write it), or -1 if the event
+        is not whole or has impossible values.
+    """
+    for k in range(_UUID_BYTES, GTID_BYTES):
+        key[k] = 0
+    if event_type == _TAGGED:
+        return _read_tagged(buffer, at, end, key)
+    if end - at < 25:
+        return np.int64(-1)
+    if event_type != _ANONYMOUS:
+        for k in range(_UUID_BYTES):
+            key[k] = buffer[at + 1 + k]
+        for k in range(8):
+            key[KEY_NUMBER + k] = buffer[at + 17 + k]
+        if read_i64(key, KEY_NUMBER) < 1:
+            return np.int64(-1)
+    # 5.7.5 added the logical clock behind that, 8.0.1 the time of the commit.
+    if end - at >= 49 and buffer[at + 25] == _CLOCK_TYPE:
+        stamp = read_u48(buffer, at + 42) | (np.int64(buffer[at + 48]) << 48)
+        return stamp & ~np.int64(_ORIGINAL_FOLLOWS)
+    return np.int64(0)
+
+
+@kernel
+def read_varint(buffer: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
+    """An unsigned number of `mysql::serialization` and the offset behind it; offset -1 if it runs past `end`."""
+    if at >= end:
+        return np.int64(0), np.int64(-1)
+    first = np.int64(buffer[at])
+    extra = np.int64(0)
+    while extra < 8 and (first >> extra) & 1:
+        extra += 1
+    if at + 1 + extra > end:
+        return np.int64(0), np.int64(-1)
+    value = np.int64(0)
+    for k in range(extra):
+        value |= np.int64(buffer[at + 1 + k]) << np.int64(8 * k)
+    if extra < 8:
+        value = (value << (7 - extra)) | (first >> (extra + 1))
+    return value, np.int64(at + 1 + extra)
+
+
+@kernel
+def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:  # noqa: C901, PLR0912 - one case a field
+    stamp = np.int64(0)
+    field = np.int64(-3)  # Version, size and last field that must be understood come before the fields.
+    seen = np.int64(0)
+    while at < end:
+        number, at = read_varint(buffer, at, end)
+        if at < 0:
+            return np.int64(-1)
+        if field < 0:
+            field += 1
+            continue
+        if number > 6:  # Behind the time of the commit there is nothing that a stream is cut by.
+            break
+        if number == 1:
+            for k in range(_UUID_BYTES):
+                byte, at = read_varint(buffer, at, end)
+                if at < 0:
+                    return np.int64(-1)
+                key[k] = byte
+            seen |= 1
+            continue
+        value, at = read_varint(buffer, at, end)
+        if at < 0:
+            return np.int64(-1)
+        if number == 2:
+            if value & 1 or value < 2:
+                return np.int64(-1)
+            for k in range(8):
+                key[KEY_NUMBER + k] = (value >> (1 + 8 * k)) & 0xFF
+            seen |= 2
+        elif number == 3:
+            if value > KEY_BYTES - _UUID_BYTES - 1 or value < 0 or value > end - at:
+                return np.int64(-1)
+            key[_UUID_BYTES] = value
+            for k in range(value):
+                key[_UUID_BYTES + 1 + k] = buffer[at + k]
+            at += value
+        elif number == 6:
+            stamp = value & ((np.int64(1) << 55) - 1)
+    return stamp if seen == 3 else np.int64(-1)
+
+
+@kernel
+def key_slot(keys: Bytes, count: Int, hint: Int, key: Bytes) -> Int:
+    """Which of the first `count` rows of `keys` equals `key`, trying `hint` first; -1 if none does."""
+    for step in range(count + 1):
+        slot = hint if step == 0 else step - 1
+        if slot < 0 or slot >= count:
+            continue
+        same = True
+        for k in range(KEY_BYTES):
+            if keys[slot, k] != key[k]:
+                same = False
+                break
+        if same:
+            return np.int64(slot)
+    return np.int64(-1)

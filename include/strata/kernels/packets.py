@@ -1,0 +1,112 @@
+"""Takes events out of the packets of the client protocol.
+Not here: the socket (`wire/replication.py`), what is in the events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.kernels.jit import kernel
+from strata.kernels.scan import HEADER_BYTES, read_u16, read_u32
+from strata.kernels.status import CORRUPT
+
+if TYPE_CHECKING:
+    from strata.kernels.arrays import Bytes, Int, Ints
+
+MORE = 30
+"""All of the input was used but for the beginning of a packet; read on."""
+CONTROL = 31
+"""A whole ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS or HEARTBEAT; it was not copied."""
+END_OF_STREAM = 32
+"""The server has sent all that it has (EOF packet)."""
+ERROR_PACKET = 33
+"""The server ended the stream with an error; the whole packet is there."""
+
+# Entries of the state.
+LEFT = 0
+"""Bytes of the current packet that are still to come."""
+CONTINUES = 1
+"""1 if the event goes on in the next packet."""
+NUMBER = 2
+"""What the next packet has to be numbered, modulo 256."""
+EVENT_LEFT = 3
+"""Bytes of the current event that are still to come."""
+STATE_FIELDS = 4
+
+PACKET_HEADER_BYTES = 4
+_LARGEST = 0xFFFFFF
+"""A packet of this length is continued in the next one (manual, "Sending More Than 16Mb")."""
+_OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
+_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2 = 4, 15, 27, 35, 41
+
+
+@kernel
+def split_packets(  # noqa: C901, PLR0911, PLR0912 - one machine, a branch for each thing that can come next
+    data: Bytes, begin: Int, end: Int, out: Bytes, state: Ints
+) -> tuple[Int, Int, Int]:
+    """Copies the bytes of events, without what packets put around them, to the front of `out`.
+
+    An event is copied as it arrives, so neither buffer needs to hold a whole one, but for those of CONTROL.
+
+    Args:
+        data: What was read from the socket.
+        begin: First byte that was not used yet.
+        end: Behind the last byte.
+        out: At least as long as `data`.
+        state: `STATE_FIELDS` numbers that go on from call to call.
+
+    Returns:
+        Status, bytes in `out`, and the first byte that was not used. With CONTROL, END_OF_STREAM and ERROR_PACKET that
+        is where the packet begins; the caller goes on behind it.
+    """
+    at = np.int64(begin)
+    count = np.int64(0)
+    while True:
+        if state[LEFT] > 0:
+            size = min(state[LEFT], end - at)
+            if size == 0:
+                return np.int64(MORE), count, at
+            if size > state[EVENT_LEFT]:
+                return np.int64(CORRUPT), count, at
+            for k in range(size):
+                out[count + k] = data[at + k]
+            at += size
+            count += size
+            state[LEFT] -= size
+            state[EVENT_LEFT] -= size
+            continue
+        if end - at < PACKET_HEADER_BYTES + 1 and not (end - at == PACKET_HEADER_BYTES and state[CONTINUES]):
+            return np.int64(MORE), count, at
+        length = read_u16(data, at) | (np.int64(data[at + 2]) << 16)
+        if np.int64(data[at + 3]) != state[NUMBER] & 255:
+            return np.int64(CORRUPT), count, at
+        if state[CONTINUES]:
+            state[LEFT] = length
+            state[CONTINUES] = 1 if length == _LARGEST else 0
+            state[NUMBER] += 1
+            at += PACKET_HEADER_BYTES
+            continue
+        first = data[at + PACKET_HEADER_BYTES]
+        whole = end - at >= PACKET_HEADER_BYTES + length
+        if first == _ERROR or (first == _EOF and length < 9):
+            if not whole:
+                return np.int64(MORE), count, at
+            return np.int64(ERROR_PACKET if first == _ERROR else END_OF_STREAM), count, at
+        if state[EVENT_LEFT] != 0 or first != _OK or length < 1 + HEADER_BYTES:
+            return np.int64(CORRUPT), count, at
+        if end - at < PACKET_HEADER_BYTES + 1 + HEADER_BYTES:
+            return np.int64(MORE), count, at
+        event = at + PACKET_HEADER_BYTES + 1
+        if data[event + 4] in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2):
+            if length == _LARGEST or read_u32(data, event + 9) != length - 1:
+                return np.int64(CORRUPT), count, at
+            if not whole:
+                return np.int64(MORE), count, at
+            state[NUMBER] += 1
+            return np.int64(CONTROL), count, at
+        state[EVENT_LEFT] = read_u32(data, event + 9)
+        state[LEFT] = length - 1
+        state[CONTINUES] = 1 if length == _LARGEST else 0
+        state[NUMBER] += 1
+        at = event

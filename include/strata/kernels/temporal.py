@@ -1,0 +1,200 @@
+"""Cells of dates and times into microseconds and days.
+Not here: the text of those that are no dates (`rows/invalid.py`).
+
+Formats: MySQL 5.6 and later `mysys/my_time.cc` (`my_datetime_packed_from_binary` and its like), before that
+`sql/field.cc`. NULL cells become 0. A value that is no date of the proleptic Gregorian calendar of the years 1 to 9999,
+as zero dates and 30 February, becomes 0 and its place in `bad` 1; the kernels return how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from strata.kernels.jit import kernel
+from strata.kernels.layout import ABSENT_CELL
+from strata.kernels.numbers import big_endian, little_endian
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from strata.kernels.arrays import Bytes, Cells, Int, Ints
+
+SECOND: Final = 1_000_000
+DAY: Final = 86_400 * SECOND
+NO_DATE: Final = -(1 << 62)
+
+
+@kernel
+def days_from_civil(year: Int, month: Int, day: Int) -> Int:
+    """Days since 1970-01-01, NO_DATE if there is no such day.
+
+    The year is counted from March, so that the leap day is its last (Howard Hinnant, chrono-compatible algorithms).
+    """
+    if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1 or day > 31:
+        return np.int64(NO_DATE)
+    if day > 28:
+        leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
+        last = np.int64(31)
+        if month == 2:
+            last = np.int64(29 if leap else 28)
+        elif month in (4, 6, 9, 11):
+            last = np.int64(30)
+        if day > last:
+            return np.int64(NO_DATE)
+    shifted = year - np.int64(month <= 2)
+    era = shifted // 400
+    of_era = shifted - era * 400
+    of_year = (153 * (month + np.int64(9 if month <= 2 else -3)) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+@kernel
+def micros_of(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int) -> Int:
+    """Microseconds since 1970-01-01 00:00:00, NO_DATE if there is no such moment."""
+    days = days_from_civil(year, month, day)
+    if days == NO_DATE or hour > 23 or minute > 59 or second > 59:
+        return np.int64(NO_DATE)
+    return days * DAY + (hour * 3600 + minute * 60 + second) * SECOND
+
+
+@kernel
+def fraction_micros(buf: Bytes, at: Int, fsp: Int) -> Int:
+    """The fraction of a second behind DATETIME2 and TIMESTAMP2: 0 to 3 bytes, hundreds of microseconds and the like."""
+    if fsp == 0:
+        return np.int64(0)
+    size = (fsp + 1) >> 1
+    scale = np.int64(1)
+    for _ in range(3 - size):
+        scale *= 100
+    return big_endian(buf, at, size) * scale
+
+
+@kernel
+def gather_dates(buf: Bytes, base: Int, cells: Cells, out: NDArray[np.int32], bad: Bytes) -> Int:
+    """DATE, 3 bytes: day 5 bits, month 4, year 15. Days since 1970-01-01."""
+    found = np.int64(0)
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            packed = little_endian(buf, base + np.int64(cells[i]), 3)
+            days = days_from_civil(packed >> 9, (packed >> 5) & 15, packed & 31)
+            if days == NO_DATE:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = days
+    return found
+
+
+@kernel
+def gather_datetimes(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: Bytes) -> Int:
+    """DATETIME(fsp), 5 bytes and its fraction: sign 1 bit, year * 13 + month 17, day 5, hour 5, minute 6, second 6."""
+    found = np.int64(0)
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            at = base + np.int64(cells[i])
+            packed = big_endian(buf, at, 5) - np.int64(0x80_0000_0000)
+            day, clock = packed >> 17, packed & 0x1FFFF
+            month = day >> 5
+            micros = micros_of(month // 13, month % 13, day & 31, clock >> 12, (clock >> 6) & 63, clock & 63)
+            if micros == NO_DATE:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = micros + fraction_micros(buf, at + 5, fsp)
+    return found
+
+
+@kernel
+def gather_timestamps(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: Bytes) -> Int:
+    """TIMESTAMP(fsp), 4 bytes and its fraction: seconds since 1970 UTC, 0 for the zero date."""
+    found = np.int64(0)
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            at = base + np.int64(cells[i])
+            seconds = big_endian(buf, at, 4)
+            if seconds == 0:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = seconds * SECOND + fraction_micros(buf, at + 4, fsp)
+    return found
+
+
+@kernel
+def gather_times(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints) -> None:
+    """TIME(fsp), 3 bytes and its fraction: sign 1 bit, unused 1, hour 10, minute 6, second 6.
+
+    Negative times are the two's complement of all bytes together.
+    """
+    size = np.int64(3 + ((fsp + 1) >> 1))
+    bits = np.int64(8 * (size - 3))
+    scale = np.int64(1)
+    for _ in range(6 - size):
+        scale *= 100
+    for i in range(cells.shape[0]):
+        value = np.int64(0)
+        if cells[i] > ABSENT_CELL:
+            packed = big_endian(buf, base + np.int64(cells[i]), size) - (np.int64(0x800000) << bits)
+            magnitude = abs(packed)
+            clock = magnitude >> bits
+            fraction = magnitude - (clock << bits)
+            value = ((clock >> 12) & 0x3FF) * 3600 + ((clock >> 6) & 63) * 60 + (clock & 63)
+            value = value * SECOND + fraction * scale
+            if packed < 0:
+                value = -value
+        out[i] = value
+
+
+@kernel
+def gather_old_datetimes(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes) -> Int:
+    """DATETIME before 5.6: 8 bytes, the digits YYYYMMDDhhmmss as a number."""
+    found = np.int64(0)
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            digits = little_endian(buf, base + np.int64(cells[i]), 8)
+            day, clock = digits // 1_000_000, digits % 1_000_000
+            micros = micros_of(
+                day // 10_000, day // 100 % 100, day % 100, clock // 10_000, clock // 100 % 100, clock % 100
+            )
+            if digits < 0 or micros == NO_DATE:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = micros
+    return found
+
+
+@kernel
+def gather_old_timestamps(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes) -> Int:
+    """TIMESTAMP before 5.6: 4 bytes, seconds since 1970 UTC."""
+    found = np.int64(0)
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            seconds = little_endian(buf, base + np.int64(cells[i]), 4)
+            if seconds == 0:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = seconds * SECOND
+    return found
+
+
+@kernel
+def gather_old_times(buf: Bytes, base: Int, cells: Cells, out: Ints) -> None:
+    """TIME before 5.6: 3 bytes, signed, the digits hhhmmss as a number."""
+    for i in range(cells.shape[0]):
+        value = np.int64(0)
+        if cells[i] > ABSENT_CELL:
+            digits = (little_endian(buf, base + np.int64(cells[i]), 3) ^ 0x800000) - 0x800000
+            size = abs(digits)
+            value = (size // 10_000 * 3600 + size // 100 % 100 * 60 + size % 100) * SECOND
+            if digits < 0:
+                value = -value
+        out[i] = value

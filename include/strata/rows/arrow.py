@@ -1,0 +1,127 @@
+"""MySQL's columns as Arrow's: the types of a change table.
+Not here: filling them (`decode.py`), columns that only the lake has (`tables/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from strata.schema.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.schema.model import Column, TableDefinition
+
+MOST_DIGITS = 38
+"""Digits of Arrow's decimal128, and of Spark's and Delta's decimals."""
+
+GEOMETRY = pa.struct([pa.field("srid", pa.int32()), pa.field("wkb", pa.binary())])
+VECTOR = pa.list_(pa.float32())
+TIMESTAMP_UTC = pa.timestamp("us", tz="UTC")
+UNSIGNED_BIGINT = pa.decimal128(20, 0)
+
+INVALID = pa.map_(pa.string(), pa.string())
+"""Column to what the binlog has for it. Columns of the before image are written `_before.NAME`."""
+
+MISSING = pa.list_(pa.string())
+"""Columns that the images lack."""
+
+BEFORE = "_before"
+
+ROW_FIELDS = (
+    pa.field("_op", pa.string()),
+    pa.field("_gtid", pa.string()),
+    pa.field("_seq", pa.int64()),
+    pa.field("_row", pa.int64()),
+    pa.field("_committed_at", TIMESTAMP_UTC),
+    pa.field("_binlog_file", pa.string()),
+    pa.field("_binlog_pos", pa.int64()),
+    pa.field("_schema_version", pa.int64()),
+    pa.field("_missing", MISSING),
+    pa.field("_invalid", INVALID),
+)
+"""What every change has beside its images; `_gtid` is NULL for anonymous transactions.
+
+`_missing` names the columns that a partial image lacks (`_before.NAME` in the before image), NULL if none is;
+`_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column.
+"""
+
+_INTEGERS = {
+    TypeKind.TINYINT: (pa.int8(), pa.int16()),
+    TypeKind.SMALLINT: (pa.int16(), pa.int32()),
+    TypeKind.MEDIUMINT: (pa.int32(), pa.int32()),
+    TypeKind.INT: (pa.int32(), pa.int64()),
+    TypeKind.BIGINT: (pa.int64(), UNSIGNED_BIGINT),
+}
+"""Signed and unsigned: Spark and Delta have no unsigned integers, so these take the next wider type."""
+
+_PLAIN = {
+    TypeKind.FLOAT: pa.float32(),
+    TypeKind.DOUBLE: pa.float64(),
+    TypeKind.YEAR: pa.int16(),
+    TypeKind.DATE: pa.date32(),
+    TypeKind.DATETIME: pa.timestamp("us"),
+    TypeKind.TIMESTAMP: TIMESTAMP_UTC,
+    TypeKind.TIME: pa.int64(),
+    TypeKind.JSON: pa.string(),
+    TypeKind.ENUM: pa.string(),
+    TypeKind.SET: pa.string(),
+    TypeKind.VECTOR: VECTOR,
+}
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """The type of a column in Arrow, Parquet and Delta, by the column's exact MySQL type.
+
+    Raises:
+        BadData: The column's type is no type of MySQL.
+    """
+    return arrow_type_of(parse_column_type(column.column_type))
+
+
+def arrow_type_of(kind: ColumnType) -> pa.DataType:
+    """As `arrow_type`, for a type that has been taken apart."""
+    name = kind.kind
+    if name in INTEGERS:
+        return _INTEGERS[name][kind.unsigned]
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name is TypeKind.DECIMAL:
+        precision = kind.length or 10
+        return pa.decimal128(precision, kind.decimals or 0) if precision <= MOST_DIGITS else pa.string()
+    if name is TypeKind.BIT:
+        return _bit_type(kind.length or 1)
+    if name in SPATIAL:
+        return GEOMETRY
+    return pa.string() if name in STRINGS else pa.binary()
+
+
+def _bit_type(bits: int) -> pa.DataType:
+    if bits == 1:
+        return pa.bool_()
+    return pa.int64() if bits < 64 else UNSIGNED_BIGINT
+
+
+def change_schema(definition: TableDefinition, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The schema of a table's changes: the columns of the after image, `_before`, then `ROW_FIELDS`.
+
+    A column of MySQL's may be called like one of those: tell them apart by their place. `tables/` renames.
+
+    Args:
+        definition: The version that decodes the rows.
+        columns: Names of the columns that are wanted, in any order; None for all. The schema keeps the table's order.
+    """
+    images = image_fields(definition, columns)
+    return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
+
+
+def image_fields(definition: TableDefinition, columns: Sequence[str] | None = None) -> list[pa.Field]:
+    """One field a column of an image, nullable since partial images lack columns."""
+    wanted = None if columns is None else {name.casefold() for name in columns}
+    return [
+        pa.field(column.name, arrow_type(column))
+        for column in definition.columns
+        if wanted is None or column.name.casefold() in wanted
+    ]

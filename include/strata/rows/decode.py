@@ -1,0 +1,144 @@
+"""Decodes one slice: bytes and schema versions in, record batches out.
+Not here: cutting slices (`plan.py`), the walk (`stream.py`), files of the lake (`tables/`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from strata.errors import StrataError, UndecodableTextError
+from strata.rows.batch import BatchBuilder, Built
+from strata.rows.book import OnMismatch, SlotPlan, TableBook, Version
+from strata.rows.slots import Slots
+from strata.rows.stream import FullSlot, Hole, RowStream, Settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata.rows.plan import Slice
+    from strata.schema.model import TableDefinition, TableName
+    from strata.wire.files import BinlogFile
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """Decoded changes of one table, in stream order."""
+
+    table: TableName
+    version_id: int | None
+    """None where rows are decoded by their TABLE_MAP alone."""
+    definition: TableDefinition
+    batch: pa.RecordBatch
+    """Columns as `arrow.change_schema` has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRows:
+    """Changes that must not be published as they are; they are in no `ChangeBatch`."""
+
+    table: TableName
+    version_id: int | None
+    """Of the version that should have decoded them."""
+    definition: TableDefinition
+    """Of the columns of `rows`."""
+    error: StrataError
+    """Why, with the place of the first of them."""
+    rows: pa.RecordBatch
+    """What could be read: by the TABLE_MAP alone (`@1`, `@2`, ...) where that contradicts the version; else with NULL
+    in place of the values that are no text, and their bytes in `_invalid` (base64)."""
+
+
+Decoded = ChangeBatch | QuarantinedRows | Hole | Settled
+
+
+def decode_slice(
+    slice_: Slice,
+    binlog: BinlogFile,
+    *,
+    on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
+    columns: Mapping[TableName, frozenset[str]] | None = None,
+) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    """The rows of a slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
+
+    Memory is bounded by the batches and by the number of tables, not by the sizes of events, transactions or files.
+
+    Args:
+        slice_: What to decode.
+        binlog: The slice's segment, open.
+        on_mismatch: What to do where a TABLE_MAP contradicts the version.
+        columns: Names (lower case) of the columns that are wanted, for tables of which not all are.
+
+    Raises:
+        CorruptEventError: After the rows before the fault; with file, offset, table and GTID as far as known.
+        SchemaMismatchError: Map and version disagree, and the policy is to fail.
+        UnsupportedEventError: An event or a charset that is not read.
+    """
+    versions = {table.name: Version(table.version_id, table.read_definition()) for table in slice_.tables}
+    slots = Slots(binlog.format)
+    book = TableBook(
+        slots,
+        lambda name, _: versions.get(name),
+        wanted=versions.__contains__,
+        on_mismatch=on_mismatch,
+        columns=columns,
+    )
+    for step in decode_steps(RowStream(binlog, slice_, slots, book), slots, slice_.binlog_file):
+        if not isinstance(step, Settled):
+            yield step
+
+
+def decode_steps(stream: RowStream, slots: Slots, binlog_file: str) -> Iterator[Decoded]:
+    """The steps of a walk with rows as batches. After `Settled` no row follows that stands before those given.
+
+    Raises:
+        StrataError: As the walk does, and CorruptEventError for a cell that contradicts its type.
+    """
+    builders: dict[int, BatchBuilder] = {}
+    for step in stream:
+        if not isinstance(step, FullSlot):
+            yield step
+            continue
+        builder = builders.get(id(step.plan))
+        if builder is None:
+            builder = builders[id(step.plan)] = BatchBuilder(step.plan, binlog_file)
+        yield from _sorted_out(step.plan, builder.build(step, slots.servers.sids))
+
+
+def _sorted_out(plan: SlotPlan, built: Built) -> Iterator[ChangeBatch | QuarantinedRows]:
+    """The batch, without the rows that are to be quarantined, and those."""
+    if plan.mismatch is not None:
+        yield QuarantinedRows(
+            plan.table, plan.version_id, plan.definition, _placed(plan.mismatch, built.batch), built.batch
+        )
+        return
+    if not built.unreadable:
+        yield ChangeBatch(plan.table, plan.version_id, plan.definition, built.batch)
+        return
+    bad = np.zeros(built.batch.num_rows, np.bool_)
+    bad[[fault.row for _, fault in built.unreadable]] = True
+    good = built.batch.filter(pa.array(~bad))
+    if good.num_rows:
+        yield ChangeBatch(plan.table, plan.version_id, plan.definition, good)
+    column, fault = min(built.unreadable, key=lambda each: each[1].row)
+    found = UndecodableTextError(
+        f"column {column}: {fault.reason}",
+        table=str(plan.table),
+        remedy="The row is in quarantine, its bytes in `_invalid`. Mend it on the server, or declare the column's "
+        "charset as what it holds.",
+    )
+    rows = built.batch.filter(pa.array(bad))
+    yield QuarantinedRows(plan.table, plan.version_id, plan.definition, _placed(found, rows), rows)
+
+
+def _placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
+    """A copy of an error with the place of the first row."""
+    placed = type(error)(error.message, remedy=error.remedy, table=error.table)
+    names = rows.schema.names
+    first = {
+        name: rows.column(len(names) - 1 - names[::-1].index(name))[0].as_py()
+        for name in ("_gtid", "_binlog_file", "_binlog_pos")
+    }
+    return placed.located(gtid=first["_gtid"], file=first["_binlog_file"], offset=first["_binlog_pos"])

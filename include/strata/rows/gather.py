@@ -1,0 +1,258 @@
+"""Gathers cells of numbers, dates and times: each class fills one Arrow array from a column's cells.
+Not here: text and bytes (`gather_text.py`), which class a column gets (`columns.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata.kernels import decimals, numbers, temporal
+from strata.kernels.nulls import cell_validity, count_nulls
+from strata.rows.arrow import TIMESTAMP_UTC, UNSIGNED_BIGINT
+from strata.rows.faults import CorruptCell, FaultKind, Faults
+from strata.rows.invalid import temporal_text
+from strata.wire.codes import FieldType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from strata.kernels.arrays import Bytes, Cells, Ints
+
+LONGEST_DATA = 2**31 - 1
+"""Bytes of text or binary data that one array may hold: Arrow's offsets have 32 bits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """The bytes that cells point into."""
+
+    buffer: Bytes
+    base: int
+    """What cells are relative to."""
+
+    def cell(self, place: int, size: int) -> bytes:
+        """`size` bytes of a cell."""
+        at = self.base + int(place)
+        return self.buffer[at : at + size].tobytes()
+
+
+class Gather(Protocol):
+    """One column's way from cells to an Arrow array."""
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """The array of the column; values that it cannot express are NULL and noted in `faults`.
+
+        Raises:
+            CorruptCell: A cell contradicts the column's type.
+        """
+
+
+def validity(cells: Cells, bad: Bytes | None = None) -> tuple[pa.Buffer | None, int]:
+    """Arrow's bitmap of the cells that are there and not `bad`, and how many are not; no bitmap if all are."""
+    nulls = count_nulls(cells)
+    if nulls == 0 and bad is None:
+        return None, 0
+    bitmap = np.zeros((len(cells) + 7) >> 3, np.uint8)
+    cell_validity(cells, bitmap)
+    if bad is not None:
+        bitmap &= np.packbits(bad == 0, bitorder="little")
+        nulls += int(np.count_nonzero(bad))
+    return pa.py_buffer(bitmap), int(nulls)
+
+
+def array_of(kind: pa.DataType, cells: Cells, values: NDArray[Any], bad: Bytes | None = None) -> pa.Array:
+    """An array of fixed width over `values`."""
+    bitmap, nulls = validity(cells, bad)
+    return pa.Array.from_buffers(kind, len(cells), [bitmap, pa.py_buffer(values)], nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherIntegers:
+    """TINYINT to INT, FLOAT by its bits."""
+
+    type: pa.DataType
+    kernel: Callable[[Bytes, int, Cells, int, NDArray[Any]], None]
+    sign: int
+    dtype: Any
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty(len(cells), self.dtype)
+        self.kernel(region.buffer, region.base, cells, self.sign, out)
+        return array_of(self.type, cells, out)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherLongs:
+    """BIGINT, and DOUBLE by its bits."""
+
+    type: pa.DataType
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty(len(cells), np.int64)
+        numbers.gather_8(region.buffer, region.base, cells, out)
+        return array_of(self.type, cells, out)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherBits:
+    """BIT(2) and more, and the numbers of ENUM and SET values: unsigned numbers of any width."""
+
+    type: pa.DataType
+    kernel: Callable[[Bytes, int, Cells, int, Ints], None]
+    size: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty(len(cells), np.int64)
+        self.kernel(region.buffer, region.base, cells, self.size, out)
+        if self.type != UNSIGNED_BIGINT:
+            return array_of(self.type, cells, out)
+        wide = np.empty(2 * len(cells), np.int64)
+        numbers.widen_unsigned(out, wide)
+        return array_of(self.type, cells, wide)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherBools:
+    """BIT(1)."""
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.zeros((len(cells) + 7) >> 3, np.uint8)
+        numbers.gather_bools(region.buffer, region.base, cells, out)
+        return array_of(pa.bool_(), cells, out)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherYears:
+    """YEAR."""
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty(len(cells), np.int16)
+        numbers.gather_years(region.buffer, region.base, cells, out)
+        return array_of(pa.int16(), cells, out)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherDecimals:
+    """DECIMAL of up to 38 digits."""
+
+    precision: int
+    scale: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty(2 * len(cells), np.int64)
+        wrong = decimals.gather_decimals(region.buffer, region.base, cells, self.precision, self.scale, out)
+        if wrong >= 0:
+            raise CorruptCell(wrong, "a DECIMAL has digits above 9")
+        return array_of(pa.decimal128(self.precision, self.scale), cells, out)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherLongDecimals:
+    """DECIMAL of 39 to 65 digits, as text."""
+
+    precision: int
+    scale: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty((self.precision + 3) * len(cells), np.uint8)
+        offsets = np.empty(len(cells) + 1, np.int32)
+        wrong = decimals.gather_decimal_texts(
+            region.buffer, region.base, cells, self.precision, self.scale, offsets, out
+        )
+        if wrong >= 0:
+            raise CorruptCell(wrong, "a DECIMAL has digits above 9")
+        bitmap, nulls = validity(cells)
+        buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(out)]
+        return pa.Array.from_buffers(pa.string(), len(cells), buffers, nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherTemporals:
+    """DATE, DATETIME, TIMESTAMP in all their forms."""
+
+    code: int
+    fsp: int
+    size: int
+    """Bytes of a cell."""
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """As `Gather`."""
+        dates = self.code in (FieldType.DATE, FieldType.NEWDATE)
+        out = np.empty(len(cells), np.int32 if dates else np.int64)
+        bad = np.zeros(len(cells), np.uint8)
+        wrong = self._gather(region, cells, out, bad)
+        if wrong:
+            for row in np.flatnonzero(bad):
+                text = temporal_text(self.code, self.fsp, region.cell(cells[row], self.size))
+                faults.add(int(row), text, FaultKind.INVALID, "not a date of the calendar")
+        return array_of(self._type(), cells, out, bad if wrong else None)
+
+    def _type(self) -> pa.DataType:
+        if self.code in (FieldType.DATE, FieldType.NEWDATE):
+            return pa.date32()
+        stamps = self.code in (FieldType.TIMESTAMP, FieldType.TIMESTAMP2)
+        return TIMESTAMP_UTC if stamps else pa.timestamp("us")
+
+    def _gather(self, region: Region, cells: Cells, out: NDArray[Any], bad: Bytes) -> int:
+        where = (region.buffer, region.base, cells)
+        match self.code:
+            case FieldType.DATETIME2:
+                return int(temporal.gather_datetimes(*where, self.fsp, out, bad))
+            case FieldType.TIMESTAMP2:
+                return int(temporal.gather_timestamps(*where, self.fsp, out, bad))
+            case FieldType.DATETIME:
+                return int(temporal.gather_old_datetimes(*where, out, bad))
+            case FieldType.TIMESTAMP:
+                return int(temporal.gather_old_timestamps(*where, out, bad))
+            case _:
+                return int(temporal.gather_dates(*where, out, bad))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherTimes:
+    """TIME in both forms; `fsp` is -1 for the one before 5.6."""
+
+    fsp: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        out = np.empty(len(cells), np.int64)
+        if self.fsp < 0:
+            temporal.gather_old_times(region.buffer, region.base, cells, out)
+        else:
+            temporal.gather_times(region.buffer, region.base, cells, self.fsp, out)
+        return array_of(pa.int64(), cells, out)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherDefault:
+    """The default of a column that the log lacks: its literal where it has one of its type, else NULL."""
+
+    type: pa.DataType
+    default: str | None
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`; a cell says only whether the row has the image."""
+        try:
+            value = pa.scalar(self.default).cast(self.type)
+        except pa.ArrowException:
+            value = pa.scalar(None, self.type)
+        values = pa.repeat(value, len(cells))
+        bitmap, _ = validity(cells)
+        if bitmap is None:
+            return values
+        there = pa.Array.from_buffers(pa.bool_(), len(cells), [None, bitmap], 0)
+        return pc.if_else(there, values, pa.scalar(None, self.type))

@@ -1,0 +1,246 @@
+"""Gathers cells of text and bytes: each class fills one Arrow array from a column's cells.
+Not here: numbers (`gather.py`), JSON (`gather_json.py`), tables of charsets (`charset.py`)."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from strata.kernels import strings
+from strata.kernels.charsets import MOST_GROWTH, UCS2, transcode
+from strata.kernels.numbers import gather_4, gather_little_endian
+from strata.rows.arrow import GEOMETRY, VECTOR
+from strata.rows.faults import CorruptCell, FaultKind, Faults
+from strata.rows.gather import LONGEST_DATA, Region, validity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.kernels.arrays import Bytes, Cells, CodePoints, Ints, Offsets
+
+
+_SOME_CELL = 2
+"""A cell that is neither NULL nor absent."""
+
+
+def text_array(kind: pa.DataType, cells: Cells, offsets: Offsets, data: Bytes, bad: Bytes | None = None) -> pa.Array:
+    """An array of variable width."""
+    bitmap, nulls = validity(cells, bad)
+    return pa.Array.from_buffers(kind, len(cells), [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
+
+
+def checked_length(total: int, what: str) -> int:
+    """`total` bytes of data, which an array must be able to hold; below 0 it names the row at fault.
+
+    Raises:
+        CorruptCell: A value is shorter than it must be, or the batch holds more than 2 GiB.
+    """
+    if total < 0:
+        raise CorruptCell(-1 - total, f"a {what} is too short")
+    if total > LONGEST_DATA:
+        raise CorruptCell(0, "one column of one batch has more than 2 GiB of data")
+    return total
+
+
+def copied(region: Region, cells: Cells, prefix: int, what: str, skip: int = 0) -> tuple[Offsets, Bytes]:
+    """Offsets and bytes of values as they are, without their first `skip` bytes."""
+    offsets = np.empty(len(cells) + 1, np.int32)
+    total = checked_length(int(strings.string_offsets(region.buffer, region.base, cells, prefix, skip, offsets)), what)
+    data = np.empty(total, np.uint8)
+    strings.copy_strings(region.buffer, region.base, cells, prefix, skip, offsets, data)
+    return offsets, data
+
+
+def unreadable(region: Region, cells: Cells, prefix: int, bad: Bytes, faults: Faults, charset: str) -> None:
+    """Notes the values that are marked in `bad`."""
+    for row in np.flatnonzero(bad):
+        place = int(cells[row])
+        size = int.from_bytes(region.cell(place, prefix), "little")
+        verbatim = b64encode(region.cell(place + prefix, size)).decode("ascii")
+        faults.add(int(row), verbatim, FaultKind.UNREADABLE, f"not text in {charset}")
+
+
+@dataclass(frozen=True, slots=True)
+class GatherBytes:
+    """VARBINARY and BLOB."""
+
+    prefix: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        return text_array(pa.binary(), cells, *copied(region, cells, self.prefix, "BLOB"))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPadded:
+    """BINARY(width)."""
+
+    prefix: int
+    width: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        data = np.empty(checked_length(self.width * len(cells), "BINARY"), np.uint8)
+        offsets = np.empty(len(cells) + 1, np.int32)
+        wrong = strings.copy_padded(region.buffer, region.base, cells, self.prefix, self.width, offsets, data)
+        if wrong >= 0:
+            raise CorruptCell(int(wrong), f"a BINARY({self.width}) is longer than that")
+        return text_array(pa.binary(), cells, offsets, data)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherUtf8:
+    """Text in UTF-8."""
+
+    prefix: int
+    charset: str
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """As `Gather`."""
+        offsets, data = copied(region, cells, self.prefix, "text")
+        bad: Bytes | None = None
+        if not strings.all_ascii(data):
+            marks = np.zeros(len(cells), np.uint8)
+            if strings.find_bad_utf8(data, offsets, marks):
+                bad = marks
+                unreadable(region, cells, self.prefix, bad, faults, self.charset)
+                offsets, data = _without(offsets, data, bad)
+        return text_array(pa.string(), cells, offsets, data, bad)
+
+
+def _without(offsets: Offsets, data: Bytes, bad: Bytes) -> tuple[Offsets, Bytes]:
+    """Arrow wants well-formed text below NULLs too, so the bytes of bad values go."""
+    sizes = np.diff(offsets)
+    kept = np.repeat(bad == 0, sizes)
+    sizes[bad != 0] = 0
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int32), data[kept]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatherText:
+    """Text in any other charset."""
+
+    prefix: int
+    charset: str
+    family: int
+    table: CodePoints
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """As `Gather`."""
+        offsets, data = copied(region, cells, self.prefix, "text")
+        if self._has_ascii and strings.all_ascii(data):
+            return text_array(pa.string(), cells, offsets, data)
+        data = np.empty(checked_length(len(data) * MOST_GROWTH, "text"), np.uint8)
+        bad = np.zeros(len(cells), np.uint8)
+        charset = (self.family, self.table)
+        used = transcode(region.buffer, region.base, cells, self.prefix, charset, offsets, data, bad)
+        if not bad.any():
+            return text_array(pa.string(), cells, offsets, data[:used])
+        unreadable(region, cells, self.prefix, bad, faults, self.charset)
+        return text_array(pa.string(), cells, offsets, data[:used], bad)
+
+    @property
+    def _has_ascii(self) -> bool:
+        """Whether bytes below 0x80 are ASCII, and no byte below 0x80 begins a longer character."""
+        return self.family < UCS2 and bool((self.table[:128] == np.arange(128)).all())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """Texts that are chosen by number."""
+
+    starts: Ints
+    text: Bytes
+
+    @classmethod
+    def of(cls, labels: tuple[str, ...]) -> Labels:
+        """Packs labels."""
+        encoded = [label.encode() for label in labels]
+        starts = np.concatenate(([0], np.cumsum([len(label) for label in encoded], dtype=np.int64)))
+        return cls(starts.astype(np.int64), np.frombuffer(bytearray(b"".join(encoded)), np.uint8))
+
+    def chosen(self, numbers: Ints) -> pa.Array:
+        """The texts with these numbers, counted from 1; 0 is the empty text."""
+        # Not by Arrow's functions: the first of them that sees a NumPy array imports pandas.
+        count = len(numbers)
+        offsets = np.empty(count + 1, np.int32)
+        there = np.full(count, _SOME_CELL, np.uint32)
+        size = strings.label_offsets(numbers, there, self.starts, offsets, np.zeros(count, np.uint8))
+        data = np.empty(int(size), np.uint8)
+        strings.copy_labels(numbers, self.starts, self.text, offsets, data)
+        return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatherLabels:
+    """ENUM and SET, by the labels of the schema version."""
+
+    size: int
+    labels: Labels
+    measure: Callable[[Ints, Cells, Ints, Offsets, Bytes], int]
+    copy: Callable[[Ints, Ints, Bytes, Offsets, Bytes], None]
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """As `Gather`."""
+        values = np.empty(len(cells), np.int64)
+        gather_little_endian(region.buffer, region.base, cells, self.size, values)
+        offsets = np.empty(len(cells) + 1, np.int32)
+        bad = np.zeros(len(cells), np.uint8)
+        starts = self.labels.starts
+        data = np.empty(checked_length(int(self.measure(values, cells, starts, offsets, bad)), "label"), np.uint8)
+        self.copy(values, starts, self.labels.text, offsets, data)
+        if not bad.any():
+            return text_array(pa.string(), cells, offsets, data)
+        for row in np.flatnonzero(bad):
+            reason = f"number {values[row]} of a type with {len(starts) - 1} labels"
+            faults.add(int(row), str(values[row]), FaultKind.UNREADABLE, reason)
+        return text_array(pa.string(), cells, offsets, data, bad)
+
+
+def gather_enum(size: int, labels: tuple[str, ...]) -> GatherLabels:
+    """ENUM in `size` bytes: the number of a label, 0 for the empty text of an invalid value."""
+    return GatherLabels(size, Labels.of(labels), strings.label_offsets, strings.copy_labels)
+
+
+def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
+    """SET in `size` bytes: a bit for each label."""
+    return GatherLabels(size, Labels.of(labels), strings.set_offsets, strings.copy_sets)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherGeometry:
+    """GEOMETRY and its subtypes: four bytes of SRID, then WKB."""
+
+    prefix: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        offsets, data = copied(region, cells, self.prefix, "GEOMETRY", skip=4)
+        wkb = text_array(pa.binary(), cells, offsets, data)
+        srids = np.zeros(len(cells), np.int32)
+        there = np.where(cells > 1, cells + np.uint32(self.prefix), cells)
+        gather_4(region.buffer, region.base, there, 0x80000000, srids)
+        bitmap, nulls = validity(cells)
+        srid = pa.Array.from_buffers(pa.int32(), len(cells), [bitmap, pa.py_buffer(srids)], nulls)
+        return pa.Array.from_buffers(GEOMETRY, len(cells), [bitmap], nulls, children=[srid, wkb])
+
+
+@dataclass(frozen=True, slots=True)
+class GatherVector:
+    """VECTOR: 32-bit floats in little-endian order."""
+
+    prefix: int
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+        """As `Gather`."""
+        offsets, data = copied(region, cells, self.prefix, "VECTOR")
+        partial = np.flatnonzero(offsets & 3)
+        if len(partial):
+            raise CorruptCell(int(partial[0]) - 1, "a VECTOR is not made of whole floats")
+        floats = pa.Array.from_buffers(pa.float32(), len(data) >> 2, [None, pa.py_buffer(data)], 0)
+        bitmap, nulls = validity(cells)
+        return pa.Array.from_buffers(VECTOR, len(cells), [bitmap, pa.py_buffer(offsets >> 2)], nulls, children=[floats])

@@ -1,0 +1,165 @@
+"""Batches as JSON lines, one a row change, in stream order.
+Not here: opening the output, the command (`cli/decode.py`)."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from strata.rows.arrow import ROW_FIELDS
+from strata.schema.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from strata.schema.model import TableDefinition, TableName
+
+    Value = Callable[[pa.Array], list[Any]]
+
+
+class JsonLines:
+    """Puts the rows of many batches into one order and writes a line for each.
+
+    Batches come table by table; `take` holds their rows until `drain` says that no earlier ones follow.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, int, str]] = []
+        self._tables: dict[tuple[TableName, int], _Table] = {}
+
+    def take(self, table: TableName, definition: TableDefinition, batch: pa.RecordBatch, **extra: str) -> None:
+        """Takes the rows of a batch of `definition`'s columns; `extra` fields go into each line."""
+        key = (table, id(definition))
+        known = self._tables.get(key)
+        if known is None:
+            known = self._tables[key] = _Table(table, definition)
+        self._held += known.lines(batch, extra)
+
+    def drain(self) -> Iterator[str]:
+        """The lines of all rows that are held, in stream order, without line ends."""
+        held, self._held = self._held, []
+        held.sort()
+        return (line for _, _, line in held)
+
+
+class _Table:
+    def __init__(self, table: TableName, definition: TableDefinition) -> None:
+        self._table = table
+        # Kept, so that its id stays its own.
+        self._definition = definition
+        self._values = {column.name: _values_of(parse_column_type(column.column_type)) for column in definition.columns}
+
+    def lines(self, batch: pa.RecordBatch, extra: dict[str, str]) -> Iterator[tuple[int, int, str]]:
+        own = batch.num_columns - len(ROW_FIELDS) - 1
+        names = batch.schema.names[:own]
+        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
+        before = batch.column(own)
+        ops = facts["_op"].to_pylist()
+        afters = self._images(names, batch.columns[:own], [op != "delete" for op in ops])
+        befores = self._images(names, before.flatten(), [op != "insert" for op in ops])
+        _leave_out(befores, afters, facts)
+        columns = (facts[name].to_pylist() for name in ("_gtid", "_seq", "_row"))
+        for gtid, seq, row, op, old, new in zip(*columns, ops, befores, afters, strict=True):
+            line = {"gtid": gtid, "seq": seq, "row": row, "database": self._table.database, "table": self._table.table}
+            line |= {"op": op, "before": old, "after": new, **extra}
+            yield seq, row, json.dumps(line, ensure_ascii=False)
+
+    def _images(self, names: list[str], columns: list[pa.Array], there: list[bool]) -> list[dict[str, Any] | None]:
+        if not any(there):
+            return [None] * len(there)
+        values = [self._values[name](column) for name, column in zip(names, columns, strict=True)]
+        rows = zip(*values, strict=True) if values else ((),) * len(there)
+        return [
+            dict(zip(names, row, strict=True)) if is_there else None for row, is_there in zip(rows, there, strict=True)
+        ]
+
+
+def _leave_out(
+    befores: list[dict[str, Any] | None], afters: list[dict[str, Any] | None], facts: dict[str, pa.Array]
+) -> None:
+    """Takes away the columns that a partial image lacks; puts in the text of dates that are no dates."""
+    for at, name in _entries(facts["_missing"]):
+        _set(befores[at], afters[at], name, None)
+    for at, (name, text) in _entries(facts["_invalid"]):
+        _set(befores[at], afters[at], name, text)
+
+
+def _entries(column: pa.Array) -> Iterator[tuple[int, Any]]:
+    """The entries of a list or map column, each with its row."""
+    if column.null_count < len(column):
+        for at, found in enumerate(column.to_pylist()):
+            for entry in found or ():
+                yield at, entry
+
+
+def _set(before: dict[str, Any] | None, after: dict[str, Any] | None, name: str, value: str | None) -> None:
+    image, key = (before, name.removeprefix("_before.")) if name.startswith("_before.") else (after, name)
+    if image is None:
+        return
+    if value is None:
+        image.pop(key, None)
+    else:
+        image[key] = value
+
+
+def _values_of(kind: ColumnType) -> Value:
+    """How a column's values become JSON: as MySQL prints them where JSON has no such type."""
+    name, digits = kind.kind, kind.length or 0
+    if name in (TypeKind.DATETIME, TypeKind.TIMESTAMP):
+        return lambda column: _moments(column, digits)
+    if name is TypeKind.FLOAT:
+        return _each(lambda value: float(str(np.float32(value))))
+    if name is TypeKind.TIME:
+        return _each(lambda value: time_text(value, digits))
+    if name in SPATIAL:
+        return _each(_geometry)
+    if name in _CONVERTED:
+        return _each(_CONVERTED[name])
+    if name in INTEGERS or name in STRINGS or name in _PLAIN:
+        return lambda column: list(column.to_pylist())
+    return _each(_base64)
+
+
+def _each(convert: Callable[[Any], Any]) -> Value:
+    return lambda column: [None if value is None else convert(value) for value in column.to_pylist()]
+
+
+_PLAIN = frozenset({TypeKind.DOUBLE, TypeKind.YEAR, TypeKind.ENUM, TypeKind.SET, TypeKind.JSON})
+
+
+def time_text(micros: int, digits: int) -> str:
+    """A TIME as MySQL prints it, with `digits` digits behind the second."""
+    seconds, fraction = divmod(abs(micros), 1_000_000)
+    text = f"{'-' if micros < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{text}.{fraction:06}"[: len(text) + 1 + digits] if digits else text
+
+
+def _moments(column: pa.Array, digits: int) -> list[str | None]:
+    """DATETIME, and TIMESTAMP in UTC: `2024-02-29 12:34:56.789`."""
+    plain = column.cast(pa.timestamp("us")) if column.type.tz is None else column.cast(pa.int64()).cast(_MOMENT)
+    end = 19 + (1 + digits if digits else 0)
+    return [None if value is None else value.isoformat(" ", "microseconds")[:end] for value in plain.to_pylist()]
+
+
+_MOMENT = pa.timestamp("us")
+
+
+def _geometry(value: dict[str, Any]) -> str:
+    return _base64(value["srid"].to_bytes(4, "little", signed=True) + value["wkb"])
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode("ascii")
+
+
+_CONVERTED: dict[TypeKind, Callable[[Any], Any]] = {
+    TypeKind.DATE: lambda value: value.isoformat(),
+    TypeKind.DECIMAL: lambda value: value if isinstance(value, str) else f"{value:f}",
+    TypeKind.BIGINT: int,
+    TypeKind.BIT: int,
+    TypeKind.VECTOR: lambda value: [float(str(np.float32(each))) for each in value],
+}

@@ -1,0 +1,178 @@
+"""Partial updates of JSON: the after image rebuilt from the before image and the logged differences.
+Not here: whole documents (`gather_json.py`).
+
+Format: `sql-common/json_diff.cc` (8.0.3). Documents are rebuilt from their texts: numbers and other scalars stay as the
+server prints them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from strata.errors import CorruptEventError
+from strata.kernels.layout import ABSENT_CELL, NULL_CELL
+from strata.rows.faults import CorruptCell, Faults
+from strata.rows.gather import Region
+from strata.rows.gather_json import GatherJson
+from strata.wire.cursor import Cursor
+
+if TYPE_CHECKING:
+    from strata.kernels.arrays import Cells, Ints
+
+_PREFIX_BYTES = 4
+_LEG = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.\[]+)|\[(\d+)\]')
+
+
+class _Operation(IntEnum):
+    REPLACE = 0
+    INSERT = 1
+    REMOVE = 2
+
+
+class _Number(str):
+    """A number as it is printed."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One change of a document."""
+
+    operation: int
+    path: str
+    value: str | None
+    """JSON text; None for a removal."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatherPartialJson:
+    """The JSON column number `ordinal` of a batch in which some rows are partial updates.
+
+    A partial value whose before image lacks the column cannot be rebuilt: its cell is marked as absent.
+    """
+
+    ordinal: int
+    before: Cells
+    partial: Ints
+    """Per row the offset of the partial bits in the region's buffer; 0 if there are none."""
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """As `Gather`."""
+        rows = self._partial_rows(region, cells)
+        lost = self.before[rows] == ABSENT_CELL
+        whole = cells.copy()
+        whole[rows] = NULL_CELL
+        cells[rows[lost]] = ABSENT_CELL
+        texts = GatherJson(_PREFIX_BYTES)(region, whole, faults).to_pylist()
+        rows = rows[~lost]
+        olds = GatherJson(_PREFIX_BYTES)(region, self.before[rows], faults).to_pylist()
+        for row, old in zip(rows.tolist(), olds, strict=True):
+            try:
+                texts[row] = rebuilt(old, _differences(region, int(cells[row])))
+            except (CorruptEventError, LookupError, ValueError, TypeError) as error:
+                raise CorruptCell(row, f"a partial update of JSON does not fit its document: {error}") from None
+        return pa.array(texts, pa.string())
+
+    def _partial_rows(self, region: Region, cells: Cells) -> np.ndarray[Any, np.dtype[np.intp]]:
+        rows = np.flatnonzero((self.partial > 0) & (cells > ABSENT_CELL))
+        bits = region.buffer[self.partial[rows] + (self.ordinal >> 3)] >> (self.ordinal & 7) & 1
+        return np.asarray(rows[bits == 1])
+
+
+def _differences(region: Region, cell: int) -> list[Difference]:
+    size = int.from_bytes(region.cell(cell, _PREFIX_BYTES), "little")
+    cursor = Cursor(region.cell(cell + _PREFIX_BYTES, size))
+    found = []
+    while cursor.left():
+        operation = cursor.uint(1)
+        path = cursor.text(cursor.lenenc())
+        value = None if operation == _Operation.REMOVE else _text(cursor.take(cursor.lenenc()))
+        found.append(Difference(operation, path, value))
+    return found
+
+
+def _text(binary: bytes) -> str:
+    """The text of one document."""
+    cell = len(binary).to_bytes(_PREFIX_BYTES, "little") + binary
+    region = Region(np.frombuffer(bytearray(cell), np.uint8), -2)
+    return str(GatherJson(_PREFIX_BYTES)(region, np.array([2], np.uint32), Faults())[0].as_py())
+
+
+def rebuilt(document: str, differences: list[Difference]) -> str:
+    """A document's text after its differences have been applied in order.
+
+    Raises:
+        LookupError: A path leads nowhere.
+        ValueError: A path or an operation is not understood.
+        TypeError: A path goes on where there is no container.
+    """
+    root = [_loads(document)]
+    for difference in differences:
+        _apply(root, difference)
+    return _dumps(root[0])
+
+
+def _apply(root: list[Any], difference: Difference) -> None:
+    parent: Any = root
+    leg: int | str = 0
+    for following in _legs(difference.path):
+        child = parent[leg]
+        # `[0]` of what is no array means the value itself (sql-common/json_dom.cc, auto-wrapping).
+        if isinstance(following, int) and not isinstance(child, list):
+            if following != 0:
+                raise LookupError(f"path {difference.path}")
+            continue
+        parent, leg = child, following
+    if difference.operation == _Operation.REMOVE:
+        del parent[leg]
+    elif difference.operation == _Operation.INSERT:
+        if isinstance(parent, list):
+            parent.insert(int(leg), _loads(difference.value or ""))
+        else:
+            parent[leg] = _loads(difference.value or "")
+    elif difference.operation == _Operation.REPLACE:
+        _ = parent[leg]
+        parent[leg] = _loads(difference.value or "")
+    else:
+        raise ValueError(f"operation {difference.operation}")
+
+
+def _legs(path: str) -> list[int | str]:
+    found: list[int | str] = []
+    at = 1
+    while at < len(path):
+        leg = _LEG.match(path, at)
+        if leg is None:
+            raise ValueError(f"path {path}")
+        name, index = leg.groups()
+        if index is not None:
+            found.append(int(index))
+        else:
+            found.append(json.loads(name) if name.startswith('"') else name)
+        at = leg.end()
+    return found
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_int=_Number, parse_float=_Number, strict=False)
+
+
+def _dumps(value: Any) -> str:
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, dict):
+        # Stored objects are ordered by the length of the key in bytes, then by its bytes (Json_key_comparator).
+        keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+        members = (f"{json.dumps(key, ensure_ascii=False)}: {_dumps(value[key])}" for key in keys)
+        return "{" + ", ".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_dumps(each) for each in value) + "]"
+    return json.dumps(value, ensure_ascii=False)

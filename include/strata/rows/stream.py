@@ -1,0 +1,395 @@
+"""Drives the walk over a slice: windows of events, checksums, rare events, full slots.
+Not here: the walk (`kernels/stream.py`), making batches of full slots (`batch.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.errors import (
+    ChecksumError,
+    CorruptEventError,
+    StatementFormatError,
+    StrataError,
+    StreamHoleError,
+)
+from strata.events.parse import parse_incident, unsupported
+from strata.events.query import parse_query
+from strata.events.table_map import parse_table_map
+from strata.gtid.sets import Gtid
+from strata.kernels import layout
+from strata.kernels import status as codes
+from strata.kernels.crc import CRC_TABLES, verify_events
+from strata.kernels.layout import Events
+from strata.kernels.stream import walk_events
+from strata.rows.gather import Region
+from strata.rows.pages import forget_pages
+from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
+from strata.wire.frames import EventIndex, index_events, index_payload
+from strata.wire.payload import read_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.kernels.arrays import Bytes
+    from strata.rows.book import SlotPlan, TableBook
+    from strata.rows.plan import Slice
+    from strata.rows.slots import SlotRows, Slots
+    from strata.wire.files import BinlogFile
+
+SETTLE_BYTES = 16 << 20
+"""Bytes after which all slots are emptied, whatever they hold."""
+WINDOW_BYTES = 1 << 20
+"""Bytes whose checksums are verified before they are walked, so that they are still in the cache."""
+WINDOW_EVENTS = 32768
+_ARENA_BYTES = 16 << 20
+"""Inflated events that are kept together until their rows are gathered."""
+_FARTHEST_CELL = (1 << 32) - 1
+_MARGIN = 2
+"""Cells 0 and 1 mean NULL and absent, so a region's base lies that far in front of it."""
+
+_STATEMENTS = frozenset({EventType.QUERY, EventType.EXECUTE_LOAD_QUERY})
+_GTIDS = frozenset({EventType.GTID, EventType.TAGGED_GTID})
+
+
+@dataclass(frozen=True, slots=True)
+class FullSlot:
+    """Rows that are ready for their second pass; to be used before the next one is asked for."""
+
+    plan: SlotPlan
+    region: Region
+    rows: SlotRows
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Rows that changed and are not in the log."""
+
+    error: StrataError
+    """What is missing, with its place; a table only if one can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All rows in front of this point of the slice have been given."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """Events that are being walked."""
+
+    buffer: Bytes
+    index: EventIndex
+    sound: int
+    """How many of them are as they were written."""
+    trailer: int
+    """Bytes behind each event that are not part of it."""
+
+    def events(self, first: int = 0, behind: int | None = None) -> Events:
+        """The sound events from number `first` to in front of `behind`."""
+        index, some = self.index, slice(first, self.sound if behind is None else behind)
+        return Events(
+            index.positions[some],
+            index.lengths[some],
+            index.types[some],
+            index.timestamps[some],
+            index.log_positions[some],
+        )
+
+    def body(self, at: int) -> bytes:
+        """The body of event number `at`."""
+        begin = int(self.index.positions[at])
+        return self.buffer[begin + HEADER_BYTES : begin + int(self.index.lengths[at]) - self.trailer].tobytes()
+
+
+Step = FullSlot | Hole | Settled
+
+
+class RowStream:
+    """One walk over one slice."""
+
+    def __init__(self, binlog: BinlogFile, slice_: Slice, slots: Slots, book: TableBook) -> None:
+        self._binlog = binlog
+        self._slice = slice_
+        self._slots = slots
+        self._book = book
+        self._state = slots.state
+        self._arena = np.empty(0, np.uint8)
+        self._arena_used = 0
+        self._region = Region(binlog.buffer, slice_.begin - _MARGIN)
+        self._is_arena = False
+
+    def __iter__(self) -> Iterator[Step]:
+        """Rows in the order in which slots fill up; then the fault that ended the walk, if there was one.
+
+        Raises:
+            StrataError: Bad data, with file, offset and, where it is known, GTID. All rows before it were given.
+        """
+        fault: StrataError | None = None
+        try:
+            self._begin()
+            yield from self._walk_file()
+        except StrataError as error:
+            fault = error
+        yield from self._settle()
+        if fault is not None:
+            raise fault.located(file=self._binlog.path, gtid=self.gtid())
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of the last transaction that began."""
+        return int(self._state[layout.SEQ])
+
+    @property
+    def clock(self) -> int:
+        """The commit clock at that transaction, microseconds UTC."""
+        return int(self._state[layout.CLOCK])
+
+    def gtid(self) -> str | None:
+        """GTID of the transaction that the walk is in."""
+        sid = int(self._state[layout.SID])
+        if sid < 0 or self._state[layout.OPEN] == layout.BETWEEN:
+            return None
+        return str(Gtid(self._slots.servers.sids[sid], int(self._state[layout.GNO])))
+
+    # The file ---------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        slice_, state = self._slice, self._state
+        state[layout.SEQ] = slice_.first_seq - 1
+        state[layout.CLOCK] = slice_.clock
+        state[layout.SID] = -1
+        state[layout.STATEMENT] = 1
+        state[layout.DELTA] = slice_.binlog_pos - slice_.begin
+        if slice_.inside is None:
+            return
+        state[layout.SEQ] = slice_.first_seq
+        state[layout.ROW] = slice_.first_row
+        state[layout.OPEN] = layout.INSIDE
+        if slice_.inside:
+            gtid = Gtid.parse(slice_.inside)
+            self._slots.know_server(gtid.sid)
+            state[layout.SID], state[layout.GNO] = 0, gtid.gno
+        for offset in slice_.table_maps:
+            index = index_events(self._binlog.buffer, offset, len(self._binlog.buffer), self._binlog.format, 1)
+            for _ in self._take_table_map(self._window(index), 0):
+                pass
+
+    def _walk_file(self) -> Iterator[Step]:
+        at, end, size = self._slice.begin, self._slice.end, WINDOW_BYTES
+        settled = at
+        while at < end:
+            if at - settled >= SETTLE_BYTES:
+                yield from self._settle()
+                # Not earlier: gathering the cells of a slot reads its rows once more.
+                forget_pages(self._binlog.buffer, settled, at)
+                settled = at
+            limit = min(at + size, end)
+            index = index_events(self._binlog.buffer, at, limit, self._binlog.format, WINDOW_EVENTS)
+            if len(index) == 0 and index.status == codes.TRUNCATED and limit < end:
+                # An event that is longer than the window.
+                size *= 2
+                continue
+            if index.next - self._region.base > _FARTHEST_CELL and not self._is_arena:
+                yield from self._flush_all()
+                self._region = Region(self._binlog.buffer, at - _MARGIN)
+            yield from self._walk_window(self._window(index))
+            if index.status != codes.TRUNCATED or limit == end:
+                index.raise_fault()
+            at, size = index.next, WINDOW_BYTES
+
+    def _window(self, index: EventIndex) -> _Window:
+        form, buffer = self._binlog.format, self._binlog.buffer
+        sound = len(index)
+        if form.has_checksum:
+            _, sound = verify_events(CRC_TABLES, buffer, index.positions, index.lengths)
+        return _Window(buffer, index, int(sound), form.checksum_bytes)
+
+    def _walk_window(self, window: _Window) -> Iterator[Step]:
+        yield from self._walk(window)
+        if window.sound < len(window.index):
+            at = int(window.index.positions[window.sound])
+            raise ChecksumError("the CRC32 of an event does not match its bytes", offset=at)
+
+    def _walk(self, window: _Window) -> Iterator[Step]:
+        """Walks the sound events of a window; the caller has set the region that its cells are in."""
+        state, events = self._state, window.events()
+        in_file = window.buffer is self._binlog.buffer
+        state[layout.EVENT] = state[layout.AT] = 0
+        state[layout.FOREIGN] = in_file and self._is_arena
+        while True:
+            base = self._region.base
+            status = walk_events(window.buffer, base, window.trailer, events, self._slots.tables())
+            at = int(state[layout.EVENT])
+            if status == codes.DONE:
+                return
+            if status == codes.FULL:
+                yield from self._make_room(int(state[layout.SLOT]), window, at)
+            elif status == codes.UNSUPPORTED:
+                yield from self._take_rare(window, at)
+                state[layout.EVENT] = at + 1
+            else:
+                raise CorruptEventError(
+                    _fault_of(int(events.types[at])), offset=int(events.positions[at]) if in_file else None
+                )
+
+    def _make_room(self, slot: int, window: _Window, at: int) -> Iterator[Step]:
+        if slot >= 0:
+            yield self._full(slot)
+            self._slots.empty(slot)
+            return
+        # Rows of the file follow rows of inflated events, whose cells are relative to another buffer.
+        yield from self._flush_all()
+        self._is_arena = False
+        self._arena_used = 0
+        self._region = Region(self._binlog.buffer, int(window.index.positions[at]) - _MARGIN)
+        self._state[layout.FOREIGN] = 0
+
+    def _flush_all(self) -> Iterator[Step]:
+        for slot in self._slots.waiting():
+            yield self._full(slot)
+            self._slots.empty(slot)
+
+    def _settle(self) -> Iterator[Step]:
+        yield from self._flush_all()
+        yield Settled()
+
+    def _full(self, slot: int) -> FullSlot:
+        return FullSlot(self._book.plans[slot], self._region, self._slots.rows(slot))
+
+    # Rare events ------------------------------------------------------------------------------------
+
+    def _take_rare(self, window: _Window, at: int) -> Iterator[Step]:
+        kind = int(window.index.types[at])
+        position = int(window.index.positions[at])
+        try:
+            if kind == EventType.TRANSACTION_PAYLOAD and window.buffer is self._binlog.buffer:
+                yield from self._take_payload(window, at)
+            else:
+                yield from self._take_other(window, at, kind)
+        except StrataError as error:
+            raise error.located(offset=position if window.buffer is self._binlog.buffer else None) from None
+
+    def _take_other(self, window: _Window, at: int, kind: int) -> Iterator[Step]:
+        if kind == EventType.TABLE_MAP:
+            yield from self._take_table_map(window, at)
+        elif kind in _GTIDS:
+            self._slots.add_server()
+            self._retake(window, at)
+        elif kind in _STATEMENTS:
+            yield from self._take_statement(window, at, kind)
+        elif kind == EventType.INCIDENT:
+            message = parse_incident(window.body(at)).message
+            yield self._hole(
+                StreamHoleError(
+                    f"the server reports that it lost events here: {message}",
+                    remedy="What was changed is not in the binlog: take a new baseline behind this point.",
+                )
+            )
+        elif not int(window.index.flags[at]) & EventFlag.IGNORABLE:
+            raise unsupported(kind, int(window.index.positions[at]))
+
+    def _hole(self, error: StrataError) -> Hole:
+        position = int(self._state[layout.POSITION])
+        return Hole(error.located(gtid=self.gtid(), file=self._slice.binlog_file, offset=position))
+
+    def _retake(self, window: _Window, at: int) -> None:
+        """Walks one event once more, now that its server is known."""
+        one = window.events(at, at + 1)
+        self._state[layout.EVENT] = 0
+        status = walk_events(window.buffer, self._region.base, window.trailer, one, self._slots.tables())
+        if status != codes.DONE:
+            raise CorruptEventError(_fault_of(int(one.types[0])))
+
+    def _take_table_map(self, window: _Window, at: int) -> Iterator[Step]:
+        if self._state[layout.OPEN] == layout.BETWEEN:
+            raise CorruptEventError("a TABLE_MAP stands outside of any transaction")
+        post_header = self._binlog.format.header_length(EventType.TABLE_MAP)
+        refused = self._book.take(parse_table_map(window.body(at), post_header), self.seq)
+        self._state[layout.OPEN] = layout.INSIDE
+        if refused is not None:
+            self._place(window, at)
+            yield self._hole(refused)
+
+    def _take_statement(self, window: _Window, at: int, kind: int) -> Iterator[Step]:
+        # Imported here: a tokenizer takes its time to load, and most slices have no statement.
+        from strata.schema.context import context_of, statement_text  # noqa: PLC0415  see above
+        from strata.schema.dml import tables_changed_by  # noqa: PLC0415  see above
+
+        query = parse_query(window.body(at), self._binlog.format, kind)
+        state = self._state
+        if state[layout.OPEN] == layout.BETWEEN:
+            state[layout.SEQ] += 1
+            state[layout.ROW] = 0
+            state[layout.SID] = -1
+            state[layout.STATEMENT] += 1
+            state[layout.CLOCK] = max(self.clock, int(window.index.timestamps[at]) * 1_000_000)
+            state[layout.OPEN] = layout.HEADED
+        # A DDL may have changed what any TABLE_MAP means.
+        self._slots.forget_maps()
+        for table in tables_changed_by(statement_text(query), context_of(query, self._binlog.format)) or ():
+            if self._book.is_decoded(table):
+                self._place(window, at)
+                yield self._hole(
+                    StatementFormatError(
+                        f"rows of {table} were changed by a statement, so the binlog does not hold them",
+                        table=str(table),
+                        remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
+                    )
+                )
+        if state[layout.OPEN] == layout.HEADED:
+            state[layout.OPEN] = layout.BETWEEN
+
+    def _place(self, window: _Window, at: int) -> None:
+        """Notes where event number `at` starts in the server's file; of an inflated one its outer event has been."""
+        if window.buffer is self._binlog.buffer:
+            index = window.index
+            self._state[layout.POSITION] = self._place_in_file(
+                int(index.positions[at]), int(index.lengths[at]), int(index.log_positions[at])
+            )
+
+    # Compressed transactions ------------------------------------------------------------------------
+
+    def _take_payload(self, window: _Window, at: int) -> Iterator[Step]:
+        position, length = int(window.index.positions[at]), int(window.index.lengths[at])
+        if self._state[layout.OPEN] != layout.HEADED:
+            raise CorruptEventError("a compressed transaction follows no GTID")
+        self._place(window, at)
+        for chunk in read_payload(self._binlog.buffer, position, length, self._binlog.format):
+            yield from self._walk_inner(chunk.buffer)
+        self._state[layout.OPEN] = layout.BETWEEN
+
+    def _place_in_file(self, position: int, length: int, log_position: int) -> int:
+        expected = position + int(self._state[layout.DELTA])
+        return expected + ((log_position - length - expected) & 0xFFFFFFFF) if log_position else expected
+
+    def _walk_inner(self, events: Bytes) -> Iterator[Step]:
+        """Walks inflated events from a place in the arena, where they stay until their rows are gathered."""
+        if not self._is_arena or self._arena_used + len(events) > len(self._arena):
+            yield from self._flush_all()
+            if len(self._arena) < len(events):
+                self._arena = np.empty(max(_ARENA_BYTES, len(events)), np.uint8)
+            self._is_arena, self._arena_used = True, 0
+            self._region = Region(self._arena, -_MARGIN)
+        begin, end = self._arena_used, self._arena_used + len(events)
+        self._arena[begin:end] = events
+        self._arena_used = end
+        outer_event = int(self._state[layout.EVENT])
+        at = begin
+        while at < end:
+            index = index_payload(self._arena, at, end, WINDOW_EVENTS)
+            yield from self._walk(_Window(self._arena, index, len(index), 0))
+            index.raise_fault()
+            at = index.next
+        self._state[layout.EVENT] = outer_event
+        self._state[layout.FOREIGN] = 1
+
+
+def _fault_of(event_type: int) -> str:
+    if event_type in (EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID):
+        return "a GTID event has impossible values, or stands inside of a transaction"
+    if event_type == EventType.QUERY:
+        return "the lengths in a QUERY contradict each other"
+    return "the rows of an event do not fit its TABLE_MAP, or it has none"

@@ -1,0 +1,213 @@
+"""What a written column is in a table: exact type, charset, nullability, default.
+Not here: the order of columns (`alter.py`), the text of literal defaults (`defaults.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from strata.errors import DdlError
+from strata.schema.apply.charset import charset_of, collation_for, known_charset
+from strata.schema.apply.defaults import default_text
+from strata.schema.apply.labels import hidden_bytes, label_bytes, shown_label
+from strata.schema.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
+from strata.schema.literals import Literal, LiteralKind
+from strata.schema.model import Column
+from strata.schema.types import (
+    AS_BINARY,
+    BLOBS,
+    INTEGERS,
+    LABELLED,
+    SPATIAL,
+    STRINGS,
+    TEXTS,
+    ColumnType,
+    TypeKind,
+)
+
+if TYPE_CHECKING:
+    from strata.schema.changes import WrittenType
+    from strata.schema.context import DdlContext
+
+# Display widths are not shown from 8.0.19 on, but for tinyint(1) and ZEROFILL.
+WIDTHS_HIDDEN_SINCE = 80019
+
+_SIGNED_WIDTHS = {
+    TypeKind.TINYINT: 4,
+    TypeKind.SMALLINT: 6,
+    TypeKind.MEDIUMINT: 9,
+    TypeKind.INT: 11,
+    TypeKind.BIGINT: 20,
+}
+_UNSIGNED_WIDTHS = {
+    TypeKind.TINYINT: 3,
+    TypeKind.SMALLINT: 5,
+    TypeKind.MEDIUMINT: 8,
+    TypeKind.INT: 10,
+    TypeKind.BIGINT: 20,
+}
+_TEXT_SIZES = ((0xFF, TypeKind.TINYTEXT), (0xFFFF, TypeKind.TEXT), (0xFFFFFF, TypeKind.MEDIUMTEXT))
+_LONGEST_COMMENT = 1024  # characters; outside strict mode the server cuts it (sql/sql_const.h)
+_LONGEST_VARCHAR = 65535  # bytes, MAX_FIELD_VARCHARLENGTH
+
+
+def column_from(
+    written: WrittenColumn, table_collation: str | None, context: DdlContext, converted_to: str | None = None
+) -> Column:
+    """The column that a definition makes in a table with that default collation.
+
+    Args:
+        written: As the statement says it.
+        table_collation: Canonical; None where it is not known, which is an error only if the column needs it.
+        context: The session.
+        converted_to: The collation of a CONVERT TO in the same statement, which goes before the column's own, but
+            for the charset binary (sql/sql_table.cc, `get_sql_field_charset`).
+
+    Raises:
+        DdlError: A charset that is not known, or a type that no server accepts.
+    """
+    collation = _collation(written, table_collation, context, converted_to)
+    column_type = resolve_type(written.type, collation)
+    has_charset = column_type.kind in STRINGS or (column_type.kind in LABELLED and collation != "binary")
+    column = Column(
+        name=written.name,
+        column_type=column_text(column_type, context.server_version),
+        nullable=_nullable(written, context),
+        character_set=charset_of(collation).name if has_charset and collation else None,
+        collation=collation if has_charset else None,
+        auto_increment=written.auto_increment,
+        on_update=str(written.on_update) if written.on_update else None,
+        generated=written.generated,
+        generation_expression=written.generation_expression,
+        invisible=written.invisible,
+        comment=written.comment[:_LONGEST_COMMENT],
+        srid=written.srid if column_type.kind in SPATIAL else None,
+        label_bytes=_hidden_labels(written.type, collation),
+    )
+    return with_default(column, written.default, context)
+
+
+def _hidden_labels(written: WrittenType, collation: str | None) -> tuple[str, ...] | None:
+    """Only labels that are written as bytes can be other than they look."""
+    if not written.labels or all(label.kind is LiteralKind.TEXT for label in written.labels):
+        return None
+    charset = charset_of(collation or "binary").name
+    return hidden_bytes(label_bytes(written.labels, charset), charset)
+
+
+def _collation(
+    written: WrittenColumn, table_collation: str | None, context: DdlContext, converted_to: str | None
+) -> str | None:
+    """The collation of the column; None for types that have none."""
+    kind = written.type.kind
+    if kind not in STRINGS and kind not in LABELLED:
+        return None
+    said = written.type
+    if said.binary and said.charset and not written.collation:
+        collation: str | None = known_charset(said.charset, context).binary_collation
+    else:
+        collation = collation_for(said.charset, written.collation, table_collation, context)
+    if collation is None:
+        raise DdlError(f"the default charset that column {written.name} inherits is not known")
+    if converted_to is not None and collation != "binary":
+        collation = converted_to
+    # BINARY without a charset goes before COLLATE and CONVERT TO; behind a charset it is a part of it.
+    return charset_of(collation).binary_collation if said.binary and not said.charset else collation
+
+
+def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
+    """The type that results under a charset: sizes of texts, binary forms, labels."""
+    kind = written.kind
+    if kind in LABELLED:
+        charset = charset_of(collation or "binary").name
+        raw = label_bytes(written.labels, charset)
+        return ColumnType(kind, labels=tuple(shown_label(label, charset) for label in raw))
+    if kind in STRINGS or kind in BLOBS or kind in {TypeKind.BINARY, TypeKind.VARBINARY}:
+        return _string_type(kind, written.length, collation)
+    if kind in INTEGERS:
+        return ColumnType(kind, written.length or None, unsigned=written.unsigned, zerofill=written.zerofill)
+    if kind is TypeKind.BIT:
+        return ColumnType(kind, written.length or 1)
+    if kind is TypeKind.VECTOR and written.length == 0:
+        return ColumnType(kind, 0xFFFFFFFF)  # 9.7 takes VECTOR(0), and shows it so
+    return ColumnType(kind, written.length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
+
+
+def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> ColumnType:
+    wide = charset_of(collation).max_bytes if collation else 1
+    if kind in {TypeKind.TEXT, TypeKind.BLOB} and length is not None:
+        kind, length = sized_text(length * wide), None
+        if collation is None:
+            kind = AS_BINARY[kind]
+    elif kind in {TypeKind.VARCHAR, TypeKind.VARBINARY} and length is not None and length * wide > _LONGEST_VARCHAR:
+        # Outside strict mode the server makes a text of it (sql/sql_table.cc, `prepare_blob_field`).
+        kind, length = sized_text(length * wide), None
+        if collation is None:
+            kind = AS_BINARY[kind]
+    if kind in TEXTS or kind in BLOBS:
+        length = None
+    elif length is None:
+        length = 1
+    if collation == "binary":
+        kind = AS_BINARY.get(kind, kind)
+    return ColumnType(kind, length)
+
+
+def sized_text(size: int) -> TypeKind:
+    """The smallest text type that holds `size` bytes (sql/field.cc, `get_blob_type_from_length`)."""
+    return next((kind for limit, kind in _TEXT_SIZES if size <= limit), TypeKind.LONGTEXT)
+
+
+@lru_cache(maxsize=4096)
+def column_text(column_type: ColumnType, server_version: int) -> str:
+    """COLUMN_TYPE as that server shows it."""
+    kind = column_type.kind
+    if kind in INTEGERS:
+        return _integer_text(column_type, server_version)
+    if kind is TypeKind.YEAR:
+        return "year(4)" if server_version < WIDTHS_HIDDEN_SINCE else "year"
+    if kind is TypeKind.GEOMCOLLECTION and server_version < 80000:
+        return "geometrycollection"
+    return column_type.text
+
+
+def _integer_text(column_type: ColumnType, server_version: int) -> str:
+    widths = _UNSIGNED_WIDTHS if column_type.unsigned else _SIGNED_WIDTHS
+    width = column_type.length
+    shows = (
+        server_version < WIDTHS_HIDDEN_SINCE
+        or column_type.zerofill
+        or (column_type.kind is TypeKind.TINYINT and width == 1 and not column_type.unsigned)
+    )
+    if shows and width is None:
+        width = widths[column_type.kind]
+    shown = width if shows else None
+    return ColumnType(column_type.kind, shown, unsigned=column_type.unsigned, zerofill=column_type.zerofill).text
+
+
+def _nullable(written: WrittenColumn, context: DdlContext) -> bool:
+    if written.nullable is not None:
+        return written.nullable
+    return written.type.kind is not TypeKind.TIMESTAMP or context.explicit_defaults_for_timestamp
+
+
+def with_default(
+    column: Column,
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None,
+    context: DdlContext,
+) -> Column:
+    """The column with the default that a statement gives it; None for no default."""
+    if default is None and column.default is None:
+        return column
+    if default is None or isinstance(default, NullDefault):
+        return replace(column, default=None, default_is_expression=False)
+    if isinstance(default, CurrentTimestamp):
+        return replace(column, default=str(default), default_is_expression=True)
+    if isinstance(default, ExpressionDefault):
+        # Kept apart from CURRENT_TIMESTAMP without parentheses, which is no expression to the server.
+        text = f"({default.text})" if default.text.startswith("CURRENT_TIMESTAMP") else default.text
+        return replace(column, default=text, default_is_expression=True)
+    if column.auto_increment:
+        return replace(column, default=None, default_is_expression=False)  # SET DEFAULT is taken there, and forgotten
+    return replace(column, default=default_text(default, column, context), default_is_expression=False)

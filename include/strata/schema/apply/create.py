@@ -1,0 +1,57 @@
+"""A table's definition from CREATE TABLE.
+Not here: single columns (`columns.py`), keys (`keys.py`), whether the table is created at all (`schema/catalog.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from strata.schema.apply.charset import charset_of, collation_for
+from strata.schema.apply.columns import column_from
+from strata.schema.apply.keys import longest_part, primary_columns, with_keys
+from strata.schema.apply.timestamps import with_implicit_timestamps
+from strata.schema.model import TableDefinition, fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.schema.changes import CreateTable
+    from strata.schema.model import Column, Key
+
+
+def definition_from(change: CreateTable, database_collation: str | None) -> TableDefinition:
+    """The definition that a CREATE TABLE makes.
+
+    Args:
+        change: The statement.
+        database_collation: The default of the table's database; None where it is not known.
+
+    Raises:
+        DdlError: Something is not known that the definition depends on.
+    """
+    context = change.context
+    options = change.options
+    charset = options.charset or None
+    collation = collation_for(charset, options.collation, database_collation, context)
+    columns = [column_from(written, collation, context) for written in change.columns]
+    limit = longest_part(options.engine, options.row_format)
+    keys = with_keys((), change.keys, columns, limit)
+    columns = with_implicit_timestamps(columns, change.columns, primary_columns(keys), context)
+    return TableDefinition(
+        columns=tuple(with_primary_not_null(columns, keys)),
+        keys=keys,
+        character_set=charset_of(collation).name if collation else None,
+        collation=collation,
+        engine=options.engine,
+        options=options.partitioning or "",
+        row_format=options.row_format,
+    )
+
+
+def with_primary_not_null(columns: Iterable[Column], keys: Iterable[Key]) -> list[Column]:
+    """The columns, those of the primary key being NOT NULL whatever they say."""
+    primary = primary_columns(keys)
+    return [
+        replace(column, nullable=False) if column.nullable and fold_name(column.name) in primary else column
+        for column in columns
+    ]

@@ -1,0 +1,187 @@
+"""Keys of a table from what is written: names, prefixes, indexes that foreign keys bring, the order they are kept in.
+Not here: which keys an ALTER keeps (`alter.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from strata.errors import DdlError
+from strata.schema.charsets import CHARSETS
+from strata.schema.model import Key, KeyKind, KeyPart, fold_name
+from strata.schema.types import AS_TEXT, BLOBS, SPATIAL, TEXT_BYTES, TEXTS, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata.schema.changes import WrittenKey, WrittenKeyPart
+    from strata.schema.model import Column
+
+_FULL_LENGTH_COUNTS = frozenset({TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY, TypeKind.VARBINARY})
+_CAN_BE_CUT = _FULL_LENGTH_COUNTS | TEXTS | BLOBS
+_ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
+_LONGEST_NAME = 64
+
+
+def longest_part(engine: str | None, row_format: str | None) -> int:
+    """Bytes that one part of a key can have, as far as the definition tells (`max_supported_key_part_length`)."""
+    if engine is not None and engine.lower() == "myisam":
+        return 1000
+    return 767 if row_format in {"compact", "redundant"} else 3072
+
+
+def with_keys(
+    present: Iterable[Key], written: Iterable[WrittenKey], columns: Sequence[Column], limit: int
+) -> tuple[Key, ...]:
+    """The keys of a table that has `present` already and gets `written`, in the order in which they are kept.
+
+    Outside strict mode parts of plain indexes that are longer than `limit` (bytes) are cut to a prefix.
+
+    Raises:
+        DdlError: A key names a column that the table does not have, two columns or keys have one name, or none is left.
+    """
+    by_name = {fold_name(column.name): column for column in columns}
+    if len(by_name) < len(columns) or not columns:
+        raise DdlError("two columns would have the same name" if columns else "no column would be left")
+    candidates = [*present, *(_unnamed(key, by_name) for key in written)]
+    keys = [_cut(key, by_name, limit) for key in _named(_without_redundant(candidates))]
+    if len({fold_name(key.name) for key in keys}) < len(keys):
+        raise DdlError("two keys would have the same name")
+    return in_order(keys)
+
+
+def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The primary key first, the others by name: equal keys are equal however they came to be."""
+    return tuple(sorted(keys, key=lambda key: (key.kind is not KeyKind.PRIMARY, fold_name(key.name))))
+
+
+def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
+    """The key without a name if none is written: '' until all are known."""
+    parts = tuple(_part(part, written.kind, columns) for part in written.parts)
+    kind = KeyKind.SPATIAL if written.kind is KeyKind.INDEX and _is_spatial(parts[0], columns) else written.kind
+    return Key(written.name or "", kind, parts, invisible=written.invisible, generated=written.foreign)
+
+
+def _is_spatial(part: KeyPart, columns: dict[str, Column]) -> bool:
+    """An index on a geometry is a spatial one, whether it says so or not."""
+    if part.column is None:
+        return False
+    return parse_column_type(columns[fold_name(part.column)].column_type).kind in SPATIAL
+
+
+def _part(written: WrittenKeyPart, kind: KeyKind, columns: dict[str, Column]) -> KeyPart:
+    if written.column is None:
+        return KeyPart(None, written.expression, descending=written.descending)
+    column = columns.get(fold_name(written.column))
+    if column is None:
+        raise DdlError(f"a key names column {written.column}, which the table does not have")
+    if kind in {KeyKind.FULLTEXT, KeyKind.SPATIAL}:
+        return KeyPart(column.name)
+    return KeyPart(column.name, None, prefix_of(column, written.length), descending=written.descending)
+
+
+def prefix_of(column: Column, length: int | None) -> int | None:
+    """The length of an indexed prefix; None where it is the whole column."""
+    if not length:
+        return None
+    column_type = parse_column_type(column.column_type)
+    if column_type.kind not in _CAN_BE_CUT:
+        return None  # the server takes a length there only if it is that of the whole column
+    if column_type.kind in _FULL_LENGTH_COUNTS:
+        return None if column_type.length == length else length
+    width = CHARSETS[column.character_set].max_bytes if column.character_set else 1
+    return min(length, TEXT_BYTES[AS_TEXT.get(column_type.kind, column_type.kind)] // width)
+
+
+def _cut(key: Key, columns: dict[str, Column], limit: int) -> Key:
+    if key.kind is not KeyKind.INDEX:
+        return key  # a unique key that is too long is refused
+    parts = tuple(_cut_part(part, columns, limit) for part in key.parts)
+    return key if parts == key.parts else replace(key, parts=parts)
+
+
+def _cut_part(part: KeyPart, columns: dict[str, Column], limit: int) -> KeyPart:
+    if part.column is None:
+        return part
+    column = columns[fold_name(part.column)]
+    column_type = parse_column_type(column.column_type)
+    if column_type.kind not in _CAN_BE_CUT:
+        return part
+    width = CHARSETS[column.character_set].max_bytes if column.character_set else 1
+    length = part.prefix_length or column_type.length or 0
+    return replace(part, prefix_length=limit // width) if length * width > limit else part
+
+
+def _without_redundant(keys: list[Key]) -> list[Key]:
+    """Drops indexes of foreign keys that another key serves (sql/sql_table.cc, `foreign_key_prefix`)."""
+    dropped: set[int] = set()
+    for number, key in enumerate(keys):
+        for earlier in range(number):
+            other = keys[earlier]
+            if earlier in dropped or not _one_serves_both(key, other):
+                continue
+            if not other.generated or (key.generated and len(key.parts) < len(other.parts)):
+                dropped.add(number)
+            else:
+                dropped.add(earlier)
+            break
+    return [key for number, key in enumerate(keys) if number not in dropped]
+
+
+def _one_serves_both(left: Key, right: Key) -> bool:
+    """Whether one of them was made for a foreign key and begins the other."""
+    if not _ORDERED.issuperset((left.kind, right.kind)):
+        return False
+    short, long = left, right
+    if left.generated:
+        if right.generated and len(left.parts) > len(right.parts):
+            short, long = right, left
+    elif right.generated:
+        short, long = right, left
+    else:
+        return False
+    if len(short.parts) > len(long.parts):
+        return False
+    return all(_same_part(one, other) for one, other in zip(short.parts, long.parts, strict=False))
+
+
+def _same_part(one: KeyPart, other: KeyPart) -> bool:
+    if one.column is None or other.column is None:
+        return False
+    return fold_name(one.column) == fold_name(other.column) and one.prefix_length == other.prefix_length
+
+
+def _named(keys: list[Key]) -> list[Key]:
+    """Gives names to keys without: the first column's, with a number if it is taken (`make_unique_key_name`)."""
+    taken: set[str] = set()
+    found = []
+    for key in keys:
+        named = key if key.name else replace(key, name=_free_name(_stem(key), taken))
+        taken.add(fold_name(named.name))
+        found.append(named)
+    return found
+
+
+def _stem(key: Key) -> str:
+    first = key.parts[0].column
+    return "functional_index" if first is None else first
+
+
+def _free_name(stem: str, taken: set[str]) -> str:
+    if fold_name(stem) not in taken and fold_name(stem) != "primary":
+        return stem
+    number = 2
+    while fold_name(f"{stem[: _LONGEST_NAME - 3]}_{number}") in taken:
+        number += 1
+    return f"{stem[: _LONGEST_NAME - 3]}_{number}"
+
+
+def primary_columns(keys: Iterable[Key]) -> frozenset[str]:
+    """Folded names of the columns of the primary key."""
+    return frozenset(
+        fold_name(part.column)
+        for key in keys
+        if key.kind is KeyKind.PRIMARY
+        for part in key.parts
+        if part.column is not None
+    )

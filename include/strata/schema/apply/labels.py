@@ -1,0 +1,111 @@
+"""Members of ENUM and SET as the server keeps them: bytes in the column's charset, without trailing blanks.
+Not here: how COLUMN_TYPE quotes them (`schema/types.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.errors import DdlError
+from strata.schema.charsets import CHARSETS
+from strata.schema.literals import Literal, LiteralKind
+from strata.schema.types import LABELLED, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.schema.model import Column
+
+_WIDTHS = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
+_SHOWN_AS_THEY_ARE = frozenset({"binary", "utf8mb3"})
+
+
+def label_bytes(labels: Iterable[Literal], charset: str) -> tuple[bytes, ...]:
+    """The bytes of labels that a statement writes; `?` for what the charset cannot hold."""
+    found = []
+    for label in labels:
+        if label.kind is LiteralKind.TEXT:
+            raw = label.text.encode(codec_of(charset), errors="replace")
+        else:
+            raw = bytes_of_literal(label, charset)
+        found.append(raw if charset == "binary" else _without_trailing_blanks(raw, charset))
+    return tuple(found)
+
+
+def bytes_of_literal(literal: Literal, charset: str) -> bytes:
+    """The bytes of a hexadecimal or bit literal, filled up to whole characters where all have one width."""
+    raw = literal.raw_bytes()
+    width = _WIDTHS.get(charset, 1)
+    return raw.rjust(-(-len(raw) // width) * width, b"\0")
+
+
+def shown_label(raw: bytes, charset: str) -> str:
+    """A label as information_schema shows it (sql/field.cc, `Field_enum::sql_type`).
+
+    In binary and utf8mb3, which are shown without a conversion, bytes that are no UTF-8 come as surrogates; of
+    utf8mb4 nothing is shown from a cut character on, and `?` for other bytes without meaning.
+
+    Raises:
+        DdlError: Another charset of several bytes has no text for them; each has rules of its own there.
+    """
+    if raw.isascii() and charset not in _WIDTHS:
+        return raw.decode(codec_of(charset))
+    if charset in _SHOWN_AS_THEY_ARE:
+        text = raw.decode("utf_8", errors="surrogateescape")
+        return text if charset == "binary" or max(text) <= "\uffff" else raw.decode("ascii", errors="surrogateescape")
+    if charset == "utf8mb4":
+        return _shown_utf8mb4(raw)
+    if charset in _WIDTHS:
+        raw = raw[: len(raw) // _WIDTHS[charset] * _WIDTHS[charset]]
+    elif CHARSETS[charset].max_bytes == 1:
+        return raw.decode(codec_of(charset), errors="replace").replace("\ufffd", "?")
+    try:
+        return raw.decode(codec_of(charset))
+    except UnicodeDecodeError as fault:
+        raise DdlError(f"a label is not text in {charset}: {raw.hex()}") from fault
+
+
+def _shown_utf8mb4(raw: bytes) -> str:
+    """As `my_mb_wc_utf8mb4` reads it: a lead byte asks for all its bytes before any of them is looked at."""
+    text, at = "", 0
+    while at < len(raw):
+        lead = raw[at]
+        size = 1 if lead < 0xC2 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        if at + size > len(raw):
+            break
+        try:
+            text += raw[at : at + size].decode("utf_8")
+        except UnicodeDecodeError:
+            text, size = text + "?", 1
+        at += size
+    return text
+
+
+def raw_labels(column: Column) -> tuple[bytes, ...] | None:
+    """The bytes of a column's labels; None for a column without."""
+    if column.label_bytes is not None:
+        return tuple(bytes.fromhex(label) for label in column.label_bytes)
+    column_type = parse_column_type(column.column_type)
+    if column_type.kind not in LABELLED:
+        return None
+    codec = codec_of(column.character_set or "binary")
+    return tuple(label.encode(codec, errors="replace") for label in column_type.labels)
+
+
+def hidden_bytes(raw: tuple[bytes, ...], charset: str) -> tuple[str, ...] | None:
+    """The bytes in hexadecimal where what is shown does not give them back; else None."""
+    codec = codec_of(charset)
+    if all(shown_label(label, charset).encode(codec, errors="replace") == label for label in raw):
+        return None
+    return tuple(label.hex() for label in raw)
+
+
+def codec_of(charset: str) -> str:
+    """Python's codec for labels and defaults in a charset; those that have none are read as UTF-8."""
+    return CHARSETS[charset].codec or "utf_8"
+
+
+def _without_trailing_blanks(raw: bytes, charset: str) -> bytes:
+    blank = " ".encode(codec_of(charset))
+    while raw.endswith(blank):
+        raw = raw[: -len(blank)]
+    return raw

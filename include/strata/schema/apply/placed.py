@@ -1,0 +1,22 @@
+"""A column on its way through an ALTER TABLE.
+Not here: the way itself (`alter.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata.schema.changes import WrittenColumn
+    from strata.schema.model import Column
+
+
+@dataclass(slots=True)
+class Placed:
+    """A column of the new table, and what it was before."""
+
+    column: Column
+    old: Column | None
+    """None for an added column."""
+    written: WrittenColumn | None = None
+    """What the statement says of it; None if it is left as it was."""

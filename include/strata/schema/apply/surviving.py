@@ -1,0 +1,101 @@
+"""Which keys of a table an ALTER TABLE leaves, and with which parts.
+Not here: keys that it adds (`keys.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from strata.errors import DdlError
+from strata.schema.apply.keys import prefix_of
+from strata.schema.apply.widths import key_length
+from strata.schema.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
+from strata.schema.model import Key, KeyKind, KeyPart, TableDefinition, fold_name
+from strata.schema.types import BLOBS, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.schema.apply.placed import Placed
+    from strata.schema.changes import AlterStep
+    from strata.schema.model import Column
+
+_CAN_HAVE_PREFIX = STRINGS | BLOBS | {TypeKind.BINARY, TypeKind.VARBINARY}
+_UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
+
+
+def surviving_keys(before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[Placed]) -> list[Key]:
+    """The keys that are left, their parts under new names; a key whose columns all go away goes too.
+
+    Raises:
+        DdlError: A key is dropped that is not there.
+    """
+    known = list(before.keys)
+    columns = {fold_name(column.name): column for column in before.columns}
+    dropped = _dropped_names(known, steps)
+    found = []
+    for key in known:
+        if fold_name(key.name) in dropped:
+            continue
+        parts = tuple(part for old in key.parts if (part := _surviving_part(old, columns, placed)) is not None)
+        if parts:
+            found.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
+    return found
+
+
+def _dropped_names(keys: list[Key], steps: Sequence[AlterStep]) -> set[str]:
+    names = {fold_name(key.name): key for key in keys}
+    dropped = set()
+    for step in steps:
+        if isinstance(step, DropKey):
+            if fold_name(step.name) not in names:
+                raise DdlError(f"key {step.name}, which is dropped, is not in the table")
+            dropped.add(fold_name(step.name))
+        elif isinstance(step, DropConstraint):
+            key = names.get(fold_name(step.name))
+            if key is not None and key.kind in _UNIQUE:
+                dropped.add(fold_name(step.name))
+    return dropped
+
+
+def _changed(key: Key, steps: Sequence[AlterStep]) -> Key:
+    for step in steps:
+        if isinstance(step, RenameKey) and fold_name(step.old) == fold_name(key.name):
+            return replace(key, name=step.new)
+        if isinstance(step, SetKeyVisibility) and fold_name(step.name) == fold_name(key.name):
+            return replace(key, invisible=step.invisible)
+    return key
+
+
+def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[Placed]) -> KeyPart | None:
+    """The part on the column that took its column's place: by former name, or by name for an added one."""
+    if part.column is None:
+        return part
+    name = fold_name(part.column)
+    for one in placed:
+        if fold_name(one.old.name if one.old is not None else one.column.name) == name:
+            if one.old is one.column:
+                return part
+            if one.old is not None:
+                length = _prefix(part.prefix_length, one.old, one.column)
+            else:
+                # A column that is dropped and added again: the key keeps its length, as a prefix of the new one.
+                length = prefix_of(one.column, part.prefix_length or key_length(columns[name]))
+            return replace(part, column=one.column.name, prefix_length=length)
+    return None
+
+
+def _prefix(length: int | None, old: Column, new: Column) -> int | None:
+    """An indexed prefix is given up where the column's new type has none, or is no longer than it."""
+    if length is None or old is new:
+        return length
+    before, after = parse_column_type(old.column_type), parse_column_type(new.column_type)
+    if before.kind in SPATIAL or after.kind in SPATIAL:
+        return length
+    if before.kind not in _CAN_HAVE_PREFIX or after.kind not in _CAN_HAVE_PREFIX:
+        return None
+    if after.kind in TEXTS or after.kind in BLOBS:
+        return length
+    if after.length is not None and after.length <= length:
+        return None
+    return length

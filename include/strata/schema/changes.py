@@ -1,0 +1,375 @@
+"""What DDL statements ask for, as typed values: read from text, not yet applied to any table.
+Not here: reading them (`ddl/`), what they make of a table (`apply/`, `catalog.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata.schema.context import DdlContext
+    from strata.schema.literals import Literal
+    from strata.schema.model import Generated, KeyKind, TableName
+    from strata.schema.types import TypeKind
+
+# Columns and keys as they are written ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenType:
+    """A column's type as written, aliases resolved: `INT4 UNSIGNED`, `NCHAR(3)`, `TEXT(100)`."""
+
+    kind: TypeKind
+    length: int | None = None
+    decimals: int | None = None
+    unsigned: bool = False
+    zerofill: bool = False
+    labels: tuple[Literal, ...] = ()
+    charset: str | None = None
+    """As written, or implied (`NATIONAL`, `ASCII`, `UNICODE`, `BYTE`)."""
+    binary: bool = False
+    """The attribute BINARY: the `_bin` collation of the charset."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTimestamp:
+    """`CURRENT_TIMESTAMP(n)`, under any of its names."""
+
+    decimals: int = 0
+
+    def __str__(self) -> str:
+        return f"CURRENT_TIMESTAMP({self.decimals})" if self.decimals else "CURRENT_TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class NullDefault:
+    """`DEFAULT NULL`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionDefault:
+    """`DEFAULT (expression)`: the text between the parentheses."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumn:
+    """A column as written. None is "not said"."""
+
+    name: str
+    type: WrittenType
+    nullable: bool | None = None
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None = None
+    auto_increment: bool = False
+    on_update: CurrentTimestamp | None = None
+    generated: Generated | None = None
+    generation_expression: str | None = None
+    invisible: bool = False
+    comment: str = ""
+    srid: int | None = None
+    collation: str | None = None
+    primary: bool = False
+    unique: bool = False
+    references: WrittenKey | None = None
+    """The foreign key of an inline REFERENCES, which counts from 9.0 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenKeyPart:
+    """A part of a key as written: a column or an expression."""
+
+    column: str | None
+    expression: str | None = None
+    length: int | None = None
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenKey:
+    """A key as written; a foreign key asks for an index of its own where none serves it."""
+
+    kind: KeyKind
+    parts: tuple[WrittenKeyPart, ...]
+    name: str | None = None
+    invisible: bool = False
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What follows the columns, as far as anything follows from it."""
+
+    charset: str | None = None
+    """As written; '' for DEFAULT."""
+    collation: str | None = None
+    engine: str | None = None
+    row_format: str | None = None
+    """In lower case."""
+    partitioning: str | None = None
+    """The PARTITION BY clause as written."""
+
+
+# Steps of an ALTER TABLE -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """ADD [COLUMN]; `after` is a column's name, '' for FIRST, None for the end."""
+
+    column: WrittenColumn
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """MODIFY or CHANGE: the column `old` is written anew."""
+
+    old: str
+    column: WrittenColumn
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """RENAME COLUMN."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """DROP [COLUMN]."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """ALTER COLUMN ... SET DEFAULT, or DROP DEFAULT where `default` is None."""
+
+    name: str
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetVisibility:
+    """ALTER COLUMN ... SET VISIBLE or INVISIBLE."""
+
+    name: str
+    invisible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AddKey:
+    """ADD INDEX and its kin, and CREATE INDEX."""
+
+    key: WrittenKey
+
+
+@dataclass(frozen=True, slots=True)
+class DropKey:
+    """DROP INDEX, DROP PRIMARY KEY."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """DROP CONSTRAINT: a key, or a check or foreign key, which are not kept here."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameKey:
+    """RENAME INDEX."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetKeyVisibility:
+    """ALTER INDEX ... VISIBLE or INVISIBLE."""
+
+    name: str
+    invisible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertCharset:
+    """CONVERT TO CHARACTER SET; the charset '' is DEFAULT, the database's."""
+
+    charset: str
+    collation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    """Table options within an ALTER."""
+
+    options: TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePartitioning:
+    """REMOVE PARTITIONING."""
+
+
+AlterStep = (
+    AddColumn
+    | ChangeColumn
+    | RenameColumn
+    | DropColumn
+    | SetDefault
+    | SetVisibility
+    | AddKey
+    | DropKey
+    | DropConstraint
+    | RenameKey
+    | SetKeyVisibility
+    | ConvertCharset
+    | SetOptions
+    | RemovePartitioning
+)
+
+
+# Statements --------------------------------------------------------------------------------------
+
+
+class Existing(StrEnum):
+    """What a CREATE does where the name is taken."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+    """IF NOT EXISTS."""
+    REPLACE = "replace"
+    """OR REPLACE."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    """CREATE DATABASE."""
+
+    context: DdlContext
+    database: str
+    charset: str | None
+    collation: str | None
+    existing: Existing = Existing.REFUSE
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """ALTER DATABASE, as far as it sets the charset."""
+
+    context: DdlContext
+    database: str
+    charset: str | None
+    collation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """DROP DATABASE."""
+
+    context: DdlContext
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE TABLE with columns of its own."""
+
+    context: DdlContext
+    name: TableName
+    columns: tuple[WrittenColumn, ...]
+    keys: tuple[WrittenKey, ...]
+    """In the order of the statement, those of column attributes included."""
+    options: TableOptions
+    existing: Existing = Existing.REFUSE
+    temporary: bool = False
+    from_query: bool = False
+    """CREATE TABLE ... SELECT logged as a statement: columns that the binlog does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableLike:
+    """CREATE TABLE ... LIKE."""
+
+    context: DdlContext
+    name: TableName
+    like: TableName
+    existing: Existing = Existing.REFUSE
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE, CREATE INDEX, DROP INDEX."""
+
+    context: DdlContext
+    name: TableName
+    steps: tuple[AlterStep, ...]
+    new_name: TableName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTables:
+    """RENAME TABLE: pairs, one after the other."""
+
+    context: DdlContext
+    pairs: tuple[tuple[TableName, TableName], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropTables:
+    """DROP TABLE."""
+
+    context: DdlContext
+    names: tuple[TableName, ...]
+    temporary: bool = False
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE VIEW: it takes a name that a table could have."""
+
+    context: DdlContext
+    name: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class DropViews:
+    """DROP VIEW."""
+
+    context: DdlContext
+    names: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A statement that was not understood: what it may have touched is not known from here."""
+
+    reason: str
+    tables: tuple[TableName, ...] = ()
+    database: str | None = None
+    """All tables of this database, where no table could be named."""
+
+
+Change = (
+    CreateDatabase
+    | AlterDatabase
+    | DropDatabase
+    | CreateTable
+    | CreateTableLike
+    | AlterTable
+    | RenameTables
+    | DropTables
+    | CreateView
+    | DropViews
+    | Unreadable
+)

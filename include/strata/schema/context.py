@@ -1,0 +1,128 @@
+"""What a DDL statement means beyond its text: the settings under which the server ran it, from its QUERY event.
+Not here: the text's grammar (`ddl/`), what follows from the settings (`apply/`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from strata.schema.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
+
+if TYPE_CHECKING:
+    from strata.events.model import Query
+    from strata.wire.format import FormatDescription
+
+REAL_AS_FLOAT = 0x1
+# Set while a server replays old binlogs that say utf8 for what is utf8mb4 (8.0, sql/query_options.h).
+UTF8_AS_UTF8MB4 = 1 << 33
+
+NEWEST_SERVER = 90704
+"""The version that is assumed where nothing says one: the newest that this reader was proved against."""
+
+# The default of explicit_defaults_for_timestamp became ON in 8.0.2; only from 8.0 on is it in the event.
+_EXPLICIT_TIMESTAMPS_SINCE = 80002
+
+
+@dataclass(frozen=True, slots=True)
+class DdlContext:
+    """The session that ran a statement, as far as it decides about tables."""
+
+    default_database: str = ""
+    sql_mode: int = 0
+    server_version: int = NEWEST_SERVER
+    """As in executable comments: 90704 is 9.7.4."""
+    server_collation: str | None = None
+    """What CREATE DATABASE takes where it names none; None for the version's own default."""
+    database_collation: str | None = None
+    """`collation_database`, written only where the session has changed it."""
+    utf8mb4_collation: str | None = None
+    """`default_collation_for_utf8mb4`."""
+    client_charset: str = "utf8mb4"
+    """Charset of string literals that were not introduced (`connection` where it is known)."""
+    explicit_defaults_for_timestamp: bool = True
+    lower_case_table_names: int = 0
+    """0: names have case; 1 and 2: the server compares and logs them in lower case."""
+    thread_id: int | None = None
+    """The session, for what its temporary tables hide; None where it is not known."""
+
+    @property
+    def real_as_float(self) -> bool:
+        """REAL is FLOAT, not DOUBLE."""
+        return bool(self.sql_mode & REAL_AS_FLOAT)
+
+    def default_collation(self, charset: str) -> str:
+        """The collation of `charset` where none is written."""
+        return default_collation(charset, self.server_version, self.utf8mb4_collation)
+
+    def collation_of_server(self) -> str:
+        """What a new database gets."""
+        if self.server_collation is not None:
+            return self.server_collation
+        return (
+            default_collation("utf8mb4", self.server_version) if self.server_version >= 80001 else "latin1_swedish_ci"
+        )
+
+
+def statement_text(query: Query) -> str:
+    """The statement as text: its bytes are in the client's charset.
+
+    Statements that the server itself writes are UTF-8 whatever the client said: `... START TRANSACTION`
+    (sql/sql_show.cc, `store_create_info`), and so are those of clients with the charset `binary`. Bytes that have no
+    meaning in the charset become U+FFFD; the reader refuses it in names, and elsewhere it does no harm.
+    """
+    charset = _client_charset(query.context.client_charset)
+    if charset in _WIDE:  # no client can have these; the server refuses them (sql/sys_vars.cc)
+        charset = "utf8mb4"
+    if query.statement.isascii():
+        return query.statement.decode("ascii")
+    if query.statement.endswith(_WRITTEN_BY_SERVER):
+        charset = "utf8mb4"
+    return decode_text(query.statement, charset)
+
+
+_WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
+_WRITTEN_BY_SERVER = b"START TRANSACTION"
+
+
+def _client_charset(collation_id: int | None) -> str:
+    return charset_of_collation(COLLATION_NAMES.get(collation_id or 0, "utf8mb4_general_ci"))
+
+
+def context_of(
+    query: Query,
+    description: FormatDescription,
+    *,
+    lower_case_table_names: int = 0,
+    server_version: int = 0,
+    explicit_defaults_for_timestamp: bool | None = None,
+) -> DdlContext:
+    """The context of a statement, from its event.
+
+    Args:
+        query: The event.
+        description: Of the binlog file that it is in.
+        lower_case_table_names: Of the server; no event carries it.
+        server_version: From the transaction's GTID event, which names the server that ran the statement first; 0
+            where it does not.
+        explicit_defaults_for_timestamp: Of the server, for events of servers before 8.0 that do not carry it.
+    """
+    carried = query.context
+    version = server_version or description.server_number()
+    explicit = carried.explicit_defaults_for_timestamp
+    if explicit is None:
+        explicit = explicit_defaults_for_timestamp
+    if explicit is None:
+        explicit = version >= _EXPLICIT_TIMESTAMPS_SINCE
+    collation = carried.connection_collation or carried.client_charset or 0
+    return DdlContext(
+        default_database=query.database,
+        sql_mode=carried.sql_mode or 0,
+        server_version=version,
+        server_collation=COLLATION_NAMES.get(carried.server_collation or 0),
+        database_collation=COLLATION_NAMES.get(carried.database_collation or 0),
+        utf8mb4_collation=COLLATION_NAMES.get(carried.utf8mb4_collation or 0),
+        client_charset=charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci")),
+        explicit_defaults_for_timestamp=explicit,
+        lower_case_table_names=lower_case_table_names,
+        thread_id=query.thread_id,
+    )

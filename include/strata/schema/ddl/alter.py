@@ -1,0 +1,279 @@
+"""ALTER TABLE: its list of steps.
+Not here: columns and keys (`columns.py`, `keys.py`), the order the server takes the steps in (`apply/alter.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.schema.changes import (
+    AddColumn,
+    AddKey,
+    AlterStep,
+    AlterTable,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropConstraint,
+    DropKey,
+    RemovePartitioning,
+    RenameColumn,
+    RenameKey,
+    SetDefault,
+    SetKeyVisibility,
+    SetOptions,
+    SetVisibility,
+    TableOptions,
+    WrittenColumn,
+)
+from strata.schema.ddl.columns import read_column, read_default
+from strata.schema.ddl.create import column_keys
+from strata.schema.ddl.keys import KEY_STARTS, read_constraint_or_key
+from strata.schema.ddl.options import read_alter_option, read_partitioning
+from strata.schema.ddl.types import read_charset_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.model import TableName
+
+
+def read_alter_table(cursor: Cursor) -> AlterTable:
+    """Reads an ALTER TABLE from behind the word TABLE on."""
+    name = cursor.table_name()
+    steps = _Steps(cursor)
+    while not cursor.at_end():
+        steps.read_one()
+        # The partitioning part stands behind the list without a comma.
+        if not cursor.take(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
+            cursor.fail("expected a comma")
+    return AlterTable(cursor.context, name, tuple(steps.found), steps.new_name)
+
+
+class _Steps:
+    """The steps of one ALTER TABLE while they are read."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.found: list[AlterStep] = []
+        self.new_name: TableName | None = None
+
+    def read_one(self) -> None:
+        reader = _READERS.get(self.cursor.word)
+        if reader is not None:
+            self.cursor.at += 1
+            reader(self)
+        else:
+            self.found.append(SetOptions(read_alter_option(self.cursor)))
+
+    # Columns and keys ---------------------------------------------------------------------------
+
+    def add(self) -> None:
+        cursor = self.cursor
+        if cursor.word == "PARTITION":
+            self.skip_partition_step()
+            return
+        if cursor.word in KEY_STARTS:
+            key = read_constraint_or_key(cursor)
+            if key is not None:
+                self.found.append(AddKey(key))
+            return
+        cursor.take("COLUMN")
+        if not cursor.take("("):
+            column = read_column(cursor)
+            self.add_column(column, self.place())
+            return
+        while True:
+            if cursor.word in KEY_STARTS:
+                key = read_constraint_or_key(cursor)
+                if key is not None:
+                    self.found.append(AddKey(key))
+            else:
+                self.add_column(read_column(cursor), None)
+            if not cursor.take(","):
+                break
+        cursor.expect(")")
+
+    def add_column(self, column: WrittenColumn, after: str | None) -> None:
+        self.found.append(AddColumn(column, after))
+        self.found.extend(AddKey(key) for key in column_keys(column))
+
+    def place(self) -> str | None:
+        """FIRST as '', AFTER's column, None where neither stands."""
+        if self.cursor.take("FIRST"):
+            return ""
+        return self.cursor.name() if self.cursor.take("AFTER") else None
+
+    def change(self) -> None:
+        self.cursor.take("COLUMN")
+        old = self.cursor.name()
+        self.change_column(old)
+
+    def modify(self) -> None:
+        self.cursor.take("COLUMN")
+        begin = self.cursor.at
+        old = self.cursor.name()
+        self.cursor.at = begin
+        self.change_column(old)
+
+    def change_column(self, old: str) -> None:
+        column = read_column(self.cursor)
+        self.found.append(ChangeColumn(old, column, self.place()))
+        self.found.extend(AddKey(key) for key in column_keys(column))
+
+    def drop(self) -> None:
+        cursor = self.cursor
+        word = cursor.word
+        if word == "PARTITION":
+            self.skip_partition_step()
+        elif cursor.take("PRIMARY"):
+            cursor.expect("KEY")
+            self.found.append(DropKey("PRIMARY"))
+        elif cursor.take_any("KEY", "INDEX"):
+            self.found.append(DropKey(cursor.name()))
+        elif cursor.take("FOREIGN"):
+            cursor.expect("KEY")
+            cursor.name()
+        elif cursor.take("CHECK"):
+            cursor.name()
+        elif cursor.take("CONSTRAINT"):
+            self.found.append(DropConstraint(cursor.name()))
+        else:
+            cursor.take("COLUMN")
+            self.found.append(DropColumn(cursor.name()))
+            cursor.take_any("RESTRICT", "CASCADE")
+
+    def alter(self) -> None:
+        cursor = self.cursor
+        if cursor.take_any("INDEX", "KEY"):
+            name = cursor.name()
+            self.found.append(SetKeyVisibility(name, invisible=self.visibility()))
+        elif cursor.take_any("CHECK", "CONSTRAINT"):
+            cursor.name()
+            cursor.take("NOT")
+            cursor.expect("ENFORCED")
+        else:
+            cursor.take("COLUMN")
+            self.alter_column(cursor.name())
+
+    def alter_column(self, name: str) -> None:
+        cursor = self.cursor
+        if cursor.take("DROP"):
+            cursor.expect("DEFAULT")
+            self.found.append(SetDefault(name, None))
+        elif cursor.take_all("SET", "DEFAULT"):
+            self.found.append(SetDefault(name, read_default(cursor)))
+        else:
+            cursor.expect("SET")
+            self.found.append(SetVisibility(name, invisible=self.visibility()))
+
+    def visibility(self) -> bool:
+        word = self.cursor.take_any("VISIBLE", "INVISIBLE")
+        if word is None:
+            self.cursor.fail("expected VISIBLE or INVISIBLE")
+        return word == "INVISIBLE"
+
+    def rename(self) -> None:
+        cursor = self.cursor
+        if cursor.take_any("KEY", "INDEX"):
+            old = cursor.name()
+            cursor.expect("TO")
+            self.found.append(RenameKey(old, cursor.name()))
+        elif cursor.take("COLUMN"):
+            old = cursor.name()
+            cursor.expect("TO")
+            self.found.append(RenameColumn(old, cursor.name()))
+        else:
+            cursor.take_any("TO", "AS", "=")
+            self.new_name = cursor.table_name()
+
+    # The table ----------------------------------------------------------------------------------
+
+    def convert(self) -> None:
+        cursor = self.cursor
+        if cursor.take("PARTITION"):
+            self.skip_to_comma()
+            return
+        cursor.expect("TO")
+        if not (cursor.take("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET")):
+            cursor.fail("expected CHARACTER SET")
+        charset = "" if cursor.take("DEFAULT") else read_charset_name(cursor)
+        collation = None
+        if cursor.take("COLLATE"):
+            cursor.take("=")
+            collation = None if cursor.take("DEFAULT") else read_charset_name(cursor)
+        self.found.append(ConvertCharset(charset, collation))
+
+    def order(self) -> None:
+        """ORDER BY takes the rest of the list up to what is no column."""
+        cursor = self.cursor
+        cursor.expect("BY")
+        while True:
+            cursor.name()
+            while cursor.take("."):
+                cursor.name()
+            cursor.take_any("ASC", "DESC")
+            if cursor.word != "," or _READERS.get(cursor.ahead(1)) is not None:
+                return
+            cursor.at += 1
+
+    def partition(self) -> None:
+        cursor = self.cursor
+        cursor.at -= 1
+        text = read_partitioning(cursor)
+        self.found.append(SetOptions(TableOptions(partitioning=text)))
+
+    def remove(self) -> None:
+        self.cursor.expect("PARTITIONING")
+        self.found.append(RemovePartitioning())
+
+    def step_without_effect(self) -> None:
+        """FORCE, DISABLE KEYS, ALGORITHM, LOCK, TABLESPACE and the like."""
+        self.skip_to_comma()
+
+    def skip_partition_step(self) -> None:
+        """ADD, DROP, TRUNCATE, EXCHANGE ... PARTITION: no column changes, and nothing stands behind it."""
+        while not self.cursor.at_end():
+            self.cursor.at += 1
+
+    def skip_to_comma(self) -> None:
+        cursor = self.cursor
+        while not cursor.at_end() and cursor.word != ",":
+            if cursor.word == "(":
+                cursor.skip_parentheses()
+            else:
+                cursor.at += 1
+
+
+_READERS: dict[str, Callable[[_Steps], None]] = {
+    "ADD": _Steps.add,
+    "CHANGE": _Steps.change,
+    "MODIFY": _Steps.modify,
+    "DROP": _Steps.drop,
+    "ALTER": _Steps.alter,
+    "RENAME": _Steps.rename,
+    "CONVERT": _Steps.convert,
+    "ORDER": _Steps.order,
+    "PARTITION": _Steps.partition,
+    "REMOVE": _Steps.remove,
+    "FORCE": _Steps.step_without_effect,
+    "DISABLE": _Steps.step_without_effect,
+    "ENABLE": _Steps.step_without_effect,
+    "DISCARD": _Steps.step_without_effect,
+    "IMPORT": _Steps.step_without_effect,
+    "ALGORITHM": _Steps.step_without_effect,
+    "LOCK": _Steps.step_without_effect,
+    "WITH": _Steps.step_without_effect,
+    "WITHOUT": _Steps.step_without_effect,
+    "SECONDARY_LOAD": _Steps.step_without_effect,
+    "SECONDARY_UNLOAD": _Steps.step_without_effect,
+    "TRUNCATE": _Steps.skip_partition_step,
+    "COALESCE": _Steps.skip_partition_step,
+    "REORGANIZE": _Steps.skip_partition_step,
+    "EXCHANGE": _Steps.skip_partition_step,
+    "ANALYZE": _Steps.skip_partition_step,
+    "CHECK": _Steps.skip_partition_step,
+    "OPTIMIZE": _Steps.skip_partition_step,
+    "REBUILD": _Steps.skip_partition_step,
+    "REPAIR": _Steps.skip_partition_step,
+}

@@ -1,0 +1,122 @@
+"""Options of tables and databases, and partitioning.
+Not here: what a charset option makes of columns (`apply/`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from strata.schema.changes import TableOptions
+from strata.schema.ddl.cursor import END, LITERALS
+from strata.schema.ddl.types import read_charset_name
+
+if TYPE_CHECKING:
+    from strata.schema.ddl.cursor import Cursor
+
+# Where the options of a CREATE TABLE end.
+_STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "(", "START"})
+
+
+@dataclass(slots=True)
+class _Found:
+    """Options while they are read."""
+
+    charset: str | None = None
+    collation: str | None = None
+    engine: str | None = None
+    row_format: str | None = None
+    partitioning: str | None = None
+
+
+def read_charset_option(cursor: Cursor) -> tuple[str | None, str | None] | None:
+    """Reads `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` as (charset, collation); None where neither
+    begins. The charset DEFAULT is ''."""
+    begin = cursor.at
+    cursor.take("DEFAULT")
+    if cursor.take("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET"):
+        cursor.take("=")
+        if cursor.take("DEFAULT"):
+            return "", None
+        return read_charset_name(cursor), None
+    if cursor.take("COLLATE"):
+        cursor.take("=")
+        return None, read_charset_name(cursor)
+    cursor.at = begin
+    return None
+
+
+def read_table_options(cursor: Cursor) -> TableOptions:
+    """Reads the options behind the columns of a CREATE TABLE, and its partitioning."""
+    found = _Found()
+    while cursor.word not in _STATEMENT_TAILS and not cursor.at_end():
+        if cursor.sees("PARTITION", "BY"):
+            found.partitioning = read_partitioning(cursor)
+            continue
+        _read_option(cursor, found)
+        cursor.take(",")
+    return _options(found)
+
+
+def read_alter_option(cursor: Cursor) -> TableOptions:
+    """Reads one or more table options within an ALTER TABLE, up to the next comma or what ends the list."""
+    found = _Found()
+    while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
+        _read_option(cursor, found)
+    return _options(found)
+
+
+def _options(found: _Found) -> TableOptions:
+    return TableOptions(found.charset, found.collation, found.engine, found.row_format, found.partitioning)
+
+
+def _read_option(cursor: Cursor, found: _Found) -> None:
+    charset = read_charset_option(cursor)
+    if charset is not None:
+        if charset[0] is not None:
+            found.charset = charset[0]
+        else:
+            found.collation = charset[1]
+        return
+    word = cursor.word
+    if word in LITERALS or word == END or not (word[0].isalpha() or word[0] == "_"):
+        cursor.fail("expected a table option")
+    cursor.at += 1
+    if word == "UNION":
+        cursor.take("=")
+        cursor.skip_parentheses()
+    elif word in {"DATA", "INDEX"} and cursor.take("DIRECTORY"):
+        _option_value(cursor)
+    elif word == "TABLESPACE":
+        _option_value(cursor)
+        if cursor.take("STORAGE"):
+            cursor.at += 1
+    else:
+        value = _option_value(cursor)
+        if word in {"ENGINE", "TYPE"}:
+            found.engine = value
+        elif word == "ROW_FORMAT":
+            found.row_format = value.lower()
+
+
+def _option_value(cursor: Cursor) -> str:
+    cursor.take("=")
+    if cursor.word in {"''", "n''"}:
+        return cursor.string()
+    cursor.take_any("+", "-")
+    if cursor.at_end():
+        cursor.fail("expected the value of an option")
+    text = cursor.tokens[cursor.at].text
+    cursor.at += 1
+    return text
+
+
+def read_partitioning(cursor: Cursor) -> str:
+    """Takes `PARTITION BY ...` as text, up to a query or the end; nothing in it changes a column."""
+    begin = cursor.offset
+    cursor.at += 2
+    while not cursor.at_end() and cursor.word not in {"SELECT", "WITH", "REPLACE", "IGNORE", "AS", "START", "TABLE"}:
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.at += 1
+    return cursor.text[begin : cursor.behind]

@@ -1,0 +1,194 @@
+"""Column types as statements write them, with all their aliases.
+Not here: what type results under a charset (`apply/columns.py`), the attributes behind it (`columns.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from strata.schema.changes import WrittenType
+from strata.schema.types import INTEGERS, LABELLED, STRINGS, TEMPORAL_WITH_FRACTION, TypeKind
+
+if TYPE_CHECKING:
+    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.literals import Literal
+
+_SINGLE_WORDS = {
+    **{kind.value.upper(): kind for kind in TypeKind},
+    "INT1": TypeKind.TINYINT,
+    "INT2": TypeKind.SMALLINT,
+    "INT3": TypeKind.MEDIUMINT,
+    "MIDDLEINT": TypeKind.MEDIUMINT,
+    "INT4": TypeKind.INT,
+    "INTEGER": TypeKind.INT,
+    "INT8": TypeKind.BIGINT,
+    "DEC": TypeKind.DECIMAL,
+    "NUMERIC": TypeKind.DECIMAL,
+    "FIXED": TypeKind.DECIMAL,
+    "FLOAT4": TypeKind.FLOAT,
+    "FLOAT8": TypeKind.DOUBLE,
+    "GEOMETRYCOLLECTION": TypeKind.GEOMCOLLECTION,
+    "VARCHARACTER": TypeKind.VARCHAR,
+    "CHARACTER": TypeKind.CHAR,
+}
+_NATIONAL_CHARSET = "utf8mb3"  # NCHAR, NATIONAL CHAR (sql/sql_yacc.yy, `national_charset_info`)
+_DEFAULT_DIMENSIONS = 2048  # VECTOR without a length (sql/field.h, `default_vector_dimensions`)
+
+_EXACT_OR_APPROXIMATE = frozenset({TypeKind.DECIMAL, TypeKind.FLOAT, TypeKind.DOUBLE})
+_NUMBERS = INTEGERS | _EXACT_OR_APPROXIMATE
+
+
+@dataclass(frozen=True, slots=True)
+class ReadType:
+    """A type, and what some of its names say beside it."""
+
+    type: WrittenType
+    collation: str | None = None
+    serial: bool = False
+    """SERIAL: NOT NULL AUTO_INCREMENT UNIQUE."""
+
+
+def read_type(cursor: Cursor) -> ReadType:
+    """Reads a type with its length and the attributes that belong to it."""
+    word = cursor.word
+    kind = _SINGLE_WORDS.get(word)
+    if kind is None:
+        return _read_special(cursor, word)
+    cursor.at += 1
+    if kind is TypeKind.CHAR and cursor.take("VARYING"):
+        kind = TypeKind.VARCHAR
+    return _read_rest(cursor, kind, None)
+
+
+def _read_special(cursor: Cursor, word: str) -> ReadType:
+    if word in {"BOOL", "BOOLEAN"}:
+        cursor.at += 1
+        return ReadType(WrittenType(TypeKind.TINYINT, 1))
+    if word == "SERIAL":
+        cursor.at += 1
+        return ReadType(WrittenType(TypeKind.BIGINT, unsigned=True), serial=True)
+    if word == "REAL":
+        cursor.at += 1
+        return _read_rest(cursor, TypeKind.FLOAT if cursor.context.real_as_float else TypeKind.DOUBLE, None)
+    if word in {"NCHAR", "NATIONAL", "NVARCHAR"}:
+        return _read_rest(cursor, _national_kind(cursor), _NATIONAL_CHARSET)
+    if word != "LONG":
+        cursor.fail("expected a column type")
+    cursor.at += 1
+    return _read_rest(cursor, _long_kind(cursor), None)
+
+
+def _national_kind(cursor: Cursor) -> TypeKind:
+    """NCHAR [VARCHAR | VARCHARACTER | VARYING], NVARCHAR, NATIONAL CHAR [VARYING], NATIONAL VARCHAR."""
+    first = cursor.word
+    cursor.at += 1
+    if first == "NVARCHAR":
+        return TypeKind.VARCHAR
+    if first == "NATIONAL":
+        if cursor.take_any("VARCHAR", "VARCHARACTER"):
+            return TypeKind.VARCHAR
+        if not cursor.take_any("CHAR", "CHARACTER"):
+            cursor.fail("expected CHAR or VARCHAR behind NATIONAL")
+        return TypeKind.VARCHAR if cursor.take("VARYING") else TypeKind.CHAR
+    return TypeKind.VARCHAR if cursor.take_any("VARCHAR", "VARCHARACTER", "VARYING") else TypeKind.CHAR
+
+
+def _long_kind(cursor: Cursor) -> TypeKind:
+    """LONG [VARCHAR | CHAR VARYING | VARBINARY]."""
+    if cursor.take("VARBINARY"):
+        return TypeKind.MEDIUMBLOB
+    if cursor.take_any("CHAR", "CHARACTER"):
+        cursor.expect("VARYING")
+    else:
+        cursor.take_any("VARCHAR", "VARCHARACTER")
+    return TypeKind.MEDIUMTEXT
+
+
+def _read_rest(cursor: Cursor, kind: TypeKind, charset: str | None) -> ReadType:
+    """What may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
+    if kind is TypeKind.DOUBLE:
+        cursor.take("PRECISION")
+    labels: tuple[Literal, ...] = ()
+    length = decimals = None
+    if cursor.word == "(":
+        if kind in LABELLED:
+            labels = _read_labels(cursor)
+        else:
+            length, decimals = _read_lengths(cursor)
+    if kind in _NUMBERS:
+        return ReadType(_number(cursor, kind, length, decimals))
+    if kind in STRINGS or kind in LABELLED:
+        return _read_text(cursor, WrittenType(kind, length, labels=labels, charset=charset))
+    if kind is TypeKind.VECTOR and length is None:
+        length = _DEFAULT_DIMENSIONS
+    if kind is TypeKind.YEAR:
+        while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+            pass
+        length = None
+    if kind in TEMPORAL_WITH_FRACTION:
+        length = length or 0
+    return ReadType(WrittenType(kind, length))
+
+
+def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
+    cursor.expect("(")
+    labels = [cursor.literal()]
+    while cursor.take(","):
+        labels.append(cursor.literal())
+    if any("\ufffd" in label.text for label in labels):
+        cursor.fail("a label is not text in the client's charset")
+    cursor.expect(")")
+    return tuple(labels)
+
+
+def _read_lengths(cursor: Cursor) -> tuple[int | None, int | None]:
+    """`(n)` or `(n, m)`; `()` for types that may stand without."""
+    cursor.expect("(")
+    if cursor.take(")"):
+        return None, None
+    length = cursor.integer()
+    decimals = cursor.integer() if cursor.take(",") else None
+    cursor.expect(")")
+    return length, decimals
+
+
+def _number(cursor: Cursor, kind: TypeKind, length: int | None, decimals: int | None) -> WrittenType:
+    unsigned = zerofill = False
+    while flag := cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+        unsigned |= flag != "SIGNED"  # ZEROFILL implies UNSIGNED
+        zerofill |= flag == "ZEROFILL"
+    if kind is TypeKind.FLOAT and length is not None and decimals is None:
+        # FLOAT(p): the precision only picks the type, 24 being the digits of a single (sql/parse_tree_column_attrs.h).
+        kind, length = (TypeKind.DOUBLE if length > 24 else TypeKind.FLOAT), None
+    if kind is TypeKind.DECIMAL:
+        length, decimals = length or 10, decimals or 0
+    return WrittenType(kind, length, decimals, unsigned=unsigned, zerofill=zerofill)
+
+
+def _read_text(cursor: Cursor, written: WrittenType) -> ReadType:
+    """Charset attributes, in any order: CHARACTER SET x, ASCII, UNICODE, BYTE, BINARY."""
+    charset, binary = written.charset, False
+    while True:
+        word = cursor.word
+        if word in {"CHARACTER", "CHAR"} and cursor.ahead(1) == "SET":
+            cursor.at += 2
+            charset = read_charset_name(cursor)
+        elif word == "CHARSET":
+            cursor.at += 1
+            charset = read_charset_name(cursor)
+        elif word == "BINARY":
+            cursor.at += 1
+            binary = True
+        elif word in {"ASCII", "UNICODE", "BYTE"}:
+            cursor.at += 1
+            charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}[word]
+        else:
+            break
+    return ReadType(WrittenType(written.kind, written.length, labels=written.labels, charset=charset, binary=binary))
+
+
+def read_charset_name(cursor: Cursor) -> str:
+    """A charset's or collation's name: a word or a string; BINARY is a word of the grammar."""
+    if cursor.word == "''":
+        return cursor.string().lower()
+    return cursor.name().lower()

@@ -1,0 +1,195 @@
+"""What a table looked like: frozen values, and their stored form.
+Not here: the meaning of a type's text (`types.py`), changes (`changes.py`), where versions are kept (`store.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from strata.errors import StoreFormatError
+
+FORMAT = 1
+"""Number of the stored form of a definition. Every older form keeps opening: `tests/golden/formats/`."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table's full name as the server compares it and row events have it: in lower case where
+    `lower_case_table_names` is not 0, also where files keep the case (2; sql/sql_parse.cc, `add_table_to_list`)."""
+
+    database: str
+    table: str
+
+    def lower(self) -> TableName:
+        """The name in lower case."""
+        return TableName(self.database.lower(), self.table.lower())
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@lru_cache(maxsize=1 << 16)
+def fold_name(name: str) -> str:
+    """A column's or key's name as MySQL compares it: without case, with accents.
+
+    One character stays one (`utf8mb3_tolower_ci`), unlike `str.casefold`, which makes `ss` of `ß`.
+    """
+    if name.isascii():
+        return name.lower()
+    return "".join(folded if len(folded := ch.lower()) == 1 else folded[0] for ch in name)
+
+
+class Generated(StrEnum):
+    """How a generated column gets its value."""
+
+    VIRTUAL = "virtual"
+    STORED = "stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, as `information_schema.COLUMNS` describes it."""
+
+    name: str
+    column_type: str
+    """The text of `COLUMN_TYPE`: `int unsigned`, `enum('a','b')`, `decimal(18,4)`."""
+    nullable: bool = True
+    character_set: str | None = None
+    """None for columns that are not text."""
+    collation: str | None = None
+    default: str | None = None
+    """The text of the default: a literal without its quotes, or an expression if `default_is_expression`."""
+    default_is_expression: bool = False
+    auto_increment: bool = False
+    on_update: str | None = None
+    """`CURRENT_TIMESTAMP(6)` and the like."""
+    generated: Generated | None = None
+    generation_expression: str | None = None
+    invisible: bool = False
+    comment: str = ""
+    srid: int | None = None
+    label_bytes: tuple[str, ...] | None = None
+    """Members of ENUM and SET in hexadecimal, where their text is not what the server keeps: CONVERT TO leaves the
+    bytes of labels and reads them in the new charset."""
+
+
+class KeyKind(StrEnum):
+    """What an index is for."""
+
+    PRIMARY = "primary"
+    UNIQUE = "unique"
+    INDEX = "index"
+    FULLTEXT = "fulltext"
+    SPATIAL = "spatial"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """One part of a key: a column or, for a functional key, an expression."""
+
+    column: str | None
+    expression: str | None = None
+    prefix_length: int | None = None
+    """Characters (bytes for binary columns) that are indexed; None for the whole column."""
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An index, its parts in the order of `information_schema.STATISTICS`."""
+
+    name: str
+    kind: KeyKind
+    parts: tuple[KeyPart, ...]
+    invisible: bool = False
+    generated: bool = False
+    """Made for a foreign key; the server drops it as soon as another key serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """The columns and keys of a table between two DDLs. Equal definitions have equal fingerprints."""
+
+    columns: tuple[Column, ...]
+    keys: tuple[Key, ...] = ()
+    character_set: str | None = None
+    collation: str | None = None
+    engine: str | None = None
+    options: str = ""
+    """What follows the columns and is not kept elsewhere, as it was written: the partitioning."""
+    row_format: str | None = None
+    """In lower case, where it is written; it bounds the length of keys."""
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Names of the columns of the declared primary key, in key order; empty without one."""
+        for key in self.keys:
+            if key.kind is KeyKind.PRIMARY:
+                return tuple(part.column for part in key.parts if part.column is not None)
+        return ()
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; MySQL compares column names without case."""
+        folded = fold_name(name)
+        return next((column for column in self.columns if fold_name(column.name) == folded), None)
+
+    def to_json(self) -> str:
+        """The stored form: canonical JSON, fields that have their default value left out."""
+        return json.dumps(_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that are the same for the same shape, on every machine."""
+        return hashlib.sha256(f"{FORMAT}:{self.to_json()}".encode()).hexdigest()
+
+
+def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinition:
+    """Reads what `TableDefinition.to_json` wrote, in any format so far.
+
+    Raises:
+        StoreFormatError: The format is newer than this version knows.
+    """
+    if stored_format > FORMAT:
+        raise StoreFormatError(
+            f"a table definition has format {stored_format}, this version reads up to {FORMAT}",
+            remedy="Install the version of Strata that wrote the store, or a newer one.",
+        )
+    found: dict[str, Any] = json.loads(text)
+    columns = tuple(
+        Column(
+            **{
+                **column,
+                **({"generated": Generated(column["generated"])} if "generated" in column else {}),
+                **({"label_bytes": tuple(column["label_bytes"])} if "label_bytes" in column else {}),
+            }
+        )
+        for column in found.pop("columns", ())
+    )
+    keys = tuple(
+        Key(
+            **{
+                **key,
+                "kind": KeyKind(key["kind"]),
+                "parts": tuple(KeyPart(**{"column": None, **part}) for part in key["parts"]),
+            }
+        )
+        for key in found.pop("keys", ())
+    )
+    return TableDefinition(columns=columns, keys=keys, **found)
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses to dictionaries without fields at their default, so that a new field changes no fingerprint."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if getattr(value, field.name) != field.default and getattr(value, field.name) is not None
+        }
+    return value

@@ -1,0 +1,87 @@
+"""Cutting an SQL script into statements, as the `mysql` client does.
+Not here: what a statement says (`ddl/`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What cannot hold a delimiter, and the places where one may stand. An executable comment is text like any other.
+_TOKEN = re.compile(
+    r"""
+      '(?:[^'\\]|\\.|'')*'
+    | "(?:[^"\\]|\\.|"")*"
+    | `(?:[^`]|``)*`
+    | (?:--(?=\s|$)|\#)[^\n]*
+    | /\*.*?\*/
+    | ^[ \t]*DELIMITER[ \t]+(?P<delimiter>\S+)[^\n]*
+    | ;
+    | [^'"`\-\#/;\n]+
+    | .
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+_USE = re.compile(r"\s*USE\s+(`(?:[^`]|``)+`|[^\s;]+)\s*\Z", re.IGNORECASE)
+
+
+class Piece(NamedTuple):
+    """One statement of a script."""
+
+    offset: int
+    """Characters from the start of the script."""
+    text: str
+    used_database: str | None = None
+    """The database that becomes the default one, if the statement is USE."""
+
+
+def split_script(text: str) -> Iterator[Piece]:
+    """The statements of a script, without their delimiters and without comments that are no code."""
+    delimiter = ";"
+    parts: list[str] = []
+    begin = 0
+    at = 0
+    while at < len(text):
+        if delimiter != ";" and text.startswith(delimiter, at):
+            yield from _piece(begin, parts)
+            parts, at = [], at + len(delimiter)
+            begin = at
+            continue
+        token = _TOKEN.match(text, at)
+        if token is None:
+            break
+        piece = token[0]
+        if token["delimiter"]:
+            delimiter, parts, begin = token["delimiter"], [], token.end()
+        elif piece == ";" and delimiter == ";":
+            yield from _piece(begin, parts)
+            parts, begin = [], token.end()
+        elif delimiter != ";" and delimiter in piece and piece[0] not in "'\"`#/-":
+            # Plain text runs up to the delimiter only.
+            cut = piece.index(delimiter)
+            parts.append(piece[:cut])
+            at += cut
+            continue
+        elif not _is_comment(piece):
+            parts.append(piece)
+        at = token.end()
+    yield from _piece(begin, parts)
+
+
+def _is_comment(piece: str) -> bool:
+    if piece.startswith("/*"):
+        return not piece.startswith(("/*!", "/*+"))
+    return piece.startswith("#") or (piece.startswith("--") and len(piece) > 1)
+
+
+def _piece(begin: int, parts: list[str]) -> Iterator[Piece]:
+    text = "".join(parts).strip()
+    if text:
+        use = _USE.match(text)
+        yield Piece(begin, text, _unquoted(use[1]) if use else None)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name

@@ -1,0 +1,468 @@
+"""The version table: appending what a stretch of the stream changed, and reading back only what is asked for.
+Not here: choosing a version for a position (`history.py`), snapshots (`snapshots.py`), the SQL (`store/tables.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from strata.errors import AlreadyRunningError, StoreFormatError
+from strata.schema.model import FORMAT, TableName, definition_from_json
+from strata.schema.versions import (
+    DatabaseEntry,
+    Origin,
+    Place,
+    Presence,
+    StatementChange,
+    StoredEntry,
+    TrackedFile,
+    TrackedPosition,
+)
+from strata.store.engine import reading, writing
+from strata.store.tables import (
+    database_version,
+    drift,
+    schema_version,
+    snapshot,
+    statement_change,
+    table_schema,
+    table_version,
+    tracked_file,
+    tracked_position,
+    view_version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from strata.schema.model import TableDefinition
+    from strata.schema.versions import Batch, Drift, Version
+
+_CHUNK: Final = 500
+"""Values in one IN (...): SQLite takes 32,766 parameters, older ones 999."""
+_DEFINITIONS_IN_MEMORY: Final = 20_000
+
+_ENTRY_COLUMNS = (
+    schema_version.c.id,
+    schema_version.c.seq,
+    schema_version.c.statement_no,
+    schema_version.c.gtid,
+    schema_version.c.gtid_executed,
+    schema_version.c.committed_at,
+    schema_version.c.binlog_file,
+    schema_version.c.binlog_pos,
+    schema_version.c.origin,
+    schema_version.c.missing,
+    table_version.c.database_name,
+    table_version.c.table_name,
+    table_version.c.fingerprint,
+    table_version.c.gap,
+    table_version.c.renamed_from,
+)
+_STREAM_ORDER = (schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id)
+
+
+class SchemaStore:
+    """Versions of all sources in one store. Nothing is read before it is asked for."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self._definitions: OrderedDict[str, TableDefinition] = OrderedDict()
+        self._stored_shapes: set[str] = set()
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> TrackedPosition:
+        """Stores a stretch of the stream, all of it or nothing, and returns the new position.
+
+        A DDL that is stored already (the same transaction and statement number) is left as it is.
+
+        Raises:
+            AlreadyRunningError: Another tracker has moved the position of this source since it was read.
+            StoreUnavailableError: The database does not answer.
+        """
+        with writing(self.engine) as connection:
+            position = _advance(connection, batch.position)
+            self._append_versions(connection, position.source, batch.versions)
+            _insert_rows(connection, tracked_file, _file_rows(connection, position.source, batch.files))
+            _insert_rows(connection, statement_change, [_statement_row(position.source, s) for s in batch.statements])
+            self._append_drifts(connection, position.source, batch.drifts)
+            for outcome in batch.snapshots:
+                values = {"state": outcome.state, "outcome": outcome.outcome, "content": None}
+                connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
+        return position
+
+    def add_shapes(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
+        """Stores each shape that is not stored yet, and returns the fingerprint of each."""
+        shapes = [(definition.fingerprint, definition) for definition in definitions]
+        wanted = {fingerprint: found for fingerprint, found in shapes if fingerprint not in self._stored_shapes}
+        present: set[str] = set()
+        for chunk in _chunks(wanted):
+            query = sa.select(table_schema.c.fingerprint).where(table_schema.c.fingerprint.in_(chunk))
+            present.update(connection.execute(query).scalars())
+        rows = [
+            {"fingerprint": fingerprint, "format": FORMAT, "definition": found.to_json()}
+            for fingerprint, found in wanted.items()
+            if fingerprint not in present
+        ]
+        _insert_rows(connection, table_schema, rows, prefix=_ignore_duplicates(connection))
+        self._stored_shapes.update(wanted)
+        return [fingerprint for fingerprint, _ in shapes]
+
+    def _append_versions(self, connection: sa.Connection, source: str, given: Sequence[Version]) -> None:
+        versions = _not_stored(connection, source, given)
+        if not versions:
+            return
+        ids = _insert_versions(connection, source, versions)
+        shapes = [entry.definition for v in versions for entry in v.tables if entry.definition is not None]
+        # In the order of the entries: a fingerprint is dear, and each is taken once.
+        fingerprints = iter(self.add_shapes(connection, shapes))
+        _insert_rows(
+            connection,
+            table_version,
+            [
+                {
+                    "version_id": version_id,
+                    "source": source,
+                    "database_name": entry.name.database,
+                    "table_name": entry.name.table,
+                    "fingerprint": next(fingerprints) if entry.definition is not None else None,
+                    "renamed_from": str(entry.renamed_from) if entry.renamed_from else None,
+                    "gap": entry.gap,
+                }
+                for version_id, version in zip(ids, versions, strict=True)
+                for entry in version.tables
+            ],
+        )
+        _insert_rows(
+            connection,
+            database_version,
+            [
+                {
+                    "version_id": version_id,
+                    "source": source,
+                    "database_name": entry.name,
+                    "state": str(entry.presence),
+                    "character_set": entry.character_set,
+                    "collation": entry.collation,
+                }
+                for version_id, version in zip(ids, versions, strict=True)
+                for entry in version.databases
+            ],
+        )
+        _insert_rows(
+            connection,
+            view_version,
+            [
+                {
+                    "version_id": version_id,
+                    "source": source,
+                    "database_name": entry.name.database,
+                    "view_name": entry.name.table,
+                    "state": str(entry.presence),
+                }
+                for version_id, version in zip(ids, versions, strict=True)
+                for entry in version.views
+            ],
+        )
+
+    def _append_drifts(self, connection: sa.Connection, source: str, drifts: Sequence[Drift]) -> None:
+        self.add_shapes(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
+        rows = [
+            {
+                "snapshot_id": one.snapshot_id,
+                "source": source,
+                "database_name": one.name.database,
+                "table_name": one.name.table,
+                "seq": one.seq,
+                "gtid_executed": one.gtid_executed,
+                "replayed": one.replayed.fingerprint if one.replayed is not None else None,
+                "found": one.found.fingerprint if one.found is not None else None,
+            }
+            for one in drifts
+        ]
+        _insert_rows(connection, drift, rows)
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def sources(self) -> list[str]:
+        """Names of the sources that have been tracked."""
+        with reading(self.engine) as connection:
+            return list(
+                connection.execute(sa.select(tracked_position.c.source).order_by(tracked_position.c.source)).scalars()
+            )
+
+    def position(self, source: str) -> TrackedPosition | None:
+        """How far a source has been tracked; None if never."""
+        query = sa.select(tracked_position).where(tracked_position.c.source == source)
+        with reading(self.engine) as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else TrackedPosition(**row)
+
+    def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
+        """What the versions say of these names, in stream order."""
+        wanted = set(names)
+        # Two plain IN lists use the index in every database; a list of pairs does not.
+        databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
+        condition = table_version.c.database_name.in_(databases) & table_version.c.table_name.in_(tables)
+        return [entry for entry in self._entries(source, condition) if entry.name in wanted]
+
+    def all_entries(self, source: str) -> list[StoredEntry]:
+        """Every entry of a source in stream order, within a version in order of name."""
+        return self._entries(source, sa.true())
+
+    def newest_place(self, source: str, condition: sa.ColumnElement[bool]) -> Place | None:
+        """The place of the last version for which a condition on the version table holds."""
+        columns = [schema_version.c[name] for name in Place.__dataclass_fields__]
+        query = sa.select(*columns).where(schema_version.c.source == source, condition)
+        with reading(self.engine) as connection:
+            row = connection.execute(query.order_by(*(c.desc() for c in _STREAM_ORDER)).limit(1)).one_or_none()
+        return None if row is None else Place(*row)
+
+    def names(self, source: str, database: str) -> list[TableName]:
+        """All tables that the versions name in a database, whether they are there now or not."""
+        query = (
+            sa.select(table_version.c.table_name)
+            .distinct()
+            .where(table_version.c.source == source, table_version.c.database_name == database)
+        )
+        with reading(self.engine) as connection:
+            return [TableName(database, table) for table in connection.execute(query).scalars() if table]
+
+    def definition(self, fingerprint: str) -> TableDefinition:
+        """A stored shape.
+
+        Raises:
+            StoreFormatError: The store does not have it, or has it in a newer format.
+        """
+        found = self._definitions.get(fingerprint)
+        if found is not None:
+            self._definitions.move_to_end(fingerprint)
+            return found
+        self.load_definitions([fingerprint])
+        return self._definitions[fingerprint]
+
+    def load_definitions(self, fingerprints: Iterable[str]) -> None:
+        """Reads many shapes at once, so that `definition` finds them in memory."""
+        wanted = [fingerprint for fingerprint in fingerprints if fingerprint not in self._definitions]
+        with reading(self.engine) as connection:
+            for chunk in _chunks(dict.fromkeys(wanted)):
+                query = sa.select(table_schema).where(table_schema.c.fingerprint.in_(chunk))
+                rows = connection.execute(query).all()
+                if len(rows) < len(chunk):
+                    missing = sorted(set(chunk) - {row.fingerprint for row in rows})
+                    raise StoreFormatError(
+                        f"the store lacks table definition {missing[0]}",
+                        remedy="The store is damaged: restore it from a backup, or track the binlogs into a new one.",
+                    )
+                for row in rows:
+                    self._definitions[row.fingerprint] = definition_from_json(row.definition, row.format)
+        while len(self._definitions) > max(_DEFINITIONS_IN_MEMORY, len(wanted)):
+            self._definitions.popitem(last=False)
+
+    def ddl(self, version_id: int) -> str | None:
+        """The statement of a version."""
+        with reading(self.engine) as connection:
+            query = sa.select(schema_version.c.ddl).where(schema_version.c.id == version_id)
+            return connection.execute(query).scalar_one_or_none()
+
+    def ddls(self, version_ids: Iterable[int]) -> dict[int, str]:
+        """The statements of many versions, of those that have one."""
+        wanted = sorted(set(version_ids))
+        found: dict[int, str] = {}
+        with reading(self.engine) as connection:
+            for at in range(0, len(wanted), _CHUNK):
+                query = sa.select(schema_version.c.id, schema_version.c.ddl).where(
+                    schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.ddl.is_not(None)
+                )
+                found.update((row.id, row.ddl) for row in connection.execute(query))
+        return found
+
+    def database(self, source: str, name: str) -> DatabaseEntry | None:
+        """The newest word on a database, its own or one on all databases; None if the versions never spoke of it."""
+        query = (
+            sa.select(database_version)
+            .join(schema_version, schema_version.c.id == database_version.c.version_id)
+            .where(database_version.c.source == source, database_version.c.database_name.in_((name, "")))
+            .order_by(*(column.desc() for column in _STREAM_ORDER), database_version.c.database_name.desc())
+            .limit(1)
+        )
+        with reading(self.engine) as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        return DatabaseEntry(name, Presence(row.state), row.character_set, row.collation)
+
+    def views(self, source: str, database: str) -> list[TableName]:
+        """The views that are there by the newest versions."""
+        query = (
+            sa.select(view_version.c.view_name, view_version.c.state)
+            .join(schema_version, schema_version.c.id == view_version.c.version_id)
+            .where(view_version.c.source == source, view_version.c.database_name == database)
+            .order_by(*_STREAM_ORDER)
+        )
+        with reading(self.engine) as connection:
+            newest = {row.view_name: Presence(row.state) for row in connection.execute(query)}
+        return [TableName(database, view) for view, state in newest.items() if state is Presence.PRESENT]
+
+    def statement_changes(self, source: str, after_seq: int, last_seq: int) -> list[StatementChange]:
+        """Statements that changed rows which the binlog does not hold, of transactions after_seq < seq <= last_seq."""
+        found = statement_change.c
+        query = (
+            sa.select(found.seq, found.gtid, found.binlog_file, found.binlog_pos, found.tables, found.statement)
+            .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
+            .order_by(found.seq, found.binlog_pos)
+        )
+        with reading(self.engine) as connection:
+            rows = connection.execute(query).all()
+        return [
+            StatementChange(
+                row.seq,
+                row.gtid,
+                row.binlog_file,
+                row.binlog_pos,
+                tuple(TableName(*name.split(".", 1)) for name in json.loads(row.tables)),
+                row.statement,
+            )
+            for row in rows
+        ]
+
+    def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
+        """Parts of binlog files that have been read, in stream order."""
+        condition = tracked_file.c.source == source
+        if binlog_file is not None:
+            condition &= tracked_file.c.binlog_file == binlog_file
+        columns = [tracked_file.c[name] for name in TrackedFile.__dataclass_fields__]
+        query = sa.select(*columns).where(condition).order_by(tracked_file.c.first_seq, tracked_file.c.ordinal)
+        with reading(self.engine) as connection:
+            return [TrackedFile(*row) for row in connection.execute(query)]
+
+    def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
+        query = (
+            sa.select(*_ENTRY_COLUMNS)
+            .join(schema_version, schema_version.c.id == table_version.c.version_id)
+            .where(table_version.c.source == source)
+            .where(condition)
+            # As `StoredEntry.order`.
+            .order_by(*_STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
+        )
+        with reading(self.engine) as connection:
+            return [
+                StoredEntry(*row[:8], Origin(row[8]), row[9], TableName(row[10], row[11]), *row[12:])
+                for row in connection.execute(query)
+            ]
+
+
+def _chunks(values: Iterable[str]) -> Iterator[list[str]]:
+    everything = list(values)
+    for at in range(0, len(everything), _CHUNK):
+        yield everything[at : at + _CHUNK]
+
+
+def _advance(connection: sa.Connection, wanted: TrackedPosition) -> TrackedPosition:
+    """Moves the source's position on, if nobody else has."""
+    values = {name: getattr(wanted, name) for name in TrackedPosition.__dataclass_fields__}
+    values["revision"] = wanted.revision + 1
+    busy = AlreadyRunningError(
+        "another tracker is at work on the same source",
+        source=wanted.source,
+        remedy="Wait for it to end, then run the same again; it goes on where the other stopped.",
+    )
+    if wanted.revision == 0:
+        try:
+            connection.execute(tracked_position.insert().values(values))
+        except sa.exc.IntegrityError:
+            raise busy from None
+    else:
+        mine = (tracked_position.c.source == wanted.source) & (tracked_position.c.revision == wanted.revision)
+        if connection.execute(tracked_position.update().where(mine).values(values)).rowcount != 1:
+            raise busy
+    return TrackedPosition(**values)
+
+
+def _not_stored(connection: sa.Connection, source: str, given: Sequence[Version]) -> list[Version]:
+    if not given:
+        return []
+    lowest, highest = min(v.place.seq for v in given), max(v.place.seq for v in given)
+    query = sa.select(schema_version.c.seq, schema_version.c.statement_no).where(
+        schema_version.c.source == source,
+        schema_version.c.seq.between(lowest, highest),
+        schema_version.c.statement_no > 0,
+        schema_version.c.origin.in_((Origin.DDL, Origin.GAP)),
+    )
+    stored = {tuple(row) for row in connection.execute(query)}
+    is_statement = (Origin.DDL, Origin.GAP)
+    return [v for v in given if v.origin not in is_statement or (v.place.seq, v.place.statement_no) not in stored]
+
+
+def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[Version]) -> list[int]:
+    """Inserts the rows and returns their ids. MySQL cannot return them for many rows at once, so they are read back:
+    a source has one writer, and within a batch place and origin are unique."""
+    newest = sa.select(sa.func.coalesce(sa.func.max(schema_version.c.id), 0)).where(schema_version.c.source == source)
+    before = connection.execute(newest).scalar_one()
+    _insert_rows(connection, schema_version, [_version_row(source, version) for version in versions])
+    query = sa.select(
+        schema_version.c.id, schema_version.c.seq, schema_version.c.statement_no, schema_version.c.origin
+    ).where(schema_version.c.source == source, schema_version.c.id > before)
+    ids = {(row.seq, row.statement_no, row.origin): row.id for row in connection.execute(query)}
+    return [ids[v.place.seq, v.place.statement_no, str(v.origin)] for v in versions]
+
+
+def _version_row(source: str, version: Version) -> dict[str, Any]:
+    place = version.place
+    return {
+        "source": source,
+        "seq": place.seq,
+        "gtid": version.gtid,
+        "statement_no": place.statement_no,
+        "gtid_executed": place.gtid_executed,
+        "binlog_file": place.binlog_file,
+        "binlog_pos": place.binlog_pos,
+        "committed_at": place.committed_at,
+        "origin": str(version.origin),
+        "ddl": version.ddl,
+        "default_database": version.default_database,
+        # The column is signed in every database; bit 63 of sql_mode is not in use.
+        "sql_mode": version.sql_mode,
+        "server_version": version.server_version,
+        "missing": version.missing,
+    }
+
+
+def _file_rows(connection: sa.Connection, source: str, files: Sequence[TrackedFile]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for one in files:
+        same = (tracked_file.c.source == source) & (tracked_file.c.first_seq == one.first_seq)
+        stored = connection.execute(sa.select(sa.func.count()).select_from(tracked_file).where(same)).scalar_one()
+        ordinal = stored + sum(row["first_seq"] == one.first_seq for row in rows)
+        rows.append({name: getattr(one, name) for name in TrackedFile.__dataclass_fields__})
+        rows[-1] |= {"source": source, "ordinal": ordinal}
+    return rows
+
+
+def _statement_row(source: str, change: StatementChange) -> dict[str, Any]:
+    return {
+        "source": source,
+        "seq": change.seq,
+        "gtid": change.gtid,
+        "binlog_file": change.binlog_file,
+        "binlog_pos": change.binlog_pos,
+        "tables": json.dumps([str(name) for name in change.tables], ensure_ascii=False),
+        "statement": change.statement,
+    }
+
+
+def _insert_rows(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], prefix: str | None = None
+) -> None:
+    if rows:
+        statement = table.insert().prefix_with(prefix) if prefix else table.insert()
+        connection.execute(statement, rows)
+
+
+def _ignore_duplicates(connection: sa.Connection) -> str | None:
+    """Trackers of two sources may store the same shape at the same time; where the database can, the second passes."""
+    return {"mysql": "IGNORE", "mariadb": "IGNORE", "sqlite": "OR IGNORE"}.get(connection.dialect.name)

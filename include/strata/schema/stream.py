@@ -1,0 +1,111 @@
+"""What the tracker takes and gives: files, transactions and statements of a stream, and its report.
+Not here: tracking (`track.py`), reading binlogs (`jobs/track_schema.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.events.model import Query
+    from strata.gtid.sets import Gtid, GtidSet
+    from strata.wire.format import FormatDescription
+
+MOST_EXAMPLES: Final = 10
+LONGEST_EXAMPLE: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class FileStart:
+    """A binlog file or segment that comes next."""
+
+    binlog_file: str
+    """The server's name for it."""
+    identity: str
+    """What tells files of one name apart: the server's UUID where it is known, else the time of the first event."""
+    begin_pos: int
+    """Offset in the server's file from which the stream has it; 0 for its start."""
+    previous: GtidSet | None
+    """PREVIOUS_GTIDS; None where the server is too old to write it."""
+    created_at: int
+    """Microseconds UTC, of its first event."""
+    restarted: bool = False
+    """Whether the server had been started anew, so that no session lives on."""
+
+    def starts_empty(self, *, is_anonymous: bool) -> bool:
+        """Whether nothing can have been there before the file. A server without GTIDs writes an empty PREVIOUS_GTIDS
+        into every file, so only its first one says so."""
+        if self.previous is None or self.previous:
+            return False
+        return not is_anonymous or file_number(self.binlog_file) == 1
+
+    def follows(self, binlog_file: str | None) -> bool:
+        """Whether an anonymous stream that has been read in another file goes on here, or is read again."""
+        return binlog_file is None or file_number(self.binlog_file) <= file_number(binlog_file) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a transaction that is no frame of one."""
+
+    query: Query
+    format: FormatDescription
+    """Of the file that it is in."""
+    binlog_pos: int
+    """Offset of its event in the server's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What the tracker needs of a transaction; the statements are read only where there are some."""
+
+    gtid: Gtid | None
+    binlog_pos: int
+    end_pos: int
+    committed_at: int
+    seq: int | None = None
+    """Its ordinal in the landed stream; None in plain files, where the tracker counts."""
+    server_version: int = 0
+    """Of the server that ran it first; 0 if not known."""
+    statements: Iterable[Statement] = ()
+    incident: str | None = None
+
+
+@dataclass(slots=True)
+class TrackReport:
+    """What a run of the tracker did; small, however much it did."""
+
+    source: str
+    transactions: int = 0
+    """New ones."""
+    skipped: int = 0
+    """Those that had been tracked before."""
+    statements: int = 0
+    """DDL statements among the new ones."""
+    versions: int = 0
+    gaps: int = 0
+    """Tables that became unknown, each time counted."""
+    statement_changes: int = 0
+    """Statements that changed rows which the binlog does not hold."""
+    drifts: int = 0
+    """Tables that a snapshot found other than the replay has them."""
+    examples: list[str] = field(default_factory=list)
+    """The first of what somebody should look at: gaps, drifts, what became of snapshots."""
+    seq: int = 0
+    """Ordinal of the last transaction that has been tracked."""
+    gtid_executed: str = ""
+    committed_at: int = 0
+    """Of that transaction, microseconds UTC."""
+
+    def note(self, text: str) -> None:
+        """Adds an example, if there is room."""
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(text if len(text) <= LONGEST_EXAMPLE else text[:LONGEST_EXAMPLE] + "...")
+
+
+def file_number(binlog_file: str) -> int:
+    """The number at the end of a binlog file's name; 0 for a file with another name."""
+    digits = binlog_file.rpartition(".")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -1,0 +1,447 @@
+"""The version tracker: a stream of transactions in, versions in stream order out. The only writer of versions.
+Not here: reading binlogs (`jobs/track_schema.py`), what a statement does to a table (`replay.py`, `catalog.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from strata.errors import DdlError
+from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
+from strata.schema.context import context_of, statement_text
+from strata.schema.ddl import read_ddl_or_gap
+from strata.schema.dml import tables_changed_by
+from strata.schema.replay import Changed, Replay
+from strata.schema.settling import settle
+from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
+from strata.schema.stream import TrackReport, file_number
+from strata.schema.versions import (
+    EVERY_TABLE,
+    SYSTEM_DATABASES,
+    Batch,
+    Origin,
+    Place,
+    SnapshotOutcome,
+    StatementChange,
+    TableEntry,
+    TrackedFile,
+    TrackedPosition,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.schema.baseline import Baseline
+    from strata.schema.context import DdlContext
+    from strata.schema.model import TableName
+    from strata.schema.settling import Settled
+    from strata.schema.snapshots import Snapshot
+    from strata.schema.store import SchemaStore
+    from strata.schema.stream import FileStart, Statement, Transaction
+
+FLUSH_VERSIONS: Final = 1000
+"""Versions that are stored at once: what a crash makes to be read again."""
+
+
+class Tracker:
+    """Follows one source's stream. Calls come in stream order: `begin_file`, `take`..., `end_file`, ..., `finish`."""
+
+    def __init__(
+        self,
+        store: SchemaStore,
+        source: str,
+        *,
+        baseline: Baseline | None = None,
+        exclude: Iterable[str] = (),
+        lower_case_table_names: int | None = None,
+    ) -> None:
+        """Goes on where the store is.
+
+        Args:
+            store: Where versions go.
+            source: Name of the source.
+            baseline: What there was before the stream; used only if the stream begins now.
+            exclude: Databases that are no users' besides the server's own: that of the store.
+            lower_case_table_names: Of the server; by default as it was before, or 0.
+        """
+        self._store = store
+        self._source = source
+        self._baseline = baseline
+        self._exclude = SYSTEM_DATABASES | set(exclude)
+        known = store.position(source)
+        self._is_new = known is None
+        self._at = known or TrackedPosition(source)
+        self._pending: list[Snapshot] = pending_snapshots(store, source)
+        if lower_case_table_names is None and self._is_new and self._pending:
+            lower_case_table_names = self._pending[0].lower_case_table_names
+        if lower_case_table_names is not None:
+            self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
+        self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
+        self._replay = self._new_replay()
+        self._file: _OpenFile | None = None
+        self._versions: list[Version] = []
+        self._files: list[TrackedFile] = []
+        self._changes: list[StatementChange] = []
+        self._moved = False
+        self.report = TrackReport(source)
+
+    # The stream ---------------------------------------------------------------------------------
+
+    def begin_file(self, start: FileStart) -> None:
+        """A file or segment comes next; looks for what is missing between it and what came before."""
+        self._file = _OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
+        if start.restarted:
+            self._replay.catalog.server_restarted()
+        if not self._is_new:
+            self._look_for_hole(start)
+
+    def take(self, transaction: Transaction) -> None:
+        """The next transaction of the file; one that has been tracked before is passed over."""
+        file = self._open_file()
+        if self._is_new:
+            self._begin_stream(file.start, is_anonymous=transaction.gtid is None)
+        if self._is_known(transaction, file):
+            self.report.skipped += 1
+            file.skipped_to = transaction.end_pos
+            if transaction.gtid is not None:
+                file.seen.add(transaction.gtid)
+            return
+        if file.begin_pos is None and transaction.gtid is not None:
+            self._look_for_lost(file)
+        self._open_part(file, transaction.binlog_pos)
+        if self._pending:
+            self._look_for_snapshots()
+        seq = transaction.seq if transaction.seq is not None else self._at.seq + 1
+        if transaction.gtid is not None:
+            self._executed.add(transaction.gtid)
+        self._at = replace(
+            self._at,
+            seq=seq,
+            binlog_file=file.start.binlog_file,
+            binlog_pos=transaction.end_pos,
+            committed_at=max(self._at.committed_at, transaction.committed_at),
+        )
+        self._moved = True
+        self.report.transactions += 1
+        if transaction.incident is not None:
+            self._take_incident(transaction, transaction.incident)
+        for number, statement in enumerate(transaction.statements, start=1):
+            self._take_statement(transaction, number, statement)
+        if len(self._versions) >= FLUSH_VERSIONS:
+            self._flush()
+
+    def end_file(self, end_pos: int) -> None:
+        """The file ends at this offset of the server's file."""
+        file = self._open_file()
+        if self._is_new:
+            self._begin_stream(file.start, is_anonymous=False)
+        self._close_part(file, end_pos)
+        self._file = None
+        if len(self._files) >= 100:
+            self._flush()
+
+    def finish(self) -> TrackReport:
+        """Stores what is left and reports; may be called after a fault, for what came before it."""
+        # After a fault in the middle of a file, what has been read so far is a part of it.
+        self._flush()
+        self._file = None
+        if not self._is_new:
+            self._look_for_snapshots()
+            self._flush()
+        self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
+        self.report.gtid_executed = self._at.gtid_executed
+        return self.report
+
+    @property
+    def position(self) -> TrackedPosition:
+        """How far the stream has been read."""
+        return self._at
+
+    # Beginning ----------------------------------------------------------------------------------
+
+    def _begin_stream(self, start: FileStart, *, is_anonymous: bool) -> None:
+        """Says at place 0 what there was before the first transaction."""
+        self._is_new = False
+        previous = start.previous or GtidSet()
+        self._executed = GtidSetBuilder(previous)
+        self._at = replace(self._at, gtid_executed=str(previous))
+        place = Place(0, 0, str(previous), start.created_at, start.binlog_file, start.begin_pos)
+        if self._baseline is not None:
+            self._append(Version(place, Origin.BASELINE), self._replay.take_baseline(self._baseline))
+        elif start.starts_empty(is_anonymous=is_anonymous):
+            self._append(Version(place, Origin.BASELINE), self._replay.start_empty())
+        else:
+            after = f"GTID set {previous}" if previous else f"{start.binlog_file}, which is not the server's first file"
+            reason = f"the stream starts after {after}, and what there was then is not known"
+            self._append(Version(place, Origin.GAP), self._replay.forget_everything(reason))
+        self._moved = True
+
+    def _look_for_hole(self, start: FileStart) -> None:
+        previous = start.previous or GtidSet()
+        executed = self._executed.build()
+        missing = previous - executed
+        anonymous = not previous and not executed
+        if missing:
+            reason = f"transactions {missing} are missing from the stream"
+        elif anonymous and not start.follows(self._at.binlog_file):
+            reason = f"the binlog files between {self._at.binlog_file} and {start.binlog_file} are missing"
+        else:
+            return
+        self._executed = GtidSetBuilder(executed | missing)
+        place = Place(
+            self._at.seq + 1, 0, str(executed | missing), self._at.committed_at, start.binlog_file, start.begin_pos
+        )
+        changed = self._replay.forget_everything(reason)
+        self._append(Version(place, Origin.GAP, missing=str(missing) or None), changed)
+        self._moved = True
+
+    def _look_for_lost(self, file: _OpenFile) -> None:
+        """A server that took over may lack the last transactions of the one before it. Tables that a DDL among them
+        changed are not there as the stream has them."""
+        lost = self._executed.build() - file.seen.build()
+        if not lost:
+            return
+        self._flush()
+        entries = self._store.all_entries(self._source)
+        names = {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
+        if not names:
+            return
+        reason = f"the server that continues the stream never executed {lost}, which changed it"
+        unknown = tuple(TableEntry(name, gap=reason) for name in sorted(names))
+        for entry in unknown:
+            self._replay.put_table(entry)
+        place = replace(self._place(0, file.start.begin_pos), seq=self._at.seq + 1, binlog_file=file.start.binlog_file)
+        self._append(Version(place, Origin.GAP), Changed(unknown))
+
+    def _is_known(self, transaction: Transaction, file: _OpenFile) -> bool:
+        if transaction.seq is not None:
+            return transaction.seq <= self._at.seq
+        if transaction.gtid is not None:
+            return self._executed.contains(transaction.gtid)
+        at, start = self._at, file.start
+        if at.binlog_file is None or at.binlog_pos is None:
+            return False
+        number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
+        return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
+
+    # Statements ---------------------------------------------------------------------------------
+
+    def _take_statement(self, transaction: Transaction, number: int, statement: Statement) -> None:
+        context = context_of(
+            statement.query,
+            statement.format,
+            lower_case_table_names=self._at.lower_case_table_names,
+            server_version=transaction.server_version,
+        )
+        try:
+            text = statement_text(statement.query)
+        except DdlError as fault:
+            text = fault.ddl
+        if self._take_row_change(transaction, statement, text, context):
+            return
+        changes = read_ddl_or_gap(text, context)
+        if not changes:
+            return
+        self.report.statements += 1
+        self._at = replace(self._at, server_version=context.server_version)
+        version = Version(
+            place=self._place(number, statement.binlog_pos),
+            origin=Origin.DDL,
+            gtid=str(transaction.gtid) if transaction.gtid else None,
+            ddl=text,
+            default_database=context.default_database,
+            sql_mode=context.sql_mode,
+            server_version=context.server_version,
+        )
+        self._append(version, self._replay.apply(changes, text))
+
+    def _take_row_change(self, transaction: Transaction, statement: Statement, text: str, context: DdlContext) -> bool:
+        """Notes a statement that changed rows; they are not in the binlog, so nobody can decode them."""
+        changed = tables_changed_by(text, context)
+        if changed is None:
+            return False
+        users = tuple(name for name in changed if name.database not in self._exclude)
+        if users or not changed:
+            self.report.statement_changes += 1
+            gtid = str(transaction.gtid) if transaction.gtid else None
+            name = self._open_file().start.binlog_file
+            self._changes.append(StatementChange(self._at.seq, gtid, name, statement.binlog_pos, users, text))
+        return True
+
+    def _take_incident(self, transaction: Transaction, message: str) -> None:
+        reason = f"the server lost events: {message}" if message else "the server lost events"
+        place = self._place(1, transaction.binlog_pos)
+        gtid = str(transaction.gtid) if transaction.gtid else None
+        self._append(Version(place, Origin.GAP, gtid=gtid), self._replay.forget_everything(reason))
+
+    def _place(self, statement_no: int, binlog_pos: int) -> Place:
+        return Place(
+            seq=self._at.seq,
+            statement_no=statement_no,
+            gtid_executed=str(self._executed.build()),
+            committed_at=self._at.committed_at,
+            binlog_file=self._at.binlog_file,
+            binlog_pos=binlog_pos,
+        )
+
+    def _append(self, version: Version, changed: Changed) -> None:
+        tables = tuple(entry for entry in changed.tables if entry.name.database not in self._exclude)
+        databases = tuple(entry for entry in changed.databases if entry.name not in self._exclude)
+        views = tuple(entry for entry in changed.views if entry.name.database not in self._exclude)
+        if not (tables or databases or views):
+            return
+        unknown = [entry for entry in tables if entry.gap is not None]
+        origin = Origin.GAP if unknown and len(unknown) == len(tables) else version.origin
+        self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
+        self.report.versions += 1
+        # A stream that starts without a baseline is no fault of any statement: it is said, not counted.
+        self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
+        for entry in unknown:
+            self.report.note(f"gap: {_spoken(entry.name)}: {entry.gap}")
+
+    # Snapshots ----------------------------------------------------------------------------------
+
+    def _look_for_snapshots(self) -> None:
+        """Takes in each snapshot whose moment the stream has passed; before the next statement, so nothing came
+        between that it cannot know of."""
+        executed = self._executed.build()
+        for snapshot in [s for s in self._pending if GtidSet.parse(s.gtid_executed) <= executed]:
+            self._pending.remove(snapshot)
+            self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
+            self._flush()
+            end = replace(self._place(0, self._at.binlog_pos or 0), seq=self._at.seq + 1)
+            settled = settle(self._store, snapshot, end)
+            self._take_settled(settled)
+            text = _outcome(snapshot, settled)
+            state = USELESS if settled.useless else APPLIED
+            self.report.note(text)
+            self._moved = True
+            self._flush(settled, SnapshotOutcome(snapshot.id, state, text))
+
+    def _take_settled(self, settled: Settled) -> None:
+        self._versions += settled.versions
+        self.report.versions += len(settled.versions)
+        self.report.drifts += len(settled.drifts)
+        for drift in settled.drifts:
+            self.report.note(f"drift: {drift.name} is not on the server as the stream has it")
+        self._replay.put_databases(settled.databases)
+        for entry in settled.known:
+            self._replay.put_table(entry)
+        for view in settled.views:
+            self._replay.catalog.put_view(view)
+        for database in settled.covered:
+            self._replay.cover(database)
+
+    # Storing ------------------------------------------------------------------------------------
+
+    def _flush(self, settled: Settled | None = None, outcome: SnapshotOutcome | None = None) -> None:
+        if not self._moved:
+            return
+        self._at = replace(self._at, gtid_executed=str(self._executed.build()))
+        self._at = self._store.append(
+            Batch(
+                position=self._at,
+                versions=tuple(self._versions),
+                files=(*self._files, *self._part_so_far()),
+                statements=tuple(self._changes),
+                drifts=settled.drifts if settled else (),
+                snapshots=(outcome,) if outcome else (),
+            )
+        )
+        self._versions, self._files, self._changes, self._moved = [], [], [], False
+
+    def _part_so_far(self) -> list[TrackedFile]:
+        """The open file up to here; what follows becomes a part of its own."""
+        file = self._file
+        if file is None or file.begin_pos is None or self._at.seq < file.first_seq:
+            return []
+        part = self._part(file, self._at.binlog_pos or 0)
+        file.begin_pos, file.first_seq = part.end_pos, self._at.seq + 1
+        file.gtid_before = part.gtid_executed
+        return [part]
+
+    def _open_file(self) -> _OpenFile:
+        if self._file is None:
+            raise RuntimeError("begin_file comes first")
+        return self._file
+
+    def _open_part(self, file: _OpenFile, position: int) -> None:
+        if file.begin_pos is not None:
+            return
+        reached = self._reached(file)
+        file.begin_pos = file.start.begin_pos if reached is None else reached
+        if file.skipped_to is not None and reached is None:
+            # A replica's file that begins with what was tracked from another server's.
+            file.begin_pos = position
+        file.first_seq = self._at.seq + 1
+        file.gtid_before = str(self._executed.build())
+
+    def _reached(self, file: _OpenFile) -> int | None:
+        """How far this very file had been tracked before; None if it had not."""
+        parts = self._parts_of(file)
+        return parts[-1].end_pos if parts and file.start.begin_pos <= parts[-1].end_pos else None
+
+    def _parts_of(self, file: _OpenFile) -> list[TrackedFile]:
+        """What of this very file has been tracked and stored."""
+        found = self._store.files(self._source, file.start.binlog_file)
+        return [part for part in found if part.identity == file.start.identity]
+
+    def _close_part(self, file: _OpenFile, end_pos: int) -> None:
+        if file.begin_pos is None:
+            reached = self._reached(file)
+            is_known = reached is not None and end_pos <= reached
+            if is_known or (file.skipped_to is not None and reached is None):
+                return
+            self._open_part(file, end_pos)
+        if (file.begin_pos or 0) < end_pos:
+            self._files.append(self._part(file, end_pos))
+            self._moved = True
+
+    def _part(self, file: _OpenFile, end_pos: int) -> TrackedFile:
+        return TrackedFile(
+            binlog_file=file.start.binlog_file,
+            identity=file.start.identity,
+            begin_pos=file.begin_pos or 0,
+            end_pos=end_pos,
+            first_seq=file.first_seq,
+            last_seq=self._at.seq,
+            gtid_before=file.gtid_before,
+            gtid_executed=str(self._executed.build()),
+            committed_at=self._at.committed_at,
+        )
+
+    def _new_replay(self) -> Replay:
+        store = None if self._is_new else self._store
+        return Replay(store, self._source, lower_case_table_names=self._at.lower_case_table_names)
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    start: FileStart
+    seen: GtidSetBuilder
+    """What its server had executed, up to the first transaction that is new."""
+    begin_pos: int | None = None
+    """Of the part that is being tracked; None until something new has come."""
+    first_seq: int = 0
+    gtid_before: str = ""
+    skipped_to: int | None = None
+
+
+def _spoken(name: TableName) -> str:
+    if name.table:
+        return str(name)
+    return f"all tables of {name.database}" if name.database else "all tables"
+
+
+def _outcome(snapshot: Snapshot, settled: Settled) -> str:
+    if settled.useless:
+        return f"snapshot {snapshot.id} says nothing of this stream: {settled.useless}"
+    parts = [f"snapshot {snapshot.id}: {len(snapshot.tables)} tables compared"]
+    if settled.known:
+        parts.append(f"{len(settled.known)} became known")
+    if settled.drifts:
+        parts.append(f"{len(settled.drifts)} differ from the replay")
+    if settled.unsettled:
+        parts.append(f"{len(settled.unsettled)} changed while it was taken, and wait for the next")
+    return ", ".join([*parts, *snapshot.hidden])

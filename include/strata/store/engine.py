@@ -1,0 +1,269 @@
+"""Opening the store on any SQL database, with the database's errors turned into ours.
+Not here: tables (`tables.py`), their versions (`migrations.py`)."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack, contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.pool import StaticPool
+
+from strata.errors import (
+    AccessDeniedError,
+    SettingsError,
+    StoreFormatError,
+    StoreUnavailableError,
+    StrataError,
+)
+from strata.store.migrations import FORMAT, check_format, migrate, stored_format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEFAULT_DATABASE: Final = "strata"
+"""Where the store lives on a MySQL server whose URL names no database."""
+
+_CONNECT_SECONDS = 10
+_LOCK_SECONDS = 60
+"""How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
+
+_DENIED = {1044, 1045, 1142, 1143, 1227, 1698, 3118}
+"""Server errors (share/messages_to_clients.txt): no right to a database, wrong password, no right to a table, a column,
+an operation, no such user by socket, account locked."""
+_READ_ONLY = {1290, 1792, 1836}
+_NO_DATABASE = 1049
+
+
+class OnMissing(Enum):
+    """What opening does when there is no store at the URL."""
+
+    CREATE = "create"
+    REFUSE = "refuse"
+
+
+def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
+    """The store at an SQLAlchemy URL, its tables in this version's format.
+
+    `mysql://user:password@host/` means database `strata` there, made if it is missing and the user may; `sqlite:///file`
+    serves files without a server, `sqlite://` lives in memory. Opening reads one row; a table is read when asked for.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        AccessDeniedError: Wrong user or password, or no right to the database.
+        StoreFormatError: There is no store and none is to be made; it is of a newer version; it is not Strata's.
+        SettingsError: The text is not a URL of a database.
+    """
+    parsed = _parse(url)
+    engine = _engine(parsed)
+    with store_errors(engine):
+        if on_missing is OnMissing.CREATE and parsed.get_backend_name() == "mysql":
+            _make_database(parsed)
+        _prepare(engine, parsed, on_missing)
+    return engine
+
+
+def describe(engine: sa.Engine) -> str:
+    """The store's URL without its password, for messages."""
+    return engine.url.render_as_string(hide_password=True)
+
+
+@contextmanager
+def store_errors(engine: sa.Engine) -> Iterator[None]:
+    """Turns the database's errors in a `with` block into ours; a StrataError passes."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        raise _translated(error, describe(engine)) from None
+
+
+def _parse(text: str) -> sa.URL:
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError:
+        # Never the text: it may hold a password.
+        raise SettingsError(
+            "the store's URL cannot be read",
+            remedy="Write it as mysql://USER:PASSWORD@HOST:PORT/strata or sqlite:///FILE; "
+            "special characters of a password as %XX.",
+        ) from None
+    if url.get_backend_name() == "mysql":
+        driver = "mysql+pymysql" if url.drivername == "mysql" else url.drivername
+        url = url.set(drivername=driver, database=url.database or DEFAULT_DATABASE)
+        url = url.update_query_dict({"charset": "utf8mb4"})
+    return url
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    backend = url.get_backend_name()
+    options: dict[str, Any] = {"hide_parameters": True}
+    if backend == "sqlite":
+        options["connect_args"] = {"timeout": _LOCK_SECONDS}
+        if url.database in (None, "", ":memory:"):
+            # Each connection would have a memory of its own.
+            options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    elif backend == "mysql":
+        # The server closes idle connections; a plan may take longer than that between two look-ups.
+        options |= {"pool_pre_ping": True, "pool_recycle": 3600, "connect_args": {"connect_timeout": _CONNECT_SECONDS}}
+    try:
+        engine = sa.create_engine(url, **options)
+    except (sa.exc.ArgumentError, ImportError, TypeError) as error:
+        raise SettingsError(
+            f"there is no driver for a store on {url.get_backend_name()}: {type(error).__name__}",
+            remedy="Use MySQL or SQLite, or install the database's SQLAlchemy driver.",
+        ) from None
+    if backend == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    # Transactions are begun by `_begin_sqlite`: the driver's own begin lets DDL and reads run outside of them.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # IMMEDIATE where the caller is going to write: a read that turns into a write cannot wait for another writer.
+    writes = connection.get_execution_options().get("strata_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction that writes; all of it or nothing.
+
+    Raises:
+        StoreUnavailableError: The database does not answer, or another writer does not end.
+        AccessDeniedError: The user may not write.
+    """
+    with store_errors(engine), engine.execution_options(strata_writes=True).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction that reads.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        AccessDeniedError: The user may not read.
+    """
+    with store_errors(engine), engine.connect() as connection:
+        yield connection
+
+
+def _make_database(url: sa.URL) -> None:
+    """Makes the database on a MySQL server, if it is not there."""
+    probe = _engine(url)
+    try:
+        probe.connect().close()
+    except sa.exc.DBAPIError as error:
+        if _code(error) != _NO_DATABASE:
+            raise
+    else:
+        return
+    finally:
+        probe.dispose()
+    server = _engine(url.set(database=""))
+    try:
+        with server.connect() as connection:
+            name = server.dialect.identifier_preparer.quote(str(url.database))
+            connection.exec_driver_sql(
+                f"CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+            )
+    finally:
+        server.dispose()
+
+
+def _prepare(engine: sa.Engine, url: sa.URL, on_missing: OnMissing) -> None:
+    if on_missing is OnMissing.REFUSE and _is_absent_file(url):
+        # Connecting would make an empty file.
+        raise _missing(engine)
+    with engine.connect() as connection:
+        found = stored_format(connection)
+    if found is not None:
+        check_format(found)
+        if found == FORMAT:
+            return
+    elif on_missing is OnMissing.REFUSE:
+        raise _missing(engine)
+    with _migrating(engine) as connection:
+        migrate(connection)
+
+
+def _is_absent_file(url: sa.URL) -> bool:
+    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return is_file and not Path(str(url.database)).exists()
+
+
+@contextmanager
+def _migrating(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction in which no other process makes or changes the tables."""
+    with ExitStack() as held:
+        if engine.dialect.name == "mysql":
+            # MySQL's DDL commits by itself, so a transaction keeps nobody out. The lock is of a connection of its own:
+            # it must last until the transaction has committed.
+            _take_lock(held.enter_context(engine.connect()))
+        yield held.enter_context(engine.execution_options(strata_writes=True).begin())
+
+
+def _take_lock(connection: sa.Connection) -> None:
+    """Keeps others out until the connection is given back, which frees its locks."""
+    lock = sa.func.get_lock(f"strata.{connection.engine.url.database}"[:64], _LOCK_SECONDS)
+    if connection.execute(sa.select(lock)).scalar() != 1:
+        raise StoreUnavailableError(f"another process has been making the store's tables for {_LOCK_SECONDS} s")
+    # A pooled connection lives on: without this the lock would, too.
+    connection.detach()
+
+
+def _missing(engine: sa.Engine) -> StoreFormatError:
+    return StoreFormatError(
+        f"there is no store at {describe(engine)}",
+        remedy="Check the URL; `strata track` makes a store when it stores the first version.",
+    )
+
+
+def _code(error: sa.exc.DBAPIError) -> int | None:
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else None
+
+
+def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
+    """Ours for the database's. Only its own words are repeated, never a URL or a statement's values."""
+    code = _code(error)
+    if code in _DENIED:
+        return AccessDeniedError(
+            f"the store at {where} refuses the user: {_words(error)}",
+            remedy="Check the user and password of the store's connection; it needs CREATE, SELECT, INSERT, UPDATE and "
+            "DELETE on the store's database.",
+        )
+    if code in _READ_ONLY:
+        return AccessDeniedError(
+            f"the store at {where} is on a server that is read-only",
+            remedy="Put the store on a server that can be written: set `store` or `store_connection` of the source.",
+        )
+    if code == _NO_DATABASE:
+        return StoreFormatError(
+            f"there is no store at {where}",
+            remedy="Check the URL; `strata track` makes a store when it stores the first version.",
+        )
+    if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
+        return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")
+    return StoreUnavailableError(
+        f"the store at {where} does not answer: {_words(error)}",
+        remedy="Check that the database runs and can be reached from here, then run the same again.",
+    )
+
+
+def _words(error: sa.exc.DBAPIError) -> str:
+    arguments = getattr(error.orig, "args", ())
+    return str(arguments[-1]) if arguments else type(error.orig).__name__

@@ -1,0 +1,220 @@
+"""Ledgers of the jobs: marks of closed intervals, verdicts, published intervals.
+Not here: what an interval owns (`jobs/intervals.py`), schema versions (`schema/store.py`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from strata.store.engine import reading, writing
+from strata.store.tables import closed_interval, published_interval, tracked_position, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WHOLE_INTERVAL: Final = ""
+"""Stands in the place of a table for a verdict on everything in the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedInterval:
+    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, for ever."""
+
+    source: str
+    start: int
+    """Microseconds UTC."""
+    end: int
+    first_seq: int
+    last_seq: int
+    gtid_executed: str
+    """What the stream had executed at the interval's end."""
+    closed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """The outcome of the checks of one table in one interval."""
+
+    source: str
+    interval_start: int
+    table: str
+    """`database.table`, or `WHOLE_INTERVAL`."""
+    outcome: str
+    judged_at: int
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedInterval:
+    """One table's part of an interval, as it was last committed."""
+
+    source: str
+    interval_start: int
+    table: str
+    delta_version: int
+    rows: int
+    published_at: int
+    details: dict[str, Any]
+
+
+class IntervalLedger:
+    """Marks of closed intervals; those of one source are disjoint and are never changed."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def overlapping(self, source: str, start: int, end: int) -> list[ClosedInterval]:
+        """Intervals that share time with [start, end), and those that touch it at an end; in order of time."""
+        found = closed_interval.c
+        within = (found.source == source) & (found.start_at <= end) & (found.end_at >= start)
+        return self._select(within)
+
+    def all(self, source: str) -> list[ClosedInterval]:
+        """Every interval of a source, in order of time."""
+        return self._select(closed_interval.c.source == source)
+
+    def last(self, source: str) -> ClosedInterval | None:
+        """The interval that reaches furthest, None if there is none."""
+        newest = sa.select(sa.func.max(closed_interval.c.start_at)).where(closed_interval.c.source == source)
+        found = self._select(
+            (closed_interval.c.source == source) & (closed_interval.c.start_at == newest.scalar_subquery())
+        )
+        return found[0] if found else None
+
+    def get(self, source: str, start: int) -> ClosedInterval | None:
+        """The interval that begins exactly then."""
+        found = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
+        return found[0] if found else None
+
+    def close(self, interval: ClosedInterval) -> ClosedInterval:
+        """Stores the marks, unless the interval's time is owned already.
+
+        Returns:
+            What is stored: of two that close the same interval the first one's marks; also where its end differs,
+            or another interval covers the start. A caller that gets other bounds than it gave has lost a race and cuts
+            its request anew.
+        """
+        found = closed_interval.c
+        mine = found.source == interval.source
+        overlap = sa.select(*closed_interval.c).where(
+            mine & (found.start_at < interval.end) & (found.end_at > interval.start)
+        )
+        with writing(self._engine) as connection:
+            # Everybody who closes intervals of this source queues up here, so that no two of them can overlap.
+            connection.execute(
+                sa.select(tracked_position.c.seq).where(tracked_position.c.source == interval.source).with_for_update()
+            ).all()
+            stored = connection.execute(overlap.order_by(found.start_at).limit(1).with_for_update()).one_or_none()
+            if stored is not None:
+                return ClosedInterval(*stored)
+            connection.execute(
+                closed_interval.insert().values(
+                    source=interval.source,
+                    start_at=interval.start,
+                    end_at=interval.end,
+                    first_seq=interval.first_seq,
+                    last_seq=interval.last_seq,
+                    gtid_executed=interval.gtid_executed,
+                    closed_at=interval.closed_at,
+                )
+            )
+        return interval
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> list[ClosedInterval]:
+        query = sa.select(*closed_interval.c).where(condition).order_by(closed_interval.c.start_at)
+        with reading(self._engine) as connection:
+            return [ClosedInterval(*row) for row in connection.execute(query)]
+
+
+class VerdictLedger:
+    """The newest verdict of each table in each interval."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def put(self, given: StoredVerdict) -> None:
+        """Stores a verdict in the place of an earlier one."""
+        self.put_all([given])
+
+    def put_all(self, given: Sequence[StoredVerdict]) -> None:
+        """Stores several verdicts, all or none."""
+        with writing(self._engine) as connection:
+            for one in given:
+                key = {"source": one.source, "start_at": one.interval_start, "table_name": one.table}
+                values = {"outcome": one.outcome, "judged_at": one.judged_at, "details": _to_json(one.details)}
+                _put(connection, verdict, key, values)
+
+    def get(self, source: str, interval_start: int, table: str = WHOLE_INTERVAL) -> StoredVerdict | None:
+        """The verdict on a table (`database.table`), or on the interval as a whole."""
+        found = verdict.c
+        rows = self._select((found.source == source) & (found.start_at == interval_start) & (found.table_name == table))
+        return rows[0] if rows else None
+
+    def list(self, source: str, interval_start: int) -> Sequence[StoredVerdict]:
+        """All verdicts on an interval, by table."""
+        return self._select((verdict.c.source == source) & (verdict.c.start_at == interval_start))
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[StoredVerdict]:
+        query = sa.select(*verdict.c).where(condition).order_by(verdict.c.start_at, verdict.c.table_name)
+        with reading(self._engine) as connection:
+            return [StoredVerdict(**_fields(row, StoredVerdict)) for row in connection.execute(query)]
+
+
+class PublishedLedger:
+    """What has been committed, by interval and table."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def put(self, given: PublishedInterval) -> None:
+        """Notes a commit; publishing an interval again replaces its note."""
+        key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
+        values = {
+            "delta_version": given.delta_version,
+            "rows": given.rows,
+            "published_at": given.published_at,
+            "details": _to_json(given.details),
+        }
+        with writing(self._engine) as connection:
+            _put(connection, published_interval, key, values)
+
+    def get(self, source: str, interval_start: int, table: str) -> PublishedInterval | None:
+        """The note of one table (`database.table`) in one interval."""
+        found = published_interval.c
+        rows = self._select((found.source == source) & (found.start_at == interval_start) & (found.table_name == table))
+        return rows[0] if rows else None
+
+    def list(self, source: str, table: str | None = None) -> Sequence[PublishedInterval]:
+        """All notes of a source or of one of its tables, by time and table."""
+        condition = published_interval.c.source == source
+        if table is not None:
+            condition &= published_interval.c.table_name == table
+        return self._select(condition)
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[PublishedInterval]:
+        order = (published_interval.c.start_at, published_interval.c.table_name)
+        query = sa.select(*published_interval.c).where(condition).order_by(*order)
+        with reading(self._engine) as connection:
+            return [PublishedInterval(**_fields(row, PublishedInterval)) for row in connection.execute(query)]
+
+
+def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
+    """Updates the row of that key, or inserts it: the same on every database."""
+    same = sa.and_(*(table.c[name] == value for name, value in key.items()))
+    # Not the count of an UPDATE: MySQL counts rows that changed, and the same values again change none.
+    if connection.execute(sa.select(sa.literal(1)).where(same).with_for_update()).first() is not None:
+        connection.execute(table.update().where(same).values(values))
+    else:
+        connection.execute(table.insert().values({**key, **values}))
+
+
+def _fields(row: sa.Row[Any], kind: type) -> dict[str, Any]:
+    values = dict(zip((field.name for field in fields(kind)), row, strict=True))
+    return {**values, "details": json.loads(values["details"])}
+
+
+def _to_json(details: dict[str, Any]) -> str:
+    return json.dumps(details, ensure_ascii=False, sort_keys=True)

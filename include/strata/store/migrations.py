@@ -1,0 +1,73 @@
+"""The store's format: a number in the store, and the steps from each number to the next.
+Not here: what the tables are for (`tables.py`), connections (`engine.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from strata.errors import StoreFormatError
+from strata.store.tables import METADATA, schema_version, store_format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FORMAT: Final = 1
+"""What this version of Strata reads and writes."""
+
+STEPS: Mapping[int, Callable[[sa.Connection], None]] = {}
+"""From a format to what makes the next one of it; a step may be run again after it was killed midway."""
+
+
+def stored_format(connection: sa.Connection) -> int | None:
+    """The format of the store; None where there is none yet.
+
+    Raises:
+        StoreFormatError: The database has tables of these names that Strata did not make.
+    """
+    present = sa.inspect(connection)
+    if present.has_table(store_format.name):
+        found = connection.execute(sa.select(store_format.c.format)).scalar_one_or_none()
+        if found is not None:
+            return int(found)
+        # Killed between making the tables and writing the number: making them again completes it.
+        return None
+    if present.has_table(schema_version.name):
+        raise StoreFormatError(
+            "the database has a table schema_version that is not Strata's",
+            remedy="Give the store a database of its own: name another one at the end of its URL.",
+        )
+    return None
+
+
+def check_format(found: int) -> None:
+    """Refuses what a newer version has made.
+
+    Raises:
+        StoreFormatError: The format is newer than this version knows.
+    """
+    if found > FORMAT:
+        raise StoreFormatError(
+            f"the store has format {found}, this version reads up to {FORMAT}",
+            remedy="Install the version of Strata that made it, or a newer one.",
+        )
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Makes the tables, or brings them to this version's format. The caller holds the lock on doing so.
+
+    Raises:
+        StoreFormatError: The store is newer than this version, or not Strata's.
+    """
+    found = stored_format(connection)
+    if found is None:
+        # The table with the number comes first: what is killed here is seen to be Strata's own, and completed.
+        store_format.create(connection, checkfirst=True)
+        METADATA.create_all(connection, checkfirst=True)
+        connection.execute(store_format.insert().values(id=1, format=FORMAT))
+        return
+    check_format(found)
+    for number in range(found, FORMAT):
+        STEPS[number](connection)
+        connection.execute(store_format.update().values(format=number + 1))

@@ -1,0 +1,249 @@
+"""Tables of the store: the version table and the ledgers.
+Not here: making them (`migrations.py`), reading and writing them (`ledgers.py`, `schema/store.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
+
+# Times are whole microseconds since 1970 UTC (names end in `_at`): exact, ordered and free of time zones in every
+# database, where DATETIME(6) differs between them.
+
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite gives ids by itself only to INTEGER."""
+_LONG = Text().with_variant(LONGTEXT(collation="utf8mb4_bin"), "mysql", "mariadb")
+"""DDL text and GTID sets have no bound; MySQL's TEXT ends at 64 KiB."""
+
+
+def _name(length: int) -> String:
+    """A text that compares byte by byte: `Orders` and `orders` are two tables where the server says so."""
+    return String(length).with_variant(VARCHAR(length, collation="utf8mb4_bin"), "mysql", "mariadb")
+
+
+_SOURCE = _name(64)
+_MYSQL_NAME = _name(64)
+_GTID = _name(96)
+"""UUID (36), tag (32), number (19) and two colons."""
+_FINGERPRINT = _name(64)
+_BINLOG_FILE = _name(255)
+
+METADATA = MetaData()
+_OPTIONS: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+store_format = Table(
+    "store_format",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False, comment="always 1"),
+    Column("format", Integer, nullable=False),
+    **_OPTIONS,
+)
+
+# Schema history ---------------------------------------------------------------------------------
+
+schema_version = Table(
+    "schema_version",
+    METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=True),
+    Column("source", _SOURCE, nullable=False),
+    Column("seq", BigInteger, nullable=False, comment="holds for transactions from this ordinal on"),
+    Column("gtid", _GTID, comment="of the DDL; NULL for anonymous ones and for what is no DDL"),
+    Column("statement_no", Integer, nullable=False, comment="DDL in its transaction, from 1; 0 comes before it"),
+    Column("gtid_executed", _LONG, nullable=False, comment="up to and with this version"),
+    Column("binlog_file", _BINLOG_FILE),
+    Column("binlog_pos", BigInteger, comment="where the QUERY event starts in the server's file"),
+    Column("committed_at", BigInteger, nullable=False),
+    Column("origin", _name(16), nullable=False),
+    Column("ddl", _LONG),
+    Column("default_database", _MYSQL_NAME),
+    Column("sql_mode", BigInteger),
+    Column("server_version", Integer, comment="as in executable comments: 90704"),
+    Column("missing", _LONG, comment="GTIDs that a hole in the stream has swallowed"),
+    UniqueConstraint("source", "gtid", "statement_no", name="schema_version_gtid"),
+    Index("schema_version_seq", "source", "seq", "statement_no"),
+    **_OPTIONS,
+)
+
+table_version = Table(
+    "table_version",
+    METADATA,
+    Column("version_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("database_name", _MYSQL_NAME, primary_key=True, comment="'' speaks for every database"),
+    Column("table_name", _MYSQL_NAME, primary_key=True, comment="'' speaks for every table of the database"),
+    Column("source", _SOURCE, nullable=False),
+    Column("fingerprint", _FINGERPRINT, comment="NULL: there is no such table, or its shape is not known"),
+    Column("renamed_from", _name(130), comment="database.table that it was before this version"),
+    Column("gap", _LONG, comment="why the shape is not known"),
+    Index("table_version_name", "source", "database_name", "table_name", "version_id"),
+    **_OPTIONS,
+)
+
+table_schema = Table(
+    "table_schema",
+    METADATA,
+    Column("fingerprint", _FINGERPRINT, primary_key=True),
+    Column("format", Integer, nullable=False),
+    Column("definition", _LONG, nullable=False),
+    **_OPTIONS,
+)
+
+database_version = Table(
+    "database_version",
+    METADATA,
+    Column("version_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("database_name", _MYSQL_NAME, primary_key=True, comment="'' speaks for every database"),
+    Column("source", _SOURCE, nullable=False),
+    Column("state", _name(8), nullable=False, comment="present, dropped, unknown"),
+    Column("character_set", _name(64)),
+    Column("collation", _name(64)),
+    Index("database_version_name", "source", "database_name", "version_id"),
+    comment="defaults that new tables inherit",
+    **_OPTIONS,
+)
+
+view_version = Table(
+    "view_version",
+    METADATA,
+    Column("version_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("database_name", _MYSQL_NAME, primary_key=True),
+    Column("view_name", _MYSQL_NAME, primary_key=True),
+    Column("source", _SOURCE, nullable=False),
+    Column("state", _name(8), nullable=False, comment="present, dropped"),
+    Index("view_version_name", "source", "database_name", "view_name", "version_id"),
+    comment="views share the names of tables",
+    **_OPTIONS,
+)
+
+# Ledgers ----------------------------------------------------------------------------------------
+
+tracked_position = Table(
+    "tracked_position",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("revision", BigInteger, nullable=False, comment="counts writes, so that two trackers cannot both win"),
+    Column("seq", BigInteger, nullable=False, comment="last transaction read"),
+    Column("gtid_executed", _LONG, nullable=False),
+    Column("binlog_file", _BINLOG_FILE),
+    Column("binlog_pos", BigInteger, comment="behind the last transaction read"),
+    Column("committed_at", BigInteger, nullable=False),
+    Column("server_version", Integer, nullable=False),
+    Column("lower_case_table_names", Integer, nullable=False),
+    **_OPTIONS,
+)
+
+tracked_file = Table(
+    "tracked_file",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("first_seq", BigInteger, primary_key=True, comment="of the first transaction that starts in it"),
+    Column("ordinal", Integer, primary_key=True, comment="order of files that begin with the same transaction"),
+    Column("binlog_file", _BINLOG_FILE, nullable=False),
+    Column("identity", _name(64), nullable=False, comment="tells files of one name apart, of several servers"),
+    Column("begin_pos", BigInteger, nullable=False),
+    Column("end_pos", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("gtid_before", _LONG, nullable=False, comment="executed before begin_pos"),
+    Column("gtid_executed", _LONG, nullable=False, comment="executed up to end_pos"),
+    Column("committed_at", BigInteger, nullable=False, comment="commit clock at end_pos"),
+    Index("tracked_file_name", "source", "binlog_file"),
+    comment="which part of which binlog file has been read, and where it lies in the stream",
+    **_OPTIONS,
+)
+
+snapshot = Table(
+    "snapshot",
+    METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=True),
+    Column("source", _SOURCE, nullable=False),
+    Column("gtid_before", _LONG, nullable=False, comment="executed before the first read"),
+    Column("gtid_executed", _LONG, nullable=False, comment="executed after the last read"),
+    Column("taken_at", BigInteger, nullable=False),
+    Column("server_version", Integer, nullable=False),
+    Column("lower_case_table_names", Integer, nullable=False),
+    Column("state", _name(16), nullable=False, comment="pending, applied, useless"),
+    Column("tables", Integer, nullable=False),
+    Column("content", _LONG, comment="JSON: databases, tables, views; NULL once it is applied"),
+    Column("outcome", _LONG, comment="what the tracker made of it"),
+    Index("snapshot_state", "source", "state"),
+    **_OPTIONS,
+)
+
+drift = Table(
+    "drift",
+    METADATA,
+    Column("snapshot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("database_name", _MYSQL_NAME, primary_key=True),
+    Column("table_name", _MYSQL_NAME, primary_key=True),
+    Column("source", _SOURCE, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("gtid_executed", _LONG, nullable=False),
+    Column("replayed", _FINGERPRINT, comment="NULL: no such table by the stream"),
+    Column("found", _FINGERPRINT, comment="NULL: no such table on the server"),
+    Index("drift_source", "source", "snapshot_id"),
+    **_OPTIONS,
+)
+
+statement_change = Table(
+    "statement_change",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("binlog_pos", BigInteger, primary_key=True),
+    Column("gtid", _GTID),
+    Column("binlog_file", _BINLOG_FILE, nullable=False),
+    Column("tables", _LONG, nullable=False, comment="JSON list of database.table, empty if none could be told"),
+    Column("statement", _LONG, nullable=False),
+    comment="rows changed by a statement: the binlog does not hold them",
+    **_OPTIONS,
+)
+
+closed_interval = Table(
+    "closed_interval",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("start_at", BigInteger, primary_key=True),
+    Column("end_at", BigInteger, nullable=False),
+    Column("first_seq", BigInteger, nullable=False, comment="last transaction before the interval"),
+    Column("last_seq", BigInteger, nullable=False, comment="last transaction of the interval"),
+    Column("gtid_executed", _LONG, nullable=False, comment="at its end"),
+    Column("closed_at", BigInteger, nullable=False),
+    Index("closed_interval_end", "source", "end_at"),
+    **_OPTIONS,
+)
+
+verdict = Table(
+    "verdict",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("start_at", BigInteger, primary_key=True),
+    Column("table_name", _name(130), primary_key=True, comment="database.table; '' for the interval as a whole"),
+    Column("outcome", _name(16), nullable=False),
+    Column("judged_at", BigInteger, nullable=False),
+    Column("details", _LONG, nullable=False, comment="JSON"),
+    **_OPTIONS,
+)
+
+published_interval = Table(
+    "published_interval",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("start_at", BigInteger, primary_key=True),
+    Column("table_name", _name(130), primary_key=True),
+    Column("delta_version", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("published_at", BigInteger, nullable=False),
+    Column("details", _LONG, nullable=False, comment="JSON"),
+    Index("published_interval_table", "source", "table_name", "start_at"),
+    **_OPTIONS,
+)

@@ -1,0 +1,108 @@
+"""Where change tables stand in the lake, and what their columns are called.
+Not here: opening files (`storage.py`), which generation takes which shape (`generation.py`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata.schema.model import TableName
+
+METADATA = (
+    "_before",
+    "_op",
+    "_source",
+    "_gtid",
+    "_seq",
+    "_row",
+    "_committed_at",
+    "_binlog_file",
+    "_binlog_pos",
+    "_schema_version",
+    "_missing",
+    "_invalid",
+    "_interval",
+)
+"""Columns of every change table beside the table's own; they stand behind those."""
+
+INTERVAL = "_interval"
+"""The partition column: start of the interval that owns the row."""
+
+GENERATIONS_FILE = "_generations.json"
+"""In a table's folder: its generations, for people and for readers that cannot list folders."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEY = "%Y%m%dT%H%M%S.%fZ"
+_UNSAFE = re.compile(r"^_|[^A-Za-z0-9_-]")
+_METADATA_NAMES = frozenset(METADATA)
+
+
+def column_name(name: str) -> str:
+    """The name in a change table of a column of MySQL's table.
+
+    A column that is called like one of `METADATA` (in any case: Delta and Spark compare without) gets one more
+    underscore in front, and so does one that is called like the result of that; all other names are kept.
+    """
+    if name.startswith("_") and "_" + name.lstrip("_").casefold() in _METADATA_NAMES:
+        return f"_{name}"
+    return name
+
+
+def path_name(name: str) -> str:
+    """A name as one part of a path, readable where it is plain.
+
+    Other characters are written as MySQL writes them in file names, `@` and four hexadecimal digits (manual, "Mapping
+    of Identifiers to File Names"), and so is a leading underscore, since Spark and Delta's vacuum skip such folders. No
+    `%` is needed, which Delta's log would escape once more.
+    """
+    return _UNSAFE.sub(lambda found: "".join(f"@{unit:04x}" for unit in _utf16(found[0])), name)
+
+
+def name_of_path(part: str) -> str:
+    """The inverse of `path_name`."""
+    units = re.sub("@([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), part)
+    # Characters outside the basic plane were written as two surrogates.
+    return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+
+
+def _utf16(text: str) -> list[int]:
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
+
+
+def table_url(lake: str, source: str, table: TableName, generation: int = 1) -> str:
+    """The Delta table that holds a generation of a change table.
+
+    Later generations stand inside the first, in folders with an underscore: `vacuum(full=True)` of the first deletes
+    every other folder that its own log does not know.
+    """
+    root = f"{changes_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
+    return root if generation == 1 else f"{root}/_g{generation}"
+
+
+def changes_url(lake: str, source: str) -> str:
+    """The folder of all change tables of a source."""
+    return f"{lake.rstrip('/')}/changes/{path_name(source)}"
+
+
+def staged_folder(staging: str, interval: int, table: TableName) -> str:
+    """Where the files of a table and interval wait for their verdict, below a run's staging folder."""
+    names = path_name(table.database), path_name(table.table)
+    return "/".join((staging.rstrip("/"), interval_key(interval), *names))
+
+
+def data_path(interval: int, name: str) -> str:
+    """A data file, relative to its Delta table. Not below an underscore: vacuum would never see it."""
+    return f"data/{interval_key(interval)}/{name}"
+
+
+def interval_key(interval: int) -> str:
+    """Start of an interval (microseconds UTC) as it stands in paths: `20261121T033000.000000Z`; sorts as text."""
+    return (_EPOCH + timedelta(microseconds=interval)).strftime(_KEY)
+
+
+def partition_value(interval: int) -> str:
+    """The start of an interval as Delta's log keeps it: ISO 8601 in UTC, which no reader takes for its local time."""
+    return (_EPOCH + timedelta(microseconds=interval)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

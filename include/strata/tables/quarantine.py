@@ -1,0 +1,60 @@
+"""Quarantine: staged files that failed their checks, kept with the reason, out of every reader's way.
+Not here: judging them (`checks/`), publishing those that passed (`commit.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from strata.tables.layout import interval_key, path_name
+from strata.tables.storage import list_files, place_file, read_file, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.tables.write import StagedFile
+
+REASON = "reason.json"
+"""Beside the files: the verdict, and what each file is."""
+
+
+def quarantine_folder(lake: str, source: str, interval: int, run: str) -> str:
+    """Where a run's rows of an interval are kept if they fail."""
+    return f"{lake.rstrip('/')}/quarantine/{path_name(source)}/{interval_key(interval)}/{path_name(run)}"
+
+
+def put_in_quarantine(
+    lake: str, source: str, run: str, interval: int, files: Iterable[StagedFile], verdict: dict[str, Any]
+) -> str:
+    """Keeps an interval's staged files with the verdict that blocks them, and returns their folder.
+
+    The run folder may be cleared afterwards. Safe to repeat: the reason is written last and replaces an earlier one.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    folder = quarantine_folder(lake, source, interval, run)
+    kept = []
+    for file in files:
+        names = path_name(file.database), path_name(file.table)
+        relative = "/".join((*names, file.file_name))
+        place_file(file.url, f"{folder}/{relative}")
+        kept.append({**file.to_json(), "url": relative})
+    reason = {"source": source, "run": run, "verdict": verdict, "files": kept}
+    write_file(f"{folder}/{REASON}", json.dumps(reason, ensure_ascii=False, indent=1).encode())
+    return folder
+
+
+def quarantined(lake: str, source: str) -> list[dict[str, Any]]:
+    """The reasons of everything in quarantine of a source, in order of interval and run; each with its `folder`.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = f"{lake.rstrip('/')}/quarantine/{path_name(source)}"
+    found = []
+    for url in list_files(root):
+        content = read_file(url) if url.endswith(f"/{REASON}") else None
+        if content is not None:
+            found.append({**json.loads(content), "folder": url.rpartition("/")[0]})
+    return found

@@ -1,0 +1,211 @@
+"""What a change log amounts to: rows of a table after its changes, in Arrow and NumPy, without a loop over rows.
+Not here: what DDL does to rows (`convert.py`), which changes belong together (`jobs/replay.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata.errors import Usage
+from strata.tables.layout import column_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from strata.schema.model import TableDefinition
+
+    Codes = NDArray[np.int64]
+
+_MOST_CODES = 1 << 62
+
+
+def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinition) -> pa.Table:
+    """The rows of a table after some of its changes.
+
+    With a primary key a row is what was last put under its key; without one, rows are a multiset, from which each image
+    before a change takes one and to which each image after it adds one.
+
+    Args:
+        state: The rows before, with the columns of `definition` as the change table calls them.
+        changes: Rows of the change table that one schema version has decoded, in any order.
+        definition: That version.
+
+    Raises:
+        Usage: An image lacks columns that are known from nowhere (MINIMAL images of rows that changed their key).
+    """
+    if changes.num_rows == 0:
+        return state
+    names = [column_name(column.name) for column in definition.columns]
+    key = [column_name(name) for name in definition.primary_key]
+    events = _Events.of(changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), names)
+    if key:
+        return _last_of_each_key(state, events, key)
+    return _what_is_left(state, events)
+
+
+class _Events:
+    """Changes in order, as two lists of images: those that were taken away and those that were put."""
+
+    def __init__(self, before: pa.Table, after: pa.Table, taken: Codes, put: Codes, absent: dict[str, Codes]) -> None:
+        self.before = before
+        self.after = after
+        self.taken = taken
+        """For each image in `before`, the number of its change."""
+        self.put = put
+        self.absent = absent
+        """Column -> which images in `after` lack it."""
+
+    @classmethod
+    def of(cls, changes: pa.Table, names: Sequence[str]) -> _Events:
+        op = changes["_op"]
+        is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
+        after = changes.select(names).filter(is_put)
+        images = pa.chunked_array(changes["_before"].chunks, changes["_before"].type).filter(is_taken)
+        before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in names], names=list(names))
+        missing = changes["_missing"].filter(is_put)
+        put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
+        absent = {name: where for name in names if len(where := _lists_with(missing, name))}
+        return cls(before, after, taken, put, absent)
+
+
+def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
+    """Numbers of the entries that hold a text."""
+    if lists.null_count == len(lists):
+        return np.empty(0, np.int64)
+    flat = lists.combine_chunks()
+    parents, values = pc.list_parent_indices(flat), pc.list_flatten(flat)
+    found: Codes = np.unique(_as_numpy(parents.filter(pc.equal(values, name))).astype(np.int64))
+    return found
+
+
+def _last_of_each_key(state: pa.Table, events: _Events, key: Sequence[str]) -> pa.Table:
+    rows = state.num_rows
+    after = _filled(state, events, key) if events.absent else events.after
+    codes = row_codes(pa.concat_tables([part.select(key) for part in (state, events.before, after)]))
+    # Within a change, the image before it goes first.
+    order = np.argsort(
+        np.concatenate([np.full(rows, -1, np.int64), 2 * events.taken, 2 * events.put + 1]), kind="stable"
+    )
+    last = np.empty(codes.max(initial=-1) + 1, np.int64)
+    # NumPy keeps the last of several values that are assigned to one place.
+    last[codes[order]] = order
+    taken = (last >= rows) & (last < rows + len(events.taken))
+    kept = np.sort(last[~taken])
+    kept[kept >= rows] -= len(events.taken)
+    return pa.concat_tables([state, after]).take(pa.array(kept))
+
+
+def _filled(state: pa.Table, events: _Events, key: Sequence[str]) -> pa.Table:
+    """The images after, with what partial ones lack taken from the last image of the same key.
+
+    An INSERT lacks only columns that it gave their defaults; the decoder writes those as NULL, and so are they here.
+    """
+    after = events.after
+    for name in set(key) & set(events.absent):
+        # Only an update can lack a column of its key, which it then has not changed.
+        absent = events.absent[name]
+        key_before = events.before[name].take(pa.array(np.searchsorted(events.taken, events.put[absent])))
+        after = _with_values(after, name, absent, key_before)
+    # What a whole image says needs no image before it, so those may have any key.
+    in_after = np.unique(np.concatenate(list(events.absent.values())))
+    in_after = in_after[np.isin(events.put[in_after], events.taken)]
+    in_before = np.searchsorted(events.taken, events.put[in_after])
+    both = row_codes(
+        pa.concat_tables(
+            [events.before.select(key).take(pa.array(in_before)), after.select(key).take(pa.array(in_after))]
+        )
+    )
+    if not np.array_equal(both[: len(in_after)], both[len(in_after) :]):
+        raise Usage("rows whose images lack columns have changed their key; their other values cannot be told")
+    images = pa.concat_tables([state, after])
+    codes = row_codes(images.select(key))
+    inserted = np.setdiff1d(events.put, events.taken)
+    for name, absent in events.absent.items():
+        present = np.ones(len(codes), bool)
+        present[state.num_rows + absent] = False
+        present[state.num_rows + np.searchsorted(events.put, inserted)] = True
+        source = _last_present(codes, present)[state.num_rows :]
+        after = after.set_column(after.schema.get_field_index(name), name, images[name].take(pa.array(source)))
+    return after
+
+
+def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
+    """For each row, the last row of the same code up to it that is present (itself if none is)."""
+    order = np.argsort(codes, kind="stable")
+    place = np.arange(len(codes))
+    starts = np.r_[True, np.diff(codes[order]) != 0]
+    seen = np.maximum.accumulate(np.where(present[order] | starts, place, 0))
+    found = np.empty(len(codes), np.int64)
+    found[order] = order[seen]
+    return found
+
+
+def _with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
+    mask = np.zeros(table.num_rows, bool)
+    mask[where] = True
+    column = table[name].combine_chunks()
+    filled = pc.replace_with_mask(column, pa.array(mask), values.combine_chunks())
+    return table.set_column(table.schema.get_field_index(name), name, filled)
+
+
+def _what_is_left(state: pa.Table, events: _Events) -> pa.Table:
+    after = events.after
+    for name, absent in events.absent.items():
+        # Without a key an image before a change is whole, whatever the server's row image is.
+        at = np.searchsorted(events.taken, events.put[absent])
+        is_update = (at < len(events.taken)) & (
+            events.taken[np.minimum(at, len(events.taken) - 1)] == events.put[absent]
+        )
+        values = events.before[name].take(pa.array(at[is_update]))
+        after = _with_values(after, name, absent[is_update], values)
+    images = pa.concat_tables([state, after, events.before])
+    codes = row_codes(images)
+    weights = np.ones(len(codes), np.int64)
+    weights[state.num_rows + after.num_rows :] = -1
+    counts = np.zeros(codes.max(initial=-1) + 1, np.int64)
+    np.add.at(counts, codes, weights)
+    first = np.empty(len(counts), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return images.take(pa.array(np.repeat(first, np.maximum(counts, 0))))
+
+
+def row_codes(rows: pa.Table) -> Codes:
+    """A number for each row; equal rows, and only those, have equal numbers. NULL equals NULL."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    most = 1
+    for column in rows.columns:
+        for simple in _simple(column):
+            encoded = simple.combine_chunks().dictionary_encode(null_encoding="encode")
+            indices = _as_numpy(encoded.indices).astype(np.int64)
+            size = max(len(encoded.dictionary), 1)
+            if most * size >= _MOST_CODES:
+                codes, most = _dense(codes)
+            codes, most = codes * size + indices, most * size
+    return _dense(codes)[0]
+
+
+def _dense(codes: Codes) -> tuple[Codes, int]:
+    values, dense = np.unique(codes, return_inverse=True)
+    return dense.astype(np.int64), max(len(values), 1)
+
+
+def _simple(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
+    """A column as columns that can be compared: structs by their fields, lists by their bytes."""
+    if pa.types.is_struct(column.type):
+        fields = [pc.struct_field(column, [at]) for at in range(column.type.num_fields)]
+        return [column.is_null(), *(simple for field in fields for simple in _simple(field))]
+    if pa.types.is_list(column.type):
+        values = [None if entry is None else np.asarray(entry, np.float32).tobytes() for entry in column.to_pylist()]
+        return [pa.chunked_array([pa.array(values, pa.binary())])]
+    return [column]
+
+
+def _as_numpy(values: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    found: NDArray[np.int64] = np.asarray(array.to_numpy(zero_copy_only=False))
+    return found

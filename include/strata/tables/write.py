@@ -1,0 +1,321 @@
+"""Batches of decoded changes as staged Parquet files, which nobody reads before their checks.
+Not here: publishing them (`commit.py`), names of folders and columns (`layout.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from strata.rows.arrow import ROW_FIELDS
+from strata.schema.model import TableName
+from strata.tables.layout import INTERVAL, column_name, staged_folder
+from strata.tables.storage import write_file
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from strata.rows.decode import ChangeBatch, QuarantinedRows
+
+ROW_GROUP_ROWS = 256 * 1024
+"""Rows that are gathered before a row group is written."""
+ROW_GROUP_BYTES = 128 << 20
+"""Bytes of Arrow buffers that are held for one row group at most."""
+FILE_BYTES = 256 << 20
+"""Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_COMPRESSION_LEVEL = 1
+_DICTIONARY = ["_op", "_source", "_binlog_file", "_schema_version", "_committed_at", "_interval"]
+_ENCODINGS = {
+    "_gtid": "DELTA_BYTE_ARRAY",
+    **dict.fromkeys(("_seq", "_row", "_binlog_pos"), "DELTA_BINARY_PACKED"),
+}
+_STATISTICS_OF = (pa.types.is_integer, pa.types.is_date)
+"""Columns of these types get minimum and maximum into Delta's log; others need rounding rules of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A Parquet file that waits for its verdict, or has been published since."""
+
+    database: str
+    table: str
+    interval: int
+    """Start of the interval that owns its rows (microseconds UTC)."""
+    version_id: int
+    """The schema version that decoded all of its rows; 0 if none did."""
+    url: str
+    size_bytes: int
+    rows: int
+    min_seq: int
+    max_seq: int
+    partial_rows: int
+    """Rows whose image lacks columns."""
+    invalid_rows: int
+    """Rows with a value that its column cannot express."""
+    stats: str
+    """Statistics as Delta's log keeps them (JSON)."""
+    reason: str = ""
+    """Why its rows must not be published, as the error's JSON; empty for rows that may be."""
+
+    @property
+    def name(self) -> TableName:
+        """The table."""
+        return TableName(self.database, self.table)
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the URL. It is made from the content: equal names mean equal bytes."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def is_publishable(self) -> bool:
+        """Whether its rows are to be judged and published; else they go to quarantine as they are."""
+        return not self.reason
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for `decoded.json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> StagedFile:
+        """Reads what `to_json` gave."""
+        return cls(**found)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Key:
+    """What shares a file."""
+
+    table: TableName
+    version_id: int
+    fault: str = ""
+
+
+class ChangeWriter:
+    """Writes the change batches of one slice, of any number of tables, as Parquet files.
+
+    Files are held in memory until they are complete and named by their content, so that a killed task leaves nothing
+    that could be taken for a file, and a repeated one gives the same names and bytes. A file holds rows of one schema
+    version.
+
+    Args:
+        staging: Folder of the run's staged files, path or URL.
+        source: The source's name; becomes `_source`.
+        interval: Start of the interval that owns the slice (microseconds UTC); becomes `_interval`.
+        slice_key: Names the slice, whatever run decodes it: the same slice must get the same key.
+    """
+
+    def __init__(self, staging: str, *, source: str, interval: int, slice_key: str) -> None:
+        self._staging = staging
+        self._source = source
+        self._interval = interval
+        self._slice_key = _digest(slice_key.encode())
+        self._open: dict[_Key, _OpenFile] = {}
+        self._files_of: dict[TableName, int] = {}
+        self._reasons: dict[_Key, str] = {}
+        self._staged: list[StagedFile] = []
+
+    def write(self, change: ChangeBatch) -> None:
+        """Takes one batch; its buffers may be held until the row group is full.
+
+        Raises:
+            LakeUnavailableError: The storage does not take a file that became full.
+        """
+        self._add(_Key(change.table, change.version_id or 0), change.batch)
+
+    def quarantine(self, found: QuarantinedRows) -> None:
+        """Takes rows that must not be published; they get files of their own, which say why.
+
+        Raises:
+            LakeUnavailableError: The storage does not take a file that became full.
+        """
+        # Rows of the same table and fault belong together; the place is that of the first.
+        fault = f"{type(found.error).__name__}: {found.error.message}"
+        key = _Key(found.table, found.version_id or 0, fault)
+        self._reasons.setdefault(key, json.dumps(found.error.to_json(), ensure_ascii=False))
+        self._add(key, found.rows)
+
+    def _add(self, key: _Key, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        file = self._open.get(key)
+        if file is None:
+            file = self._open[key] = _OpenFile(self._schema(batch.schema))
+        file.add(self._with_own_columns(batch, file.schema))
+        if file.is_full:
+            del self._open[key]
+            self._finish(key, file)
+
+    def close(self) -> tuple[StagedFile, ...]:
+        """Writes what is held and returns all files, ordered by table and version.
+
+        Raises:
+            LakeUnavailableError: The storage does not take a file.
+        """
+        for key in sorted(self._open):
+            self._finish(key, self._open.pop(key))
+        return tuple(sorted(self._staged, key=lambda file: (file.name, file.version_id, file.min_seq, file.url)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.clear()
+
+    def _schema(self, given: pa.Schema) -> pa.Schema:
+        """The columns as the change table has them, all nullable: a column that is dropped later becomes NULL."""
+        fields = list(given)
+        own = len(fields) - len(ROW_FIELDS) - 1
+        images = [pa.field(column_name(field.name), field.type) for field in fields[:own]]
+        row_fields = [pa.field(field.name, field.type) for field in fields[own + 1 :]]
+        at = 1 + [field.name for field in row_fields].index("_op")
+        row_fields.insert(at, pa.field("_source", pa.string()))
+        return pa.schema([*images, pa.field("_before", pa.struct(images)), *row_fields, pa.field(INTERVAL, _TIMESTAMP)])
+
+    def _with_own_columns(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        columns = batch.columns
+        own = len(columns) - len(ROW_FIELDS) - 1
+        before = columns[own]
+        if before.type != schema.field(own).type:
+            # A column is called like one of ours; Arrow's cast would match the struct's fields by their names.
+            children = [before.field(at) for at in range(before.type.num_fields)]
+            before = pa.StructArray.from_arrays(children, fields=list(schema.field(own).type), mask=before.is_null())
+        rest = dict(zip(batch.schema.names[own + 1 :], columns[own + 1 :], strict=True))
+        rest["_source"] = pa.repeat(pa.scalar(self._source), batch.num_rows)
+        rest[INTERVAL] = pa.repeat(pa.scalar(self._interval, _TIMESTAMP), batch.num_rows)
+        return pa.RecordBatch.from_arrays(
+            [*columns[:own], before, *(rest[name] for name in schema.names[own + 1 :])], schema=schema
+        )
+
+    def _finish(self, key: _Key, file: _OpenFile) -> None:
+        table = key.table
+        content = file.finish()
+        ordinal = self._files_of.get(table, 0)
+        self._files_of[table] = ordinal + 1
+        name = f"{self._slice_key}-{ordinal:04d}-{_digest(content)}.parquet"
+        url = f"{staged_folder(self._staging, self._interval, table)}/{name}"
+        write_file(url, content)
+        stats = _delta_stats(pq.read_metadata(pa.BufferReader(content)))
+        self._staged.append(
+            StagedFile(
+                database=table.database,
+                table=table.table,
+                interval=self._interval,
+                version_id=key.version_id,
+                url=url,
+                size_bytes=content.size,
+                rows=file.rows,
+                min_seq=stats["minValues"]["_seq"],
+                max_seq=stats["maxValues"]["_seq"],
+                partial_rows=file.partial_rows,
+                invalid_rows=file.invalid_rows,
+                stats=json.dumps(stats),
+                reason=self._reasons.get(key, ""),
+            )
+        )
+
+
+class _OpenFile:
+    """A Parquet file in memory and the batches of its next row group."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.rows = 0
+        self.partial_rows = 0
+        self.invalid_rows = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression="zstd",
+            compression_level=_COMPRESSION_LEVEL,
+            use_dictionary=[name for name in _DICTIONARY if name in schema.names],
+            column_encoding=_ENCODINGS,
+            write_page_index=False,
+            version="2.6",
+        )
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self._sink.tell() >= FILE_BYTES)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.partial_rows += _non_empty(batch.column("_missing"))
+        self.invalid_rows += _non_empty(batch.column("_invalid"))
+        self.rows += batch.num_rows
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += batch.nbytes
+        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+            self._write_row_group()
+
+    def finish(self) -> pa.Buffer:
+        if self._pending:
+            self._write_row_group()
+        self._writer.close()
+        return self._sink.getvalue()
+
+    def _write_row_group(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._pending, self.schema), row_group_size=self._pending_rows)
+        self._pending.clear()
+        self._pending_rows = self._pending_bytes = 0
+
+
+def _non_empty(lists: pa.Array) -> int:
+    """Entries of a list or map column that are neither NULL nor empty."""
+    if lists.null_count == len(lists):
+        return 0
+    offsets = np.asarray(lists.offsets)
+    return int(np.count_nonzero(np.diff(offsets)[np.asarray(pc.is_valid(lists))]))
+
+
+def _delta_stats(found: pq.FileMetaData) -> dict[str, Any]:
+    """Delta's statistics of a file from those of its row groups (Delta protocol, "Per-file Statistics").
+
+    Given for columns at the top whose bounds need no rounding; nested columns and texts have none.
+    """
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    arrow = found.schema.to_arrow_schema()
+    wanted = {
+        field.name for field in arrow if field.name != INTERVAL and any(test(field.type) for test in _STATISTICS_OF)
+    }
+    for group in range(found.num_row_groups):
+        for at in range(found.num_columns):
+            column = found.row_group(group).column(at)
+            name, bounds = column.path_in_schema, column.statistics
+            is_nested = found.schema.column(at).max_definition_level > 1
+            if name not in wanted or is_nested or bounds is None or not bounds.has_null_count:
+                continue
+            nulls[name] = nulls.get(name, 0) + bounds.null_count
+            if bounds.has_min_max:
+                low[name] = min(low.get(name, bounds.min), bounds.min)
+                high[name] = max(high.get(name, bounds.max), bounds.max)
+    return {
+        "numRecords": found.num_rows,
+        "minValues": {name: _as_json(value) for name, value in low.items()},
+        "maxValues": {name: _as_json(value) for name, value in high.items()},
+        "nullCount": nulls,
+    }
+
+
+def _as_json(value: Any) -> Any:
+    return value if isinstance(value, int) else value.isoformat()
+
+
+def _digest(content: Any) -> str:
+    return hashlib.blake2b(content, digest_size=10).hexdigest()

@@ -1,0 +1,143 @@
+"""Opening a binlog: mapped into memory, its first event read.
+Not here: its other events (`frames.py`, `events/`), names of segments (`segment.py`)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from strata.errors import (
+    CorruptEventError,
+    EncryptedBinlogError,
+    LakeUnavailableError,
+    NotABinlogError,
+    StrataError,
+    TruncatedEventError,
+    UnsupportedEventError,
+    Usage,
+)
+from strata.wire.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
+from strata.wire.format import FIRST_WITH_CHECKSUM, FormatDescription, parse_format_description
+from strata.wire.frames import index_events, verify_checksums
+from strata.wire.segment import SegmentName
+from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+_COPY_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogFile:
+    """An open binlog: its bytes, and how they are laid out."""
+
+    path: str
+    """As it was asked for: a local path or a URL."""
+    buffer: npt.NDArray[np.uint8]
+    """The whole file, mapped copy-on-write (kernels are compiled for writable arrays); pages load as they are read."""
+    format: FormatDescription
+    segment: SegmentName | None
+    """What the name says if the file is a landed segment."""
+
+    @property
+    def name(self) -> str:
+        """The server's name for the file."""
+        return self.segment.binlog_file if self.segment else self.path.rsplit("/", 1)[-1]
+
+    @property
+    def first_event(self) -> int:
+        """Offset of FORMAT_DESCRIPTION."""
+        return len(MAGIC)
+
+
+@contextmanager
+def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
+    """Opens a binlog or a landed segment; a file behind a URL is copied to a temporary one first.
+
+    Raises:
+        NotABinlogError: The file does not start as a binlog.
+        EncryptedBinlogError: It is encrypted at rest.
+        UnsupportedEventError: MariaDB or a server before 5.0 wrote it.
+        CorruptEventError: Its first event is damaged.
+        Usage: There is no such file.
+        LakeUnavailableError: It cannot be read.
+    """
+    text = os.fspath(path)
+    try:
+        with _local_file(text) as file:
+            mapped = _map(file)
+    except FileNotFoundError as error:
+        raise Usage("there is no such file", file=text) from error
+    except OSError as error:
+        raise LakeUnavailableError(f"the file cannot be read: {error}", file=text) from error
+    try:
+        buffer = np.frombuffer(mapped, np.uint8) if mapped is not None else np.empty(0, np.uint8)
+        form = _read_format(buffer)
+    except StrataError as error:
+        raise error.located(file=text) from None
+    # No close of the map at the end: arrays that look at it may live on, and the last of them unmaps it.
+    del mapped
+    yield BinlogFile(text, buffer, form, SegmentName.parse(text.rsplit("/", 1)[-1]))
+
+
+@contextmanager
+def _local_file(text: str) -> Iterator[BinaryIO]:
+    if "://" not in text:
+        with Path(text).open("rb") as file:
+            yield file
+        return
+    remote = Folder.open(text)
+    with (
+        tempfile.TemporaryFile(prefix="strata-") as copy,
+        remote.filesystem.open_input_stream(remote.path) as source,
+    ):
+        shutil.copyfileobj(source, copy, _COPY_BYTES)
+        copy.flush()
+        yield copy
+
+
+def _map(file: BinaryIO) -> mmap.mmap | None:
+    size = os.fstat(file.fileno()).st_size
+    return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) if size else None
+
+
+def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
+    magic = buffer[: len(MAGIC)].tobytes()
+    if magic == ENCRYPTED_MAGIC:
+        raise EncryptedBinlogError(
+            "the binlog is encrypted at rest",
+            remedy="Land it from the server, which sends it decrypted: `strata land`; "
+            "or set `binlog_encryption=OFF` and `FLUSH BINARY LOGS` for files to come.",
+        )
+    if magic != MAGIC:
+        raise NotABinlogError("the file does not start as a binlog does")
+    begin = len(MAGIC)
+    if len(buffer) < begin + HEADER_BYTES:
+        raise TruncatedEventError("the file ends before its first event", offset=begin)
+    kind = int(buffer[begin + 4])
+    if kind == EventType.START_V3:
+        raise UnsupportedEventError("a server before MySQL 5.0 wrote the file", offset=begin)
+    length = int.from_bytes(buffer[begin + 9 : begin + 13].tobytes(), "little")
+    if kind != EventType.FORMAT_DESCRIPTION or length < HEADER_BYTES:
+        raise CorruptEventError("the first event is not a format description", offset=begin)
+    if begin + length > len(buffer):
+        raise TruncatedEventError("the file ends in its first event", offset=begin)
+    try:
+        form = parse_format_description(buffer[begin + HEADER_BYTES : begin + length].tobytes())
+    except StrataError as error:
+        raise error.located(offset=begin) from None
+    if form.server_number() >= FIRST_WITH_CHECKSUM:
+        # This event has its checksum even in files without (`Format_description_log_event::write`).
+        verify_checksums(buffer, index_events(buffer, begin, begin + length, form))
+    return form

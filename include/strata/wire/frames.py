@@ -1,0 +1,102 @@
+"""Where events start and end in a buffer, and whether their checksums hold.
+Not here: what is in them (`events/`), opening files (`files.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.errors import ChecksumError, CorruptEventError, TruncatedEventError
+from strata.kernels import status as codes
+from strata.kernels.crc import CRC_TABLES, verify_events
+from strata.kernels.scan import scan_events
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from strata.wire.format import FormatDescription
+
+BATCH_EVENTS = 65536
+"""Entries of one index; small enough to stay in the cache of a core together with the work on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventIndex:
+    """The headers of consecutive events, as a struct of arrays with one entry an event."""
+
+    positions: npt.NDArray[np.int64]
+    """Bytes from the start of the buffer."""
+    lengths: npt.NDArray[np.int64]
+    """Bytes, header and checksum included."""
+    types: npt.NDArray[np.uint8]
+    timestamps: npt.NDArray[np.int64]
+    """Seconds since 1970 UTC."""
+    log_positions: npt.NDArray[np.int64]
+    """Where the server's file goes on behind the event, modulo 2**32; 0 in payloads and for artificial events."""
+    flags: npt.NDArray[np.uint16]
+    status: int
+    """DONE, FULL, TRUNCATED or CORRUPT (`kernels/status.py`)."""
+    next: int
+    """Where to go on, or where the fault is."""
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def raise_fault(self) -> None:
+        """Raises what ended the walk, if it was a fault; the events before it are right.
+
+        Raises:
+            TruncatedEventError: The buffer ends in an event.
+            CorruptEventError: The length of an event cannot be.
+        """
+        if self.status == codes.TRUNCATED:
+            raise TruncatedEventError("the file ends in the middle of an event", offset=self.next)
+        if self.status == codes.CORRUPT:
+            raise CorruptEventError("an event is shorter than its own header", offset=self.next)
+
+
+def index_events(
+    buffer: npt.NDArray[np.uint8], begin: int, end: int, form: FormatDescription, max_events: int = BATCH_EVENTS
+) -> EventIndex:
+    """Reads the headers of the events from byte `begin` (where one starts) to `end`, at most `max_events`.
+
+    Never reads at or beyond `end`. To go on after FULL, call again with `begin` set to the index' `next`.
+    """
+    return _index(buffer, begin, end, form.least_length, max_events)
+
+
+def index_payload(buffer: npt.NDArray[np.uint8], begin: int, end: int, max_events: int = BATCH_EVENTS) -> EventIndex:
+    """The same for events of an inflated payload, which have no checksum."""
+    return _index(buffer, begin, end, 19, max_events)
+
+
+def _index(buffer: npt.NDArray[np.uint8], begin: int, end: int, least: int, max_events: int) -> EventIndex:
+    room = max(1, min(max_events, (end - begin) // least + 1))
+    positions, lengths, timestamps, log_positions = np.empty((4, room), np.int64)
+    types, flags = np.empty(room, np.uint8), np.empty(room, np.uint16)
+    status, count, following = scan_events(
+        buffer, begin, min(end, len(buffer)), least, positions, lengths, types, timestamps, log_positions, flags
+    )
+    return EventIndex(
+        positions[:count],
+        lengths[:count],
+        types[:count],
+        timestamps[:count],
+        log_positions[:count],
+        flags[:count],
+        int(status),
+        int(following),
+    )
+
+
+def verify_checksums(buffer: npt.NDArray[np.uint8], index: EventIndex) -> None:
+    """Checks the CRC32 of each event; only for files whose format has checksums.
+
+    Raises:
+        ChecksumError: With the offset of the first event whose bytes are not those that were written.
+    """
+    status, at = verify_events(CRC_TABLES, buffer, index.positions, index.lengths)
+    if status != codes.DONE:
+        raise ChecksumError("the CRC32 of an event does not match its bytes", offset=int(index.positions[at]))

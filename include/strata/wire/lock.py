@@ -1,0 +1,68 @@
+"""A lock on a local folder, which goes when its owner does, however that ends.
+Not here: what is locked, and locks for folders behind a URL (the source's own `GET_LOCK` holds those)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strata.errors import AlreadyRunningError, LakeUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.wire.storage import Folder
+
+LOCK_FILE = ".lock"
+
+
+@contextmanager
+def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
+    """Holds the folder for the time of a `with` block, if it is on this machine.
+
+    Args:
+        folder: It need not exist yet.
+        purpose: What the holder does, for the message that another one gets.
+
+    Raises:
+        AlreadyRunningError: Another process holds it; with its owner and age.
+        LakeUnavailableError: The folder cannot be written.
+    """
+    if not folder.is_local:
+        yield
+        return
+    try:
+        Path(folder.path).mkdir(parents=True, exist_ok=True)
+        handle = os.open(f"{folder.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise LakeUnavailableError(f"the folder cannot be locked: {error}", file=folder.url) from error
+    try:
+        try:
+            # The kernel drops it with the process, so a killed run leaves no lock behind.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyRunningError(
+                f"another process is {purpose}: {_owner(os.pread(handle, 4096, 0))}",
+                file=folder.url,
+                remedy="Wait until it has ended, or end it; nothing is left locked after it.",
+            ) from None
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(owner).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _owner(content: bytes) -> str:
+    try:
+        owner = json.loads(content)
+        return f"process {owner['pid']} on {owner['host']}, for {max(0, time.time() - owner['since']):.0f} s"
+    except (ValueError, KeyError, TypeError):
+        return "owner unknown"

@@ -1,0 +1,220 @@
+"""A client of MySQL's replication protocol: asks for the stream by GTID set, yields its bytes in large pieces.
+Not here: what becomes of them (`events/recorder.py`), connecting (`connection.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import struct
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from strata.errors import AlreadyRunningError, CorruptEventError, SourceSettingsError, SourceUnavailableError
+from strata.gtid.sets import GtidSet
+from strata.kernels import packets
+from strata.wire.connection import as_strata_error, connect, server_errors
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+    import pymysql
+
+    from strata.wire.connection import ServerAddress
+
+_BUFFER_BYTES = 4 << 20
+_LARGEST_CONTROL_BYTES = 32 << 20
+_COM_REGISTER_REPLICA = 0x15
+_COM_BINLOG_DUMP_GTID = 0x1E
+_NON_BLOCKING = 0x01
+_BY_GTID = 0x04
+_HEARTBEAT_SECONDS = 10
+_SILENCE_SECONDS = 60
+"""A connection that carries nothing for so long, not even heartbeats, is dead."""
+_FIRST_POSITION = 4
+_LOCK_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What a server says of itself and its binlog."""
+
+    uuid: str
+    version: str
+    executed: GtidSet
+    purged: GtidSet
+
+    @classmethod
+    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+        """Asks the server.
+
+        Raises:
+            SourceSettingsError: It numbers no transactions.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.version, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin,"
+                " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged"
+            )
+            server_uuid, version, gtid_mode, log_bin, executed, purged = cursor.fetchone()
+        if not log_bin:
+            raise SourceSettingsError(
+                "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to mend it."
+            )
+        if gtid_mode != "ON":
+            raise SourceSettingsError(
+                f"the server does not number its transactions (gtid_mode is {gtid_mode})",
+                remedy="Run `strata doctor` for how to switch it on without a restart.",
+            )
+        return cls(server_uuid, version, GtidSet.parse(executed), GtidSet.parse(purged))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of events as they lie in the server's file, one behind the other; an event may go on in the next piece."""
+
+    data: memoryview
+    """Only valid until the next piece is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A whole FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE or HEARTBEAT, which stand between transactions."""
+
+    event: bytes
+
+
+class BinlogStream:
+    """The stream of one server, from what is not in a GTID set on, up to the end of its binlog."""
+
+    def __init__(self, address: ServerAddress, connection: pymysql.Connection[Any]) -> None:
+        """Takes over a connection; nothing else may use it any more."""
+        self._address = address
+        self._connection = connection
+
+    @classmethod
+    def open(cls, address: ServerAddress) -> Self:
+        """Connects.
+
+        Raises:
+            AccessDeniedError: Wrong user or password.
+            SourceUnavailableError: The server does not answer.
+        """
+        return cls(address, connect(address, read_seconds=_SILENCE_SECONDS))
+
+    def state(self) -> ServerState:
+        """What the server says of itself; before `read` only."""
+        with server_errors(self._address):
+            return ServerState.read(self._connection)
+
+    def hold(self, name: str) -> None:
+        """Takes a lock of this name on the server for as long as the connection lasts.
+
+        It keeps a second landing away where the lake is no local folder.
+
+        Raises:
+            AlreadyRunningError: Another connection holds it.
+        """
+        # A name may have 64 characters. The server takes a moment to notice that a killed client is gone.
+        key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
+        with server_errors(self._address), self._connection.cursor() as cursor:
+            cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (key, _LOCK_SECONDS, key))
+            taken, owner = cursor.fetchone()
+        if taken != 1:
+            raise AlreadyRunningError(
+                f"connection {owner} of {self._address.host} lands the same source",
+                remedy=f"Wait until it has ended; `KILL {owner}` on the server ends it.",
+            )
+
+    def close(self) -> None:
+        """Breaks the connection; the server notices, and stops sending."""
+        self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
+
+    def read(self, seen: bytes) -> Iterator[Piece | Control]:
+        """Asks for all transactions that are not in a set, and yields the stream until the end of the binlog.
+
+        Args:
+            seen: The set in the binary form of the protocol (`events.gtid.encode_gtid_set`).
+
+        Raises:
+            AccessDeniedError: The grant REPLICATION SLAVE is missing.
+            SourceUnavailableError: The connection broke, or the server ended the stream with an error.
+            CorruptEventError: What arrives does not follow the protocol.
+        """
+        with server_errors(self._address):
+            self._negotiate()
+            self._ask(seen)
+            yield from self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
+
+    def _negotiate(self) -> None:
+        heartbeat = _HEARTBEAT_SECONDS * 1_000_000_000
+        with self._connection.cursor() as cursor:
+            # Each variable under both of its names: 8.0.26 renamed them, 8.4 reads the new ones only.
+            for word, replica in (("source", "replica"), ("master", "slave")):
+                cursor.execute(f"SET @{word}_binlog_checksum = @@GLOBAL.binlog_checksum")
+                cursor.execute(
+                    f"SET @{word}_heartbeat_period = {heartbeat}, @{replica}_uuid = %s", (str(uuid.uuid4()),)
+                )
+
+    def _ask(self, seen: bytes) -> None:
+        # Any number that no replica has; the server tells connections apart by the UUID that was set above.
+        server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
+        registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
+        self._connection._execute_command(_COM_REGISTER_REPLICA, registration)  # noqa: SLF001 - not a command of SQL
+        self._connection._read_ok_packet()  # noqa: SLF001 - as above
+        request = struct.pack("<HIIQI", _NON_BLOCKING | _BY_GTID, server_id, 0, _FIRST_POSITION, len(seen)) + seen
+        self._connection._execute_command(_COM_BINLOG_DUMP_GTID, request)  # noqa: SLF001 - as above
+
+    def _receive(self, sock: socket.socket) -> Iterator[Piece | Control]:
+        sock.settimeout(_SILENCE_SECONDS)
+        data = np.empty(_BUFFER_BYTES, np.uint8)
+        out = np.empty(_BUFFER_BYTES, np.uint8)
+        state = np.zeros(packets.STATE_FIELDS, np.int64)
+        state[packets.NUMBER] = 1
+        begin = end = 0
+        while True:
+            received = sock.recv_into(data[end:].data)
+            if received == 0:
+                raise SourceUnavailableError(f"{self._address} closed the connection")
+            end += received
+            status = packets.CONTROL
+            while status == packets.CONTROL:
+                status, count, at = packets.split_packets(data, begin, end, out, state)
+                if count:
+                    yield Piece(out[:count].data)
+                begin = int(at)
+                if status == packets.CONTROL:
+                    event = self._packet(data, begin)
+                    begin += packets.PACKET_HEADER_BYTES + len(event)
+                    yield Control(event[1:])
+            if status == packets.END_OF_STREAM:
+                return
+            if status == packets.ERROR_PACKET:
+                raise self._error(self._packet(data, begin))
+            if status != packets.MORE:
+                raise CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
+            data[: end - begin] = data[begin:end].copy()
+            begin, end = 0, end - begin
+            if end == len(data):
+                data, out = self._enlarged(data), np.empty(2 * len(data), np.uint8)
+
+    def _enlarged(self, data: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        if len(data) >= _LARGEST_CONTROL_BYTES:
+            raise CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
+        larger = np.empty(2 * len(data), np.uint8)
+        larger[: len(data)] = data
+        return larger
+
+    @staticmethod
+    def _packet(data: np.ndarray[Any, np.dtype[np.uint8]], at: int) -> bytes:
+        begin = at + packets.PACKET_HEADER_BYTES
+        return data[begin : begin + int.from_bytes(data[at : at + 3].tobytes(), "little")].tobytes()
+
+    def _error(self, packet: bytes) -> Exception:
+        """Byte 0xFF, the number, `#` and five characters of SQL state, the text."""
+        code = int.from_bytes(packet[1:3], "little")
+        text = packet[9:] if packet[3:4] == b"#" else packet[3:]
+        return as_strata_error(RuntimeError(code, text.decode("utf-8", "replace")), self._address)

@@ -1,0 +1,153 @@
+"""Landed segments: names that sort in stream order, and files that are there whole or not at all.
+Not here: which bytes go into one (`events/recorder.py`), reading them (`files.py`)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import struct
+import tempfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from strata.errors import LakeUnavailableError
+from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES
+from strata.wire.storage import TEMPORARY_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from strata.wire.storage import Folder
+
+_COPY_BYTES = 8 << 20
+_NAME = re.compile(r"(\d{10})-(.+)-(\d{12,})\.binlog")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentName:
+    """`0000000007-binlog.000042-000000000157.binlog`: the seventh segment, from byte 157 of the server's file."""
+
+    ordinal: int
+    """From 1 in each source."""
+    binlog_file: str
+    """The server's name for the file."""
+    offset: int
+    """Bytes in the server's file, of the first event that was landed from it."""
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Reads a file name (without folders); None if it is not that of a segment."""
+        found = _NAME.fullmatch(name)
+        return cls(int(found[1]), found[2], int(found[3])) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.binlog"
+
+
+class SegmentFile:
+    """A segment that is being written, under a temporary name until it is whole."""
+
+    def __init__(self, folder: Folder, head: bytes) -> None:
+        """Starts a file in the folder, or on this machine if the folder is not.
+
+        Args:
+            folder: Where the segment will be.
+            head: What comes first: magic, format description, previous GTIDs.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        self._folder = folder
+        with _storage_errors(folder):
+            if folder.is_local:
+                folder.filesystem.create_dir(folder.path, recursive=True)
+            place = folder.path if folder.is_local else None
+            handle, self.path = tempfile.mkstemp(TEMPORARY_SUFFIX, "landing-", place)
+        self._file = os.fdopen(handle, "r+b", buffering=0)
+        self.size = 0
+        self.append(head)
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Adds bytes of events."""
+        with _storage_errors(self._folder):
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left) :]
+        self.size += len(data)
+
+    def view(self) -> npt.NDArray[np.uint8]:
+        """What was written so far, mapped; let go of it before the next `append`, so that memory stays bounded."""
+        return np.frombuffer(mmap.mmap(self._file.fileno(), self.size, access=mmap.ACCESS_COPY), np.uint8)
+
+    def read(self, begin: int) -> bytes:
+        """The bytes from `begin` to the end."""
+        with _storage_errors(self._folder):
+            return os.pread(self._file.fileno(), self.size - begin, begin)
+
+    def cut(self, size: int) -> None:
+        """Forgets what is behind the first `size` bytes."""
+        with _storage_errors(self._folder):
+            self._file.truncate(size)
+            self._file.seek(size)
+        self.size = size
+
+    def publish(self, name: str) -> None:
+        """Gives the file its name: afterwards it is there, whole.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        self._file.close()
+        publish_file(self._folder, self.path, name)
+
+    def discard(self) -> None:
+        """Removes the file; does nothing if it has its name already."""
+        self._file.close()
+        Path(self.path).unlink(missing_ok=True)
+
+
+def publish_file(folder: Folder, path: str, name: str) -> None:
+    """Moves a finished local file into a folder: it is there whole or not at all.
+
+    Raises:
+        LakeUnavailableError: The storage refuses or is full.
+    """
+    with _storage_errors(folder):
+        if folder.is_local:
+            Path(path).chmod(0o644)  # mkstemp keeps it to its owner.
+            folder.rename(path, f"{folder.path}/{name}")
+            return
+        temporary = f"{folder.path}/{name}{TEMPORARY_SUFFIX}"
+        with Path(path).open("rb") as source, folder.filesystem.open_output_stream(temporary) as target:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
+        folder.rename(temporary, f"{folder.path}/{name}")
+        Path(path).unlink()
+
+
+@contextmanager
+def _storage_errors(folder: Folder) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LakeUnavailableError(
+            f"the landing folder cannot be written: {error}",
+            file=folder.url,
+            remedy="Nothing that has landed is harmed. Make room or mend the storage, then run `strata land` again.",
+        ) from error
+
+
+def make_event(event_type: int, body: bytes, *, begin: int, flags: int, has_checksum: bool) -> bytes:
+    """An event that no server wrote, to stand at byte `begin` of a segment."""
+    length = HEADER_BYTES + len(body) + (CHECKSUM_BYTES if has_checksum else 0)
+    header = struct.pack("<IBIIIH", 0, event_type, 0, length, begin + length, flags)
+    checksum = zlib.crc32(header + body).to_bytes(CHECKSUM_BYTES, "little") if has_checksum else b""
+    return header + body + checksum

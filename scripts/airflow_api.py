@@ -1,0 +1,76 @@
+"""The few calls of Airflow's REST API that starting it and the demo need.
+Not here: starting it (`fleet.py`)."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+TIMEOUT_SECONDS = 20
+
+
+@dataclass(slots=True)
+class AirflowApi:
+    """A signed-in client; the token is fetched on first use.
+
+    Args:
+        url: `http://host:port`.
+        user: Name of a user of the simple auth manager.
+        password: Its password.
+    """
+
+    url: str
+    user: str
+    password: str = field(repr=False)
+    _token: str | None = field(default=None, repr=False)
+
+    def health(self) -> dict[str, Any] | None:
+        """What each component says of itself, or None while the server does not answer."""
+        try:
+            return self._call("GET", "/api/v2/monitor/health", signed=None)
+        except OSError:
+            return None
+
+    def has_dag(self, dag: str) -> bool:
+        """True once the DAG has been parsed."""
+        try:
+            self.get(f"/dags/{dag}")
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return False
+            raise
+        return True
+
+    def set_paused(self, dag: str, paused: Literal["yes", "no"]) -> None:
+        """Holds a DAG's runs, or lets them start."""
+        self._signed("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused == "yes"})
+
+    def trigger(self, dag: str, conf: dict[str, Any]) -> str:
+        """Starts a run by hand and returns its id."""
+        run = self._signed("POST", f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
+        return str(run["dag_run_id"])
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Any resource below `/api/v2`."""
+        return self._signed("GET", f"/api/v2{path}")
+
+    def _signed(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        if self._token is None:
+            login = {"username": self.user, "password": self.password}
+            self._token = str(self._call("POST", "/auth/token", login, signed=None)["access_token"])
+        return self._call(method, path, body, signed=self._token)
+
+    def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, signed: str | None
+    ) -> dict[str, Any]:
+        request = urllib.request.Request(
+            self.url + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **({"Authorization": f"Bearer {signed}"} if signed else {})},
+            method=method,
+        )
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            return dict(json.load(answer))

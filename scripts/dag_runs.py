@@ -1,0 +1,107 @@
+"""Starts a DAG run, shows its steps as they end, and says why it failed if it did.
+Not here: the REST calls (`airflow_api.py`), what the runs are for (`demo.py`)."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from scripts.processes import FleetError, deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from scripts.airflow_api import AirflowApi
+
+PARSE_SECONDS = 60
+LOG_LINES = 25
+MARKS = {"success": "[green]✓[/green]", "skipped": "[dim]-[/dim]", "failed": "[red]✗[/red]"}
+"""Of steps that are over by themselves; what follows a failed one is not shown."""
+
+
+def run_dag(api: AirflowApi, dag: str, conf: dict[str, Any], console: Console, *, logs: Path, seconds: float) -> None:
+    """Triggers a run by hand and follows it to its end.
+
+    Args:
+        api: A signed-in client.
+        dag: Id of the DAG; it is let run for the time of this call.
+        conf: What the form would hold.
+        console: Where each step is shown when it is over.
+        logs: Airflow's folder of task logs.
+        seconds: After which it is given up.
+
+    Raises:
+        FleetError: The run failed or took too long; the message has the tail of the failed step's log.
+    """
+    if not any(api.has_dag(dag) for _ in deadline(PARSE_SECONDS)):
+        raise FleetError(f"Airflow has not found the DAG {dag}; its page lists import errors: {api.url}")
+    run = api.trigger(dag, conf)
+    api.set_paused(dag, "no")
+    try:
+        with console.status(f"{dag}: waiting for the scheduler") as spinner:
+            shown: set[tuple[str, int]] = set()
+            for _ in deadline(seconds):
+                state = str(api.get(f"/dags/{dag}/dagRuns/{run}")["state"])
+                steps = api.get(f"/dags/{dag}/dagRuns/{run}/taskInstances?limit=200")["task_instances"]
+                for line in _newly_over(steps, shown):
+                    console.print(line)
+                running = [_name(step) for step in steps if step["state"] == "running"]
+                spinner.update(f"{dag}: {', '.join(running) or state}")
+                if state == "success":
+                    return
+                if state == "failed":
+                    raise FleetError(_reason(dag, run, steps, logs))
+        raise FleetError(f"{dag} was not over after {seconds:.0f} s; see {api.url}/dags/{dag}/runs/{run}")
+    finally:
+        api.set_paused(dag, "yes")
+
+
+def _newly_over(steps: list[dict[str, Any]], shown: set[tuple[str, int]]) -> Iterator[str]:
+    for step in sorted(steps, key=lambda step: step["end_date"] or ""):
+        key = (step["task_id"], step["map_index"])
+        if step["state"] in MARKS and key not in shown:
+            shown.add(key)
+            yield f"  {MARKS[step['state']]} {_name(step):12} [dim]{_seconds(step)}[/dim]"
+
+
+def _seconds(step: dict[str, Any]) -> str:
+    if not step["start_date"] or not step["end_date"]:
+        return ""
+    took = datetime.fromisoformat(step["end_date"]) - datetime.fromisoformat(step["start_date"])
+    return f"{took.total_seconds():.1f} s"
+
+
+def _name(step: dict[str, Any]) -> str:
+    return str(step["task_id"]).rpartition(".")[2]
+
+
+def _reason(dag: str, run: str, steps: list[dict[str, Any]], logs: Path) -> str:
+    failed = next((step for step in steps if step["state"] == "failed"), None)
+    if failed is None:
+        return f"{dag} failed before any of its steps"
+    folder = logs / f"dag_id={dag}" / f"run_id={run}" / f"task_id={failed['task_id']}"
+    if failed["map_index"] >= 0:
+        folder /= f"map_index={failed['map_index']}"
+    attempts = sorted(folder.glob("attempt=*.log"), key=lambda path: path.stat().st_mtime)
+    tail = [f"  | {line}" for line in _log_lines(attempts[-1])[-LOG_LINES:]] if attempts else []
+    where = attempts[-1] if attempts else folder
+    return "\n".join([f"step {_name(failed)} of {dag} failed", *tail, f"  the whole log: {where}"])
+
+
+def _log_lines(path: Path) -> list[str]:
+    """The messages of a task's log, which Airflow keeps as JSON lines, with what was raised."""
+    lines = []
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            lines.append(line)
+            continue
+        event = str(entry.get("event", ""))
+        lines += [] if event.startswith("::") else [event]
+        lines += [f"{raised['exc_type']}: {raised['exc_value']}" for raised in entry.get("error_detail", ())]
+    return lines

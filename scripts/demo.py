@@ -1,0 +1,181 @@
+"""The main job on a real MySQL, Airflow and Spark: a shop lives with DDL in its middle, and is read only afterwards.
+Not here: the shop's life (`demo/`), starting services (`fleet.py`), printing the outcome (`demo_report.py`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from demo.shop import chapters, play, remember
+from scripts import demo_report, fleet, services
+from scripts.dag_runs import run_dag
+from scripts.demo_proof import prove
+from scripts.processes import FleetError
+from scripts.state import State
+from strata.config.settings import load_settings
+from strata.errors import StrataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scripts.airflow_api import AirflowApi
+
+SOURCE = "shop"
+RUN_SECONDS = 1200
+OWN_DATABASE, GUEST_DATABASE = "shop", "strata_demo_shop"
+"""The shop's database on the private server, and on one that the user lent."""
+
+
+def start_afresh(state: State, console: Console) -> None:
+    """Forgets what a former demo left: its server, its lake and its runs. Nothing that is not the demo's is touched.
+
+    Raises:
+        FleetError: The settings were edited, so the state is no longer the demo's alone.
+    """
+    if state.settings_file.read_text() != state.default_settings():
+        raise FleetError(
+            f"{state.settings_file} has been edited, so the lake may hold more than the demo's tables: "
+            "`make clean` removes them, or name another folder in STRATA_STATE"
+        )
+    former = [path for name in ("server", "lake", "airflow") if (path := state.folder / name).exists()]
+    if former:
+        console.print("a former demo's server, lake and runs are removed: this one starts afresh", style="dim")
+    fleet.down(state, lambda _: None)
+    for path in former:
+        shutil.rmtree(path)
+
+
+def make_database(url: str, database: str, console: Console) -> None:
+    """Makes the shop's database; one that is there already on a lent server goes only if the user agrees.
+
+    Raises:
+        FleetError: The user did not.
+    """
+    with fleet.connect(url) as connection, connection.cursor() as cursor:
+        if cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", [database]):
+            agreed = sys.stdin.isatty() and console.input(f"drop database {database} on that server? [y/N] ") == "y"
+            if not agreed:
+                raise FleetError(f"database {database} exists on that server, and the demo would have to drop it")
+            cursor.execute(f"DROP DATABASE {database}")
+        cursor.execute(f"CREATE DATABASE {database}")
+
+
+def live(url: str, database: str, console: Console) -> dict[str, list[dict[str, Any]]]:
+    """Plays the shop's whole life, and returns its first rows as they were before any DDL."""
+    early: dict[str, list[dict[str, Any]]] = {}
+    story = chapters()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+    )
+    with fleet.connect(url, database) as connection, Progress(*columns, console=console) as progress:
+        total = 0
+        bar = progress.add_task("", total=sum(len(chapter.statements) for chapter in story), rows=0)
+        for chapter in story:
+            progress.update(bar, description=chapter.title)
+            before = total
+            for changed in play(chapter, connection):
+                total += changed
+                progress.update(bar, advance=1, rows=total)
+            progress.console.print(f"  [green]✓[/green] {chapter.title} [dim]{total - before:,} rows[/dim]")
+            early = early or remember(connection)
+    return early
+
+
+@contextmanager
+def airflow_starting(state: State) -> Iterator[list[Exception]]:
+    """Starts Airflow beside the block: it takes some seconds that the shop can live through."""
+    failures: list[Exception] = []
+
+    def start() -> None:
+        try:
+            fleet.begin_airflow(state, lambda _: None)
+        except (FleetError, OSError) as error:
+            failures.append(error)
+
+    starter = threading.Thread(target=start)
+    starter.start()
+    try:
+        yield failures
+    finally:
+        starter.join()
+
+
+def demonstrate(state: State, console: Console) -> bool:
+    """The whole demo; true when what was read late equals what the server has."""
+    lent = os.environ.get(services.MYSQL_URL_VARIABLE)
+    database = GUEST_DATABASE if lent else OWN_DATABASE
+    console.rule("1. A shop lives, and its tables change under it")
+    with console.status("starting MySQL"):
+        fleet.start_mysql(state, lambda text: console.print(f"  {text}", style="dim"))
+    url = lent or services.root_url(state)
+    make_database(url, database, console)
+    with airflow_starting(state) as failures:
+        early = live(url, database, console)
+    if failures:
+        raise failures[0]
+    console.rule("2. Only now its binlog is read, by Airflow and Spark")
+    with console.status("starting Airflow"):
+        api = fleet.await_airflow(state, lambda text: console.print(text, style="dim"))
+    ingest(api, state, console)
+    console.rule("3. What came out")
+    settings = load_settings(services.airflow_environment(state))
+    demo_report.show_versions(settings.source(SOURCE), database, console)
+    demo_report.show_rows(settings.source(SOURCE), database, console)
+    equal = demo_report.show_early_rows(settings.source(SOURCE), database, early, console)
+    console.rule("4. The proof")
+    with fleet.connect(url, database) as connection:
+        return prove(settings.source(SOURCE), database, connection, console) and equal
+
+
+def ingest(api: AirflowApi, state: State, console: Console) -> None:
+    """Runs both DAGs by hand."""
+    logs = state.airflow_home / "logs"
+    for dag in ("snapshot_schemas", "ingest_binlog"):
+        console.print(f"[bold]{dag}[/bold]")
+        run_dag(api, dag, {"source": SOURCE}, console, logs=logs, seconds=RUN_SECONDS)
+
+
+def main() -> int:
+    """Runs the demo; 0 only if the proof holds."""
+    console = Console(highlight=False)
+    state = State.from_environment(os.environ)
+    # The demo starts its runs itself; scheduled ones come with `make up`.
+    os.environ["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
+    began = time.monotonic()
+    # So that nothing is left running when the demo is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        start_afresh(state, console)
+        equal = demonstrate(state, console)
+    except (FleetError, StrataError, pymysql.err.MySQLError) as error:
+        console.print("[red]the demo failed:[/red]")
+        console.print(str(error), markup=False, soft_wrap=True)
+        return 1
+    finally:
+        with console.status("stopping everything"):
+            fleet.down(state, lambda _: None)
+    if not equal:
+        console.print("[red]what was decoded differs from what the server has[/red]")
+        return 1
+    console.print(
+        f"\n[green]every table equals the server's[/green], after {time.monotonic() - began:.0f} s. "
+        "`make up` shows these runs in Airflow."
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

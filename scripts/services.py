@@ -1,0 +1,161 @@
+"""The services of a fleet: the command and the environment of each, on this machine as in the containers.
+Not here: starting and stopping them (`fleet.py`), what they keep (`state.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scripts.processes import FleetError, Program
+from scripts.state import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scripts.state import State
+
+AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
+ADMIN = "admin"
+LOOPBACK = "127.0.0.1"
+WORKER_UI_PORT = 8082
+"""Of a Spark worker; it takes the next free one if it has to."""
+MYSQL_URL_VARIABLE = "STRATA_DEMO_MYSQL_URL"
+"""A server of the user's instead of the private one."""
+
+
+def mysql_program(name: str) -> str:
+    """A MySQL program: the private one where there is one, else that of PATH.
+
+    Raises:
+        FleetError: Neither is there.
+    """
+    private = REPOSITORY / ".strata" / "mysql" / "bin" / name
+    found = str(private) if private.exists() else shutil.which(name)
+    if found is None:
+        raise FleetError(f"{name} is not here yet: run `make setup`")
+    return found
+
+
+def mysqld(state: State) -> Program:
+    """The private server: MySQL's default binlog settings, GTIDs on, loopback only."""
+    folder = state.folder / "server"
+    command = [
+        mysql_program("mysqld"),
+        "--no-defaults",
+        *(["--user=root"] if os.getuid() == 0 else []),
+        f"--datadir={folder / 'data'}",
+        f"--port={state.port('mysql')}",
+        "--bind-address=127.0.0.1",
+        f"--socket={folder / 's'}",
+        f"--pid-file={folder / 'pid'}",
+        "--secure-file-priv=NULL",
+        "--mysqlx=OFF",
+        "--performance-schema=OFF",
+        "--gtid-mode=ON",
+        "--enforce-gtid-consistency=ON",
+    ]
+    return Program("mysql", command, dict(os.environ))
+
+
+def airflow(component: str, state: State) -> Program:
+    """One of Airflow's components, or another of its commands in the same environment."""
+    command = [str(Path(sys.executable).with_name("airflow")), component]
+    if component in {"scheduler", "triggerer"}:
+        # On one machine the api-server reads the log files itself.
+        command.append("--skip-serve-logs")
+    return Program(component, command, airflow_environment(state))
+
+
+def spark(role: str, state: State) -> Program:
+    """A standalone Spark master or worker; the pip package has no start scripts, only their classes."""
+    given = os.environ
+    host = given.get("STRATA_SPARK_HOST", LOOPBACK)
+    port = given.get("STRATA_SPARK_PORT") or str(state.port("spark"))
+    binary = str(Path(sys.executable).with_name("spark-class"))
+    if role == "spark-master":
+        ui = given.get("STRATA_SPARK_UI_PORT") or str(state.port("spark-ui"))
+        options = ["--host", host, "--port", port, "--webui-port", ui]
+        command = [binary, "org.apache.spark.deploy.master.Master", *options]
+    else:
+        options = ["--work-dir", str(state.folder / "spark"), "--webui-port", str(WORKER_UI_PORT)]
+        options += ["--cores", given.get("STRATA_SPARK_CORES", "1"), "--memory", given.get("STRATA_SPARK_MEMORY", "1g")]
+        command = [binary, "org.apache.spark.deploy.worker.Worker", *options, f"spark://{host}:{port}"]
+    return Program(role, command, {**_python_environment(), **_spark_address(), **given, **_path(given)})
+
+
+def airflow_environment(state: State) -> dict[str, str]:
+    """Everything that Airflow, its tasks and the Spark drivers that they start need to know.
+
+    What the caller's environment says already stands: that is how the containers point the same programs at PostgreSQL
+    and a cluster.
+    """
+    home = state.airflow_home
+    url = f"http://127.0.0.1:{state.port('airflow')}"
+    given = os.environ
+    chosen = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        # Each slot is a process that waits: 100 MB.
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(state.port("airflow")),
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "AIRFLOW_CONN_SPARK_STRATA": json.dumps(
+            {
+                "conn_type": "spark",
+                "host": "local[2]",
+                "extra": {"deploy-mode": "client", "spark-binary": "spark-submit"},
+            }
+        ),
+    }
+    secrets = {
+        "AIRFLOW__CORE__FERNET_KEY": "fernet",
+        "AIRFLOW__API__SECRET_KEY": "airflow-sessions",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "airflow-tokens",
+    }
+    chosen |= {variable: state.secret(name) for variable, name in secrets.items() if variable not in given}
+    if "STRATA_SETTINGS" not in given:
+        chosen["STRATA_SETTINGS"] = str(state.settings_file)
+    if "AIRFLOW_CONN_MYSQL_SHOP" not in given:
+        chosen["AIRFLOW_CONN_MYSQL_SHOP"] = given.get(MYSQL_URL_VARIABLE) or strata_url(state)
+    return {**_python_environment(), **_spark_address(), **chosen, **given, **_path(given)}
+
+
+def strata_url(state: State) -> str:
+    """The private server as the product itself uses it, with the few grants it needs."""
+    return f"mysql://strata:{state.secret('mysql-strata')}@127.0.0.1:{state.port('mysql')}/"
+
+
+def root_url(state: State) -> str:
+    """The private server as its owner uses it, who may do everything."""
+    return f"mysql://root:{state.secret('mysql-root')}@127.0.0.1:{state.port('mysql')}/"
+
+
+def _python_environment() -> dict[str, str]:
+    return {"PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def _spark_address() -> dict[str, str]:
+    """On one machine everything of Spark stays on loopback: what a host name stands for may be out of reach."""
+    return {} if "STRATA_SPARK_HOST" in os.environ else {"SPARK_LOCAL_IP": LOOPBACK}
+
+
+def _path(given: Mapping[str, str]) -> dict[str, str]:
+    """spark-submit and python must be this environment's."""
+    return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# From a machine with Python 3.11+, make and a JDK to everything that the other targets need. Quick when nothing changed.
+#
+# Registries, proxies and certificates are the user's: pip's and uv's own settings and environment variables are honoured.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 3; }
+
+# True where packages of the system may be installed without asking: root on Debian or Ubuntu.
+may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+install_packages() {
+    say "installing $*"
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    die "Python 3.11, 3.12 or 3.13 is needed. Debian and Ubuntu: apt-get install python3 python3-venv"
+}
+
+java_major() { java -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -n 1; }
+
+need_java() {
+    if command -v java >/dev/null && [ "$(java_major)" -ge 17 ] 2>/dev/null; then return; fi
+    may_install || die "a JDK 17 or newer is needed. Debian and Ubuntu: sudo apt-get install openjdk-17-jre-headless"
+    install_packages openjdk-17-jre-headless || install_packages default-jre-headless
+}
+
+make_environment() {
+    local python=$1
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        local package
+        package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+        may_install || die "Python's venv module is missing. Debian and Ubuntu: sudo apt-get install $package"
+        install_packages "$package"
+    fi
+    "$python" -m venv .venv
+}
+
+# pip's index becomes uv's where uv has none of its own; uv reads SSL_CERT_FILE, pip also PIP_CERT.
+adopt_pip_settings() {
+    local index certificate
+    index=$(.venv/bin/pip config list | sed -nE "s/^(global|site|user|:env:)\.index-url='(.*)'$/\2/p" | tail -n 1)
+    certificate=$(.venv/bin/pip config list | sed -nE "s/^(global|site|user|:env:)\.cert='(.*)'$/\2/p" | tail -n 1)
+    if [ -n "$index" ]; then export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${UV_INDEX_URL:-$index}}"; fi
+    if [ -n "$certificate" ]; then export SSL_CERT_FILE="${SSL_CERT_FILE:-$certificate}"; fi
+}
+
+install_requirements() {
+    .venv/bin/pip install -qq --disable-pip-version-check --require-hashes --no-deps -r scripts/uv.txt
+    adopt_pip_settings
+    # --no-deps: the lock is the whole closure, but for pyspark-client, which pyproject.toml keeps out.
+    if ! .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --require-hashes -r requirements-dev.txt; then
+        say "uv could not; trying again with pip, which is slower and reads all of its own settings"
+        .venv/bin/pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.txt
+    fi
+    .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
+}
+
+python=$(find_python)
+need_java
+stamp=.venv/strata.stamp
+wanted=$(cat requirements-dev.txt pyproject.toml scripts/uv.txt scripts/setup.sh | sha256sum | cut -d ' ' -f 1)
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+    if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then make_environment "$python"; fi
+    say "installing the locked requirements (about 1.5 GB, half a minute after the downloads)"
+    install_requirements
+    printf '%s\n' "$wanted" >"$stamp"
+fi
+kernels=.venv/strata.kernels
+wanted=$(cat "$stamp" include/strata/kernels/*.py | sha256sum | cut -d ' ' -f 1)
+if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
+    say "compiling the decoding kernels (a minute)"
+    .venv/bin/python -m scripts.warm_kernels >/dev/null
+    printf '%s\n' "$wanted" >"$kernels"
+fi
+if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi
+say "ready; the command line is .venv/bin/strata"

@@ -1,0 +1,91 @@
+"""What one machine's Strata keeps below its state folder: secrets, ports, settings.
+Not here: the processes that use them (`services.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scripts.processes import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+STATE_VARIABLE = "STRATA_STATE"
+"""Where all state lies; `.strata` in the repository by default."""
+PORTS = {"mysql": 33306, "airflow": 8080, "spark": 7077, "spark-ui": 8081}
+"""Taken when they are free."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state folder."""
+
+    folder: Path
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> State:
+        """The folder that the environment names, made if need be."""
+        folder = Path(environ.get(STATE_VARIABLE) or REPOSITORY / ".strata").resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder)
+
+    @property
+    def lake(self) -> Path:
+        """Where binlogs land and tables are published."""
+        return self.folder / "lake"
+
+    @property
+    def airflow_home(self) -> Path:
+        """Airflow's database, logs and passwords."""
+        return self.folder / "airflow"
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings; written on first use, edits are kept."""
+        path = self.folder / "settings.toml"
+        if not path.exists():
+            _write(path, self.default_settings())
+        return path
+
+    def default_settings(self) -> str:
+        """One source, the demo's shop."""
+        return f'lake = "{self.lake}"\n\n[sources.shop]\nconnection = "mysql_shop"\n'
+
+    def secret(self, name: str) -> str:
+        """A password or key of this machine's own, made on first use and readable by its owner only."""
+        path = self.folder / "secrets.json"
+        known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        if name not in known:
+            # URL-safe, and 44 characters with the padding: what a Fernet key must look like, and good as a password.
+            known[name] = secrets.token_urlsafe(32) + "="
+            _write(path, json.dumps(known, indent=1) + "\n", mode=0o600)
+        return known[name]
+
+    def port(self, name: str) -> int:
+        """The port that a service was given, or gets now."""
+        return self._ports().get(name) or self.choose_port(name)
+
+    def choose_port(self, name: str) -> int:
+        """Looks for a free port for a service that is about to start: its last one, its usual one, any."""
+        known = self._ports()
+        known[name] = free_port(known.get(name, PORTS[name]))
+        _write(self.folder / "ports.json", json.dumps(known) + "\n")
+        return known[name]
+
+    def _ports(self) -> dict[str, int]:
+        path = self.folder / "ports.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Writes a file whole or not at all, with its rights set before its content."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        file.write(text)
+    temporary.replace(path)

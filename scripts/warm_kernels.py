@@ -1,0 +1,27 @@
+"""Compiles every decoding kernel once, so that no task has to: a minute's work, kept on disk.
+Not here: the kernels (`strata.kernels`), the binlog that uses them all (`warm/`)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from strata.cli.main import run
+
+BINLOG = Path(__file__).with_name("warm") / "every_type.binlog"
+
+
+def main() -> int:
+    """Decodes a binlog with every type, as tables and as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        for form in ("parquet", "jsonl"):
+            out = str(Path(folder, form))
+            code = run(["decode", str(BINLOG), "--format", form, "--out", out, "--json"])
+            if code != 0:
+                return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER]`.
+Not here: the checks (`strata.checks`), what is read and left (`strata.jobs`), the session (`session.py`).
+
+The last line on stdout is the report as JSON; the verdict is in the run folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
+from spark_jobs.session import open_session
+from strata.errors import StrataError, Transient
+from strata.jobs.check_interval import check_interval
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the checks and returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
+    parser.add_argument("--checks", help="folder of users' own expectations, one file a table")
+    given = parser.parse_args(arguments)
+    lake, _, source, run = given.run_url.rstrip("/").rsplit("/", 3)
+    spark = open_session(f"strata check {run}")
+    try:
+        report = check_interval(lake, source, run, spark, given.checks or None)
+        sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")
+        report.raise_if_failed()
+    except StrataError as error:
+        sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
+        return UNAVAILABLE if isinstance(error, Transient) else REFUSED
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,109 @@
+"""Decodes the slices of a planned run, one Spark task a slice: `spark-submit decode_slices.py --run-url URL`.
+Not here: planning, decoding and writing (`strata.jobs`, `strata.rows`, `strata.tables`), the session (`session.py`).
+
+The last line on stdout is the report as JSON; what was staged is in the run folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.session import open_session
+from strata.errors import StrataError, Transient
+from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark import SparkContext
+
+REFUSED = 65
+"""Exit code when a retry would end the same way; the DAGs know it (`EX_DATAERR` of sysexits.h)."""
+UNAVAILABLE = 75
+"""Exit code when it may not (`EX_TEMPFAIL`)."""
+PROGRESS_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a worker gives back: the staged files as plain values, or why there are none."""
+
+    files: tuple[dict[str, Any], ...] = ()
+    error: StrataError | None = None
+
+
+def decode(task: dict[str, Any]) -> Outcome:
+    """Runs on a worker. What another try cannot mend comes back as a value: Spark would try an exception again, and
+    would pass on nothing but its text."""
+    try:
+        return Outcome(files=tuple(decode_slice_to_files(task)))
+    except Transient:
+        raise
+    except StrataError as error:
+        return Outcome(error=error)
+
+
+def decode_all(tasks: Sequence[dict[str, Any]], context: SparkContext, partitions: int) -> list[dict[str, Any]]:
+    """Decodes slices, each wherever Spark has room.
+
+    Raises:
+        StrataError: The first of the slices, in stream order, that cannot be decoded.
+    """
+    with _progress(context, len(tasks)):
+        outcomes = context.parallelize(tasks, partitions).map(decode).collect()
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [file for outcome in outcomes for file in outcome.files]
+
+
+@contextmanager
+def _progress(context: SparkContext, tasks: int) -> Iterator[None]:
+    """Says every few seconds how many tasks are over: the driver itself waits."""
+    over = threading.Event()
+
+    def tell() -> None:
+        tracker = context.statusTracker()
+        while not over.wait(PROGRESS_SECONDS):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            sys.stdout.write(f"decoded {done} of {tasks} slices\n")
+            sys.stdout.flush()
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the job and returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
+    parser.add_argument("--partitions", type=int, help="Spark tasks; by default one a slice")
+    given = parser.parse_args(arguments)
+    run = given.run_url.rstrip("/").rpartition("/")[2]
+    spark = open_session(f"strata decode {run}")
+    try:
+        tasks = planned_tasks(given.run_url)
+        files = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
+        stored = store_decoded(given.run_url, files)
+    except StrataError as error:
+        sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
+        return UNAVAILABLE if isinstance(error, Transient) else REFUSED
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps({"run": run, "slices": len(tasks), **stored}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

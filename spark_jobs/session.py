@@ -1,0 +1,68 @@
+"""The one place that builds a SparkSession.
+Not here: where it runs (spark-submit's `--master` says it), what it does (the jobs beside this file)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    # A timestamp must mean the same on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # DATETIME has no zone; Delta calls it timestamp_ntz.
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # An interval's tables are small: each of 200 shuffle partitions, Spark's default, would cost more than its rows.
+    "spark.sql.shuffle.partitions": "4",
+    # Replanning between the stages of a query costs more than it saves on them.
+    "spark.sql.adaptive.enabled": "false",
+    # A line for each task is not what somebody reads a job's log for.
+    "spark.log.level": "WARN",
+}
+LOCAL = "local[2]"
+LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    # Most of a short job's time goes into compiling it: the quick compiler alone halves that.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Where Spark is the driver alone: nothing of it is reachable from outside."""
+
+
+def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session under spark-submit with that one's master and settings.
+
+    Args:
+        name: Shown in Spark's pages.
+        settings: Go before those of this file.
+    """
+    return _open(name, {**SETTINGS, **(settings or {})})
+
+
+def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session inside this process, for the command line and the tests."""
+    # Must be set before the JVM starts: it would look up the machine's name, which may not resolve.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return _open(name, {**SETTINGS, **LOCAL_SETTINGS, "spark.master": LOCAL, **(settings or {})})
+
+
+def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with warnings.catch_warnings():
+        # pyspark 4.3 warns of pandas 3 on import; what is used of it here works with it.
+        warnings.simplefilter("ignore", FutureWarning)
+        from pyspark.sql import SparkSession  # noqa: PLC0415  the warning must be silenced first
+
+        builder = SparkSession.builder.appName(name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()

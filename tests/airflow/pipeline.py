@@ -1,0 +1,138 @@
+"""A source, a lake and an Airflow of a test's own, and the DAGs run in them as `airflow dags test` runs them.
+Not here: what is tested (the tests beside this file)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scripts import services
+from scripts.state import State
+from strata.config.settings import Settings, load_settings
+from strata.schema.model import TableName
+from strata.tables.read import read_changes
+
+if TYPE_CHECKING:
+    from tests.mysql_server import MysqlServer
+
+AIRFLOW = str(Path(sys.executable).with_name("airflow"))
+DATE = "2026-11-21T03:30:00+00:00"
+RUN_SECONDS = 900
+PASSWORD = "correct-horse-battery-staple"
+"""Of the account that Strata uses: must not be found anywhere afterwards."""
+
+
+def make_account(server: MysqlServer, name: str = "strata", password: str = PASSWORD) -> str:
+    """An account with the documented grants; returns its URL."""
+    server.run_sql(
+        f"CREATE USER IF NOT EXISTS {name}@localhost IDENTIFIED BY '{password}';"
+        f"GRANT SELECT, SHOW VIEW, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {name}@localhost;"
+        f"GRANT ALL ON strata.* TO {name}@localhost;"
+    )
+    return f"mysql://{name}:{password}@127.0.0.1:{server.port}/"
+
+
+@dataclass
+class Pipeline:
+    """One state folder with everything that Airflow needs."""
+
+    folder: Path
+    url: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> State:
+        """The state, as `make up` keeps it."""
+        return State.from_environment({"STRATA_STATE": str(self.folder)})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Airflow is started with."""
+        connection = {"AIRFLOW_CONN_MYSQL_SHOP": self.url}
+        return {**services.airflow_environment(self.state), **connection, **self.variables}
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as the steps see them."""
+        return load_settings(self.environment)
+
+    def prepare(self) -> None:
+        """Makes Airflow's database."""
+        self.run("db", "migrate")
+
+    def run(self, *command: str) -> str:
+        """One `airflow` command; returns what it printed."""
+        code, said = self._call(*command)
+        assert code == 0, said[-6000:]
+        return said
+
+    def test_dag(self, dag: str, conf: dict[str, Any] | None = None) -> str:
+        """Runs a DAG by hand in one process; returns what it printed, whether it failed or not."""
+        return self._call("dags", "test", dag, "--conf", json.dumps(conf or {}))[1]
+
+    def _call(self, *command: str) -> tuple[int, str]:
+        """Runs an `airflow` command; one that takes too long goes with all that it started."""
+        process = subprocess.Popen(
+            [AIRFLOW, *command],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        with process:
+            try:
+                said, _ = process.communicate(timeout=RUN_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+            return process.returncode, said
+
+    def ingest(self, **conf: Any) -> str:
+        """A run of `ingest_binlog` that must succeed."""
+        said = self.test_dag("ingest_binlog", conf)
+        assert "state=success" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
+        return said
+
+    def kill_ingest_when(self, sign: str, **conf: Any) -> None:
+        """Starts a run and kills all of its processes at once when a file that matches `sign` is in the lake."""
+        command = [AIRFLOW, "dags", "test", "ingest_binlog", "--conf", json.dumps(conf)]
+        with (self.folder / "killed.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            deadline = time.monotonic() + RUN_SECONDS
+            while not any(self.state.lake.glob(sign)):
+                assert process.poll() is None, "the run was over before it could be killed"
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The published changes of a table of database `shop`, in stream order, as comparable rows."""
+        found = read_changes(self.settings.lake, "shop", TableName("shop", table))
+        ordered = found.sort_by([("_seq", "ascending"), ("_row", "ascending")])
+        names = sorted(name for name in ordered.column_names if name != "_interval")
+        return [tuple(str(row[name]) for name in names) for row in ordered.to_pylist()]
+
+    def runs(self) -> list[tuple[str, str]]:
+        """The spans of the runs so far, as the form of `ingest_binlog` takes them."""
+        folders = sorted(path.name for path in (self.state.lake / "runs" / "shop").iterdir())
+        return [tuple(_as_time(key) for key in name.split("-")) for name in folders]
+
+    def published(self) -> list[str]:
+        """The Delta logs in the lake."""
+        return sorted(str(path) for path in self.state.lake.glob("changes/**/_delta_log/*.json"))
+
+
+def _as_time(key: str) -> str:
+    return datetime.strptime(key, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC).isoformat()

@@ -1,0 +1,75 @@
+"""`ingest_binlog` on a real server: the same rows however often it runs and wherever it was killed."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from tests.airflow.pipeline import PASSWORD, make_account
+
+pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
+
+LIFE = """
+DROP DATABASE IF EXISTS shop; CREATE DATABASE shop; USE shop;
+CREATE TABLE orders (id INT PRIMARY KEY, status ENUM('new', 'paid') NOT NULL, note VARCHAR(20));
+INSERT INTO orders VALUES (1, 'new', 'first'), (2, 'paid', NULL), (3, 'new', 'third');
+ALTER TABLE orders ADD COLUMN channel INT NOT NULL DEFAULT 7 FIRST;
+UPDATE orders SET note = 'changed' WHERE id = 2;
+ALTER TABLE orders MODIFY status ENUM('paid', 'new') NOT NULL;
+DELETE FROM orders WHERE id = 3;
+INSERT INTO orders VALUES (8, 4, 'new', 'fourth');
+"""
+ROWS = 6
+
+
+@pytest.fixture
+def pipeline(source_server, make_pipeline):
+    """A shop that has lived; its stream may hold former tests' lives too."""
+    url = make_account(source_server)
+    source_server.run_sql("RESET BINARY LOGS AND GTIDS; DROP DATABASE IF EXISTS strata;")
+    source_server.run_sql(LIFE)
+    return make_pipeline(url)
+
+
+def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_changes_nothing(pipeline):
+    pipeline.ingest()
+    rows = pipeline.rows("orders")
+    assert len(rows) == ROWS
+    commits = pipeline.published()
+    [(start, end)] = pipeline.runs()
+    pipeline.ingest(start=start, end=end)
+    assert pipeline.rows("orders") == rows
+    assert pipeline.published() == commits
+    check_for_secrets(pipeline)
+
+
+def check_for_secrets(pipeline):
+    """The password of the source is nowhere: not in XCom, not in a log, not in the lake."""
+    for path in pipeline.folder.rglob("*"):
+        if path.is_file():
+            assert PASSWORD.encode() not in path.read_bytes(), path
+    with sqlite3.connect(pipeline.state.airflow_home / "airflow.db") as database:
+        sizes = database.execute("SELECT max(length(value)) FROM xcom").fetchone()
+    assert sizes[0] <= 1024
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ["runs/shop/*/decoded.json", "changes/shop/shop/orders/data/**/*.parquet"],
+    ids=["before-checking", "while-publishing"],
+)
+def test_a_run_that_was_killed_is_done_again_and_gives_the_same(pipeline, sign):
+    pipeline.kill_ingest_when(sign)
+    [(start, end)] = pipeline.runs()
+    pipeline.ingest(start=start, end=end)
+    rows = pipeline.rows("orders")
+    assert len(rows) == len(set(rows)) == ROWS
+
+
+def test_a_span_without_rows_leaves_spark_out_and_is_published_as_empty(source_server, make_pipeline):
+    pipeline = make_pipeline(make_account(source_server))
+    source_server.run_sql("RESET BINARY LOGS AND GTIDS; DROP DATABASE IF EXISTS strata; CREATE DATABASE nothing;")
+    said = pipeline.ingest()
+    assert "spark-submit" not in said.lower().replace("sparksubmit", "")
+    assert not pipeline.published()

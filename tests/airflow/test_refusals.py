@@ -1,0 +1,52 @@
+"""What bad input gets: a run that fails at once, says what to run, and publishes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.airflow.pipeline import PASSWORD, make_account
+from tests.mysql_server import start_server
+
+pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.slow]
+
+
+def assert_refused(pipeline, error: str, *words: str) -> None:
+    said = pipeline.test_dag("ingest_binlog")
+    assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
+    assert error in said, said[-6000:]
+    for word in words:
+        assert word in said, word
+    assert PASSWORD not in said
+    assert "UP_FOR_RETRY" not in said
+    assert pipeline.published() == []
+
+
+def test_a_wrong_password(source_server, make_pipeline):
+    url = make_account(source_server)
+    pipeline = make_pipeline(url.replace(PASSWORD, "wrong-" + PASSWORD))
+    assert_refused(pipeline, "AccessDeniedError", "shop")
+
+
+def test_a_server_without_gtids(tmp_path_factory, make_pipeline):
+    folder = tmp_path_factory.mktemp("no-gtids")
+    with start_server(folder, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF") as server:
+        assert_refused(make_pipeline(make_account(server)), "SourceSettingsError", "gtid_mode")
+
+
+def test_a_binlog_that_was_purged_between_two_runs(tmp_path_factory, make_pipeline):
+    with start_server(tmp_path_factory.mktemp("purged")) as server:
+        pipeline = make_pipeline(make_account(server))
+        pipeline.ingest()
+        published = pipeline.published()
+        server.run_sql("CREATE DATABASE a; FLUSH BINARY LOGS; CREATE DATABASE b; FLUSH BINARY LOGS;")
+        server.run_sql("SET @last = (SELECT 1); PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY;")
+        said = pipeline.test_dag("ingest_binlog")
+        assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
+        assert "BinlogPurgedError" in said
+        assert pipeline.published() == published
+
+
+def test_an_unknown_source_in_the_form(source_server, make_pipeline):
+    pipeline = make_pipeline(make_account(source_server))
+    said = pipeline.test_dag("ingest_binlog", {"source": "nope"})
+    assert "there is no source 'nope'" in said

@@ -1,0 +1,50 @@
+"""Verdicts as stored values."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from strata.checks.verdict import FORMAT, Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
+from strata.errors import StoreFormatError
+
+ERROR = Failure(
+    "shop.orders", "expect_column_values_to_not_be_null", "id", Severity.ERROR, "id is NULL", 2, ('{"a":1}',)
+)
+WARNING = Failure("shop.orders", "expect_column_values_to_be_null", "_invalid", Severity.WARNING, "zero dates", 1)
+HOLE = Failure("", "no_transaction_is_missing", None, Severity.ERROR, "3 GTIDs are missing")
+
+
+def verdict(*failures: Failure, stream: tuple[Failure, ...] = ()) -> IntervalVerdict:
+    return IntervalVerdict("shop", 5, "d", (TableVerdict("shop.orders", 10, (1, 2), 20, failures),), stream)
+
+
+def test_only_errors_stand_against_publishing() -> None:
+    assert verdict().passed
+    assert verdict(WARNING).passed
+    assert not verdict(WARNING, ERROR).passed
+    assert not verdict(stream=(HOLE,)).passed
+    assert verdict(WARNING, ERROR, stream=(HOLE,)).errors == (HOLE, ERROR)
+    assert verdict(WARNING).tables[0].warnings == 1
+
+
+def test_a_stored_verdict_comes_back() -> None:
+    given = verdict(WARNING, ERROR, stream=(HOLE,))
+    assert IntervalVerdict.from_json(json.loads(json.dumps(given.to_json()))) == given
+
+
+def test_the_stored_form_says_whether_it_passed() -> None:
+    assert verdict().to_json()["passed"] is True
+    assert verdict(ERROR).to_json()["passed"] is False
+
+
+def test_a_newer_form_is_refused() -> None:
+    with pytest.raises(StoreFormatError, match="reads up to"):
+        IntervalVerdict.from_json({**verdict().to_json(), "format": FORMAT + 1})
+
+
+def test_files_are_told_apart_by_table_and_name_in_any_order() -> None:
+    files = [("a.b", "x"), ("a.b", "y"), ("a.c", "x")]
+    assert staged_digest(files) == staged_digest(reversed(files))
+    assert len({staged_digest(files), staged_digest(files[:2]), staged_digest([*files[:2], ("a.d", "x")])}) == 3

@@ -1,0 +1,73 @@
+"""The frame of the command line: help, exit codes, errors for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+
+from strata.cli import main as command
+from strata.errors import BinlogPurgedError, CorruptEventError, UnknownSourceError
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """A command line whose only commands are ones that fail, each in its own way."""
+
+    def build(error):
+        app = typer.Typer()
+
+        @app.command()
+        def fail(often: int = 1) -> None:
+            print("row before the fault")
+            raise error
+
+        @app.command()
+        def other() -> None: ...
+
+        monkeypatch.setattr(command, "build_app", lambda: app)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CorruptEventError("bad", file="binlog.000001", offset=1934, gtid="u:1"), 1),
+        (UnknownSourceError("no such source"), 2),
+        (BinlogPurgedError("gone"), 3),
+    ],
+)
+def test_an_error_is_one_line_on_stderr_and_its_exit_code(failing, capsys, error, code):
+    failing(error)
+    assert command.run(["fail"]) == code
+    printed = capsys.readouterr()
+    assert printed.out == "row before the fault\n"
+    assert printed.err == f"strata: {error}\n"
+
+
+def test_with_json_the_last_line_of_stderr_is_the_error(failing, capsys):
+    failing(CorruptEventError("bad", file="binlog.000001", offset=1934, gtid="u:1"))
+    assert command.run(["fail", "--json"]) == 1
+    assert json.loads(capsys.readouterr().err.splitlines()[-1]) == {
+        "error": "CorruptEventError",
+        "message": "bad",
+        "file": "binlog.000001",
+        "offset": 1934,
+        "gtid": "u:1",
+    }
+
+
+@pytest.mark.parametrize("words", [["fail", "--often", "x"], ["fail", "--nothing"], ["nothing"]])
+def test_wrong_words_are_usage(failing, capsys, words):
+    failing(CorruptEventError("not reached"))
+    assert command.run(words) == 2
+    assert command.run([*words, "--json"]) == 2
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["error"] == "Usage"
+
+
+def test_a_bug_is_not_dressed_up_as_an_error(failing):
+    failing(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        command.run(["fail"])

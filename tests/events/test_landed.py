@@ -1,0 +1,102 @@
+"""Look-ups in a landed stream whose segments were written by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata.errors import StreamHoleError, Usage
+from strata.events.index import SUFFIX
+from strata.events.landed import LandedStream, landing_folder
+from strata.events.repair import repair_landing
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import GtidSet
+from strata.wire.segment import SegmentName
+from tests.wire.binlogs import SERVER, Binlog
+
+
+def landed(lake, segments: list[list[int]], previous: str = "") -> LandedStream:
+    """One transaction for each commit time (microseconds), numbered on from what preceded the stream."""
+    folder = lake / "landing" / "s"
+    folder.mkdir(parents=True, exist_ok=True)
+    executed = GtidSet.parse(previous)
+    for ordinal, times in enumerate(segments, 1):
+        binlog = Binlog()
+        binlog.previous(str(executed))
+        for micros in times:
+            gno = executed.count() + 1
+            binlog.insert(gno, [gno], micros=micros)
+            executed |= GtidSet.parse(f"{SERVER}:{gno}")
+        (folder / str(SegmentName(ordinal, f"binlog.{ordinal:06d}", 127))).write_bytes(binlog.data)
+    repair_landing(landing_folder(str(lake), "s"))
+    return LandedStream.open(str(lake), "s")
+
+
+TIMES = st.lists(st.lists(st.integers(1, 50), max_size=6), max_size=5)
+
+
+@given(TIMES, st.lists(st.integers(0, 60), max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_spans_of_time_tile_the_stream_whatever_the_clock_did(tmp_path_factory, segments, cuts):
+    stream = landed(tmp_path_factory.mktemp("lake"), segments)
+    total = sum(len(times) for times in segments)
+    assert stream.last_seq == total
+    marks = [0, *(stream.seq_before(cut) for cut in sorted(cuts)), total]
+    assert marks == sorted(marks)
+    owned = [record.seq for a, b in itertools.pairwise(marks) for _, record in stream.records(a + 1, b)]
+    assert owned == list(range(1, total + 1))
+    for cut, seq in zip(sorted(cuts), marks[1:-1], strict=True):
+        for _, record in stream.records():
+            assert (record.committed_at < cut) == (record.seq <= seq)
+
+
+@given(TIMES)
+@settings(max_examples=20, deadline=None)
+def test_every_point_has_all_of_its_forms(tmp_path_factory, segments):
+    before = f"{SERVER}:1-7"
+    stream = landed(tmp_path_factory.mktemp("lake"), segments, before)
+    assert stream.seq_at(GtidSet.parse(before if segments else "")) == 0
+    for segment, record in stream.records():
+        executed = GtidSet.parse(f"{SERVER}:1-{7 + record.seq}")
+        assert stream.executed_at(record.seq) == executed
+        assert stream.seq_at(executed) == record.seq
+        assert stream.record_at(record.seq) == (segment, record)
+        position = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+        assert stream.seq_at_position(position) == record.seq - 1
+
+
+def test_points_that_are_not_in_the_stream(tmp_path):
+    stream = landed(tmp_path, [[1, 2], [3]])
+    for text in (f"{SERVER}:2", f"{SERVER}:1-9", f"{SERVER}:1:3"):
+        with pytest.raises(Usage, match="never was"):
+            stream.seq_at(GtidSet.parse(text))
+    with pytest.raises(Usage, match="nothing has landed"):
+        stream.seq_at_position(BinlogPosition.of("binlog.000009", 4))
+    with pytest.raises(Usage, match="the last is 3"):
+        stream.executed_at(4)
+    with pytest.raises(Usage, match="the last is 3"):
+        stream.record_at(4)
+
+
+def test_an_empty_lake(tmp_path):
+    stream = LandedStream.open(str(tmp_path), "s")
+    assert (stream.last_seq, stream.clock, stream.executed(), list(stream.records())) == (0, 0, GtidSet(), [])
+    assert (stream.seq_before(99), stream.executed_at(0)) == (0, GtidSet())
+
+
+def test_a_missing_segment_is_a_hole(tmp_path):
+    landed(tmp_path, [[1], [2], [3]])
+    for path in (tmp_path / "landing" / "s").glob("0000000002*"):
+        path.unlink()
+    with pytest.raises(StreamHoleError, match="segment 2 is missing"):
+        LandedStream.open(str(tmp_path), "s")
+
+
+def test_a_segment_whose_index_is_not_there_yet_is_not_seen(tmp_path):
+    landed(tmp_path, [[1], [2]])
+    for path in (tmp_path / "landing" / "s").glob(f"0000000002*{SUFFIX}"):
+        path.unlink()
+    assert LandedStream.open(str(tmp_path), "s").last_seq == 1

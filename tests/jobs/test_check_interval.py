@@ -1,0 +1,120 @@
+"""The check of a run, whole: plan and staged files in, verdict, Data Docs, quarantine and report out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from strata.checks.verdict import Severity
+from strata.errors import ChecksFailedError
+from strata.jobs.check_interval import check_interval, read_verdicts, spark_url
+from strata.jobs.publish_interval import publish_interval
+from strata.jobs.run_folder import DECODED, run_folder, write_json, write_plan
+from strata.jobs.specs import Interval, RunPlan
+from strata.tables.layout import table_url
+from strata.tables.quarantine import quarantined
+from strata.tables.read import published_tables
+from tests.spark_session import spark
+from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, definition, inserts, stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata.wire.storage import Folder
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+__all__ = ["spark"]
+
+RUN = "r1"
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+SHAPE = definition({"id": "int NOT NULL", "status": "enum('new','sent') NOT NULL"})
+FIELDS = {"id": pa.int32(), "status": pa.string()}
+
+
+def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9) -> Folder:
+    folder = run_folder(str(lake), SOURCE, RUN)
+    files = stage(folder.join("staged"), inserts(FIELDS, rows))
+    plan = RunPlan(
+        source=SOURCE,
+        run=RUN,
+        lake=str(lake),
+        intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
+        slices=({"any": "slice"},),
+        expected_rows={str(INTERVAL): {"shop.orders": len(rows)}},
+        definitions={"1": {"database": "shop", "table": "orders", "definition": SHAPE.to_json()}},
+    )
+    write_plan(folder, plan)
+    write_json(folder, DECODED, {"files": [file.to_json() for file in files]})
+    return folder
+
+
+def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}, {"id": 2, "status": "sent"}])
+    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    report.raise_if_failed()
+    assert (report.tables, report.rows, report.errors, report.warnings) == (1, 2, 0, 0)
+    assert len(json.dumps(report.to_json())) < 1000
+    assert (tmp_path / "runs" / SOURCE / RUN / "docs" / "index.html").exists()
+    assert read_verdicts(folder)[INTERVAL].passed
+    assert quarantined(str(tmp_path), SOURCE) == []
+    publish_interval(str(tmp_path), SOURCE, RUN)
+    # A column comes in a later interval; readers that merge schemas see both.
+    later = {**FIELDS, "city": pa.string()}
+    staged = stage(tmp_path / "x", inserts(later, [{"id": 3, "city": "c"}], version_id=2), interval=INTERVAL + 1)
+    from strata.tables.commit import publish  # noqa: PLC0415
+
+    publish(str(tmp_path), SOURCE, ORDERS, INTERVAL + 1, staged)
+    uris = DeltaTable(table_url(str(tmp_path), SOURCE, ORDERS)).file_uris()
+    frame = spark.read.option("mergeSchema", "true").parquet(*map(spark_url, uris))
+    found = sorted(tuple(row) for row in frame.select("id", "city", "_gtid", "_interval").collect())
+    assert [row[:2] for row in found] == [(1, None), (2, None), (3, "c")]
+    assert {row[3].timestamp() * 1e6 for row in found} == {INTERVAL, INTERVAL + 1}
+    assert [row[2].rpartition(":")[2] for row in found] == ["1", "2", "1"]
+
+
+def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "lost"}, {"id": 2, "status": "sent"}])
+    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    assert (report.errors, report.messages) == (
+        1, ("shop.orders: status: status is enum('new','sent'); 1 rows do not comply",),
+    )  # fmt: skip
+    with pytest.raises(ChecksFailedError, match=r"1 of \d+ checks failed"):
+        report.raise_if_failed()
+    with pytest.raises(ChecksFailedError):
+        publish_interval(str(tmp_path), SOURCE, RUN)
+    assert published_tables(str(tmp_path), SOURCE) == []
+    (reason,) = quarantined(str(tmp_path), SOURCE)
+    assert (reason["run"], reason["verdict"]["passed"]) == (RUN, False)
+    (kept,) = reason["files"]
+    assert pa.parquet.read_table(f"{reason['folder']}/{kept['url']}").num_rows == 2
+    # What was wrong is mended and the run done again: the new verdict replaces the old one.
+    write_run(tmp_path, [{"id": 1, "status": "new"}])
+    check_interval(str(tmp_path), SOURCE, RUN, spark).raise_if_failed()
+    assert read_verdicts(folder)[INTERVAL].passed
+    assert publish_interval(str(tmp_path), SOURCE, RUN).rows == 1
+
+
+def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}], gtids=12)
+    own = tmp_path / "own"
+    own.mkdir()
+    expectation = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": 0}}
+    (own / "shop.orders.json").write_text(json.dumps({"expectations": [{**expectation, "severity": "warning"}]}))
+    quarantined_rows = changes(FIELDS, [{"op": "insert", "seq": 4, "after": {"id": 4}}], table=ORDERS)
+    other = stage(folder.join("staged"), quarantined_rows, slice_key="other")
+    files = json.loads(folder.read(DECODED))["files"]
+    reason = json.dumps({"error": "UndecodableTextError", "message": "column c: no text"})
+    write_json(folder, DECODED, {"files": [*files, {**other[0].to_json(), "reason": reason}]})
+    report = check_interval(str(tmp_path), SOURCE, RUN, spark, str(own))
+    found = {failure.check: failure for failure in read_verdicts(folder)[INTERVAL].failures}
+    assert found["no_transaction_is_missing"].severity is Severity.ERROR
+    assert "differ by 12 GTIDs, but only 9" in found["no_transaction_is_missing"].message
+    assert found["expect_column_max_to_be_between"].message.endswith("found 1")
+    assert "column c: no text" in found["rows_can_be_decoded"].message
+    # The plan counted one row, two were staged, one of them in quarantine.
+    assert found["expect_table_row_count_to_equal"].message.endswith("found 1")
+    assert (report.errors, report.warnings) == (2, 2)

@@ -1,0 +1,90 @@
+"""Intervals own every transaction exactly once, whatever is asked for in which order, and whatever lands late."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.jobs.intervals import close, tile, unowned
+from strata.jobs.specs import Interval, Span, from_micros, moment_key, to_micros
+
+END = 60
+
+
+def seq_before(clock: list[int]):
+    return lambda time: sum(1 for committed in clock if committed < time)
+
+
+@st.composite
+def streams(draw):
+    """Commit times on the clock (so never falling) of the transactions of one stream."""
+    return sorted(draw(st.lists(st.integers(0, END - 1), max_size=30)))
+
+
+spans = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda p: p[0] < p[1]).map(lambda p: Span(*p))
+
+
+@given(streams(), st.lists(st.tuples(spans, st.integers(0, 30)), max_size=8))
+def test_each_transaction_is_owned_once_even_if_it_lands_after_its_time_was_closed(clock, requests):
+    owned: list[Interval] = []
+    for request, landed in requests:
+        # What has landed only grows; a transaction's time may lie in a span that is closed already.
+        known = seq_before(clock[: max([landed, *(interval.last_seq for interval in owned)])])
+        for span in unowned(request, owned):
+            owned.append(close(span, owned, known, str))
+    for span in unowned(Span(0, END), owned):
+        owned.append(close(span, owned, seq_before(clock), str))
+    owners = [seq for interval in owned for seq in range(interval.first_seq + 1, interval.last_seq + 1)]
+    # Only what landed behind the last boundary may be left for the interval after it.
+    assert sorted(owners) == list(range(1, max(owners, default=0) + 1))
+    after = close(Span(END, END + 1), owned, seq_before([*clock]), str)
+    after_all = close(Span(END + 1, END + 2), [*owned, after], lambda _: len(clock), str)
+    last = max([interval.last_seq for interval in owned], default=0)
+    assert (after.first_seq, after_all.last_seq) == (last, len(clock))
+
+
+@given(streams(), st.lists(spans, max_size=8))
+def test_intervals_are_disjoint_in_time_and_in_ordinals(clock, requests):
+    owned: list[Interval] = []
+    for request in requests:
+        for span in unowned(request, owned):
+            owned.append(close(span, owned, seq_before(clock), str))
+    ordered = sorted(owned, key=lambda interval: interval.start)
+    for earlier, later in pairwise(ordered):
+        assert earlier.end <= later.start
+        assert earlier.last_seq <= later.first_seq
+    assert all(interval.first_seq <= interval.last_seq for interval in owned)
+
+
+@given(spans, st.lists(spans, max_size=6))
+def test_what_a_request_covers_is_the_request_but_for_intervals_that_reach_out_of_it(request, made):
+    owned: list[Interval] = []
+    for span in made:
+        owned += [Interval(piece.start, piece.end, 0, 0, "") for piece in unowned(span, owned)]
+    pieces = tile(request, owned)
+    covered = {moment for piece in pieces for moment in range(piece.start, piece.end)}
+    reaching_out = {
+        moment
+        for interval in owned
+        if not (request.start <= interval.start and interval.end <= request.end)
+        for moment in range(interval.start, interval.end)
+    }
+    assert covered == set(range(request.start, request.end)) - reaching_out
+    assert sum(piece.end - piece.start for piece in pieces) == len(covered)
+
+
+def test_doing_the_same_span_again_gives_the_same_interval():
+    owned = [Interval(0, 10, 0, 5, "a")]
+    assert tile(Span(0, 10), owned) == owned
+
+
+@given(st.integers(0, 4_000_000_000_000_000))
+def test_moments_come_back_exactly(micros):
+    assert to_micros(from_micros(micros)) == micros
+
+
+@given(st.integers(0, 4_000_000_000_000_000), st.integers(0, 4_000_000_000_000_000))
+def test_the_text_of_moments_sorts_like_time(a, b):
+    assert (a < b) == (moment_key(a) < moment_key(b))

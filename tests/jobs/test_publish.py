@@ -1,0 +1,143 @@
+"""Publication happens behind a passing verdict on the very files that were decoded, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
+from strata.errors import ChecksFailedError, LakeUnavailableError
+from strata.jobs.check_interval import write_verdicts
+from strata.jobs.publish_interval import PublishReport, publish_interval
+from strata.jobs.run_folder import DECODED, run_folder, write_json, write_plan
+from strata.jobs.specs import Interval, RunPlan
+from strata.tables.read import published_tables, read_changes
+from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata.tables.write import StagedFile
+
+FIELDS = {"id": pa.int32()}
+RUN = "r1"
+WARNING = Failure("shop.orders", "expect_x", "id", Severity.WARNING, "is odd", 1)
+ERROR = Failure("shop.orders", "expect_x", "id", Severity.ERROR, "id is odd", 1)
+
+
+class Run:
+    """A run whose rows are decoded."""
+
+    def __init__(self, lake: Path, *ids: int, run: str = RUN) -> None:
+        self.lake = str(lake)
+        self.run = run
+        self.folder = run_folder(self.lake, SOURCE, run)
+        rows = [{"id": number} for number in ids]
+        self.files = stage(self.folder.join("staged"), inserts(FIELDS, rows))
+        plan = RunPlan(
+            source=SOURCE,
+            run=run,
+            lake=self.lake,
+            intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, "u:1-9"),),
+            slices=({"any": "slice"},) if ids else (),
+            expected_rows={str(INTERVAL): {"shop.orders": len(ids)}},
+        )
+        write_plan(self.folder, plan)
+        if ids:
+            self.decode(self.files)
+
+    def decode(self, files: tuple[StagedFile, ...]) -> None:
+        write_json(self.folder, DECODED, {"files": [file.to_json() for file in files]})
+
+    def judge(self, *failures: Failure, files: tuple[StagedFile, ...] | None = None) -> None:
+        judged = self.files if files is None else files
+        digest = staged_digest((str(file.name), file.file_name) for file in judged)
+        table = TableVerdict("shop.orders", len(judged), (1,), 5, failures)
+        write_verdicts(self.folder, [IntervalVerdict(SOURCE, INTERVAL, digest, (table,))])
+
+    def publish(self) -> PublishReport:
+        return publish_interval(self.lake, SOURCE, self.run)
+
+    def published(self) -> Any:
+        if ORDERS not in published_tables(self.lake, SOURCE):
+            return None
+        return sorted(read_changes(self.lake, SOURCE, ORDERS)["id"].to_pylist())
+
+
+def test_a_passing_verdict_publishes(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1, 2)
+    run.judge(WARNING)
+    report = run.publish()
+    assert run.published() == [1, 2]
+    (table,) = report.tables
+    assert (table.table, table.rows, table.schema_versions, table.gtid_executed) == ("shop.orders", 2, (1,), "u:1-9")
+    assert (report.rows, report.warnings, table.changed) == (2, 1, 1)
+
+
+def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    run.judge()
+    first = run.publish()
+    again = run.publish()
+    assert again.tables[0].changed == 0
+    assert again.tables[0].delta_version == first.tables[0].delta_version
+    assert run.published() == [1]
+
+
+def test_without_a_verdict_nothing_is_published(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    with pytest.raises(ChecksFailedError, match="no verdict") as caught:
+        run.publish()
+    assert "`strata check r1 --source shop`" in str(caught.value)
+    assert run.published() is None
+
+
+def test_a_failing_verdict_blocks(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    run.judge(WARNING, ERROR)
+    with pytest.raises(ChecksFailedError, match="id is odd"):
+        run.publish()
+    assert run.published() is None
+
+
+def test_a_verdict_on_other_files_blocks(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    run.judge(files=Run(tmp_path / "other", 2).files)
+    with pytest.raises(ChecksFailedError, match="other files"):
+        run.publish()
+    assert run.published() is None
+
+
+def test_rows_that_vanished_after_their_verdict_block(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    run.judge()
+    run.decode(())
+    with pytest.raises(ChecksFailedError, match="other files"):
+        run.publish()
+
+
+def test_a_run_that_was_not_decoded_is_told(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    (tmp_path / "runs" / SOURCE / RUN / DECODED).unlink()
+    with pytest.raises(LakeUnavailableError, match="decoded"):
+        run.publish()
+
+
+def test_an_interval_without_rows_needs_no_verdict_and_empties_its_table(tmp_path: Path) -> None:
+    before = Run(tmp_path, 1)
+    before.judge()
+    before.publish()
+    assert Run(tmp_path, run="r2").publish().rows == 0
+    assert before.published() == []
+
+
+def test_rows_in_quarantine_are_not_published(tmp_path: Path) -> None:
+    run = Run(tmp_path, 1)
+    other = stage(run.folder.join("staged"), inserts(FIELDS, [{"id": 7}]), slice_key="other")
+    run.judge()
+    run.decode((*run.files, *(replace(file, reason='{"message": "no text"}') for file in other)))
+    run.publish()
+    assert run.published() == [1]

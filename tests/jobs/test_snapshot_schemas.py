@@ -1,0 +1,133 @@
+"""Snapshot, land and track a real server, in the orders in which that happens in life."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from strata.errors import AccessDeniedError, SchemaGapError, SourceUnavailableError
+from strata.jobs.land_binlog import land_binlog
+from strata.jobs.snapshot_schemas import snapshot_schemas
+from strata.jobs.track_schema import track_landed
+from strata.schema.history import AtSeq, History
+from strata.schema.model import TableName
+from strata.schema.snapshots import pending_snapshots, read_drifts
+from strata.schema.store import SchemaStore
+from strata.store.engine import open_store
+from strata.wire.connection import ServerAddress
+from tests.mysql_server import start_server
+
+T = TableName("shop", "t")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with start_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def place(server, tmp_path):
+    """A server with a table that is older than its binlogs, a lake and a store on the server itself."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; DROP DATABASE IF EXISTS strata")
+    server.run_sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT); CREATE TABLE shop.u (x INT)")
+    server.run_sql("FLUSH BINARY LOGS")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    engine = open_store(server.url)
+    yield ServerAddress("127.0.0.1", server.port), str(tmp_path / "lake"), engine
+    engine.dispose()
+
+
+def go(place):
+    address, lake, engine = place
+    land_binlog(address, lake=lake, source="s")
+    return track_landed(lake, "s", engine)
+
+
+def columns(place, seq, table=T):
+    history = History(SchemaStore(place[2]), "s")
+    return [column.name for column in history.at(table, AtSeq(seq)).definition.columns]
+
+
+@pytest.mark.mysql
+class TestOrders:
+    def test_snapshot_first(self, server, place):
+        address, _, engine = place
+        report = snapshot_schemas(address, engine, "s")
+        assert (report.tables, report.hidden) == (2, ())
+        server.run_sql("INSERT INTO shop.t VALUES (1); ALTER TABLE shop.t ADD b INT")
+        tracked = go(place)
+        assert (tracked.gaps, tracked.drifts) == (0, 0)
+        assert columns(place, 0) == ["a"]
+        assert columns(place, tracked.seq) == ["a", "b"]
+        assert pending_snapshots(SchemaStore(engine), "s") == []
+
+    def test_snapshot_last(self, server, place):
+        """Landed and tracked first: what nothing had touched is known from the start all the same."""
+        server.run_sql("INSERT INTO shop.t VALUES (1); ALTER TABLE shop.u ADD y INT; INSERT INTO shop.u VALUES (1, 1)")
+        first = go(place)
+        with pytest.raises(SchemaGapError):
+            columns(place, first.seq)
+        snapshot_schemas(place[0], place[2], "s")
+        go(place)
+        assert columns(place, 0) == ["a"]
+        assert columns(place, first.seq, TableName("shop", "u")) == ["x", "y"]
+        with pytest.raises(SchemaGapError):
+            columns(place, 0, TableName("shop", "u"))
+
+    def test_snapshot_between_landing_and_tracking(self, server, place):
+        address, lake, engine = place
+        server.run_sql("INSERT INTO shop.t VALUES (1)")
+        land_binlog(address, lake=lake, source="s")
+        snapshot_schemas(address, engine, "s")
+        server.run_sql("ALTER TABLE shop.t ADD b INT")
+        track_landed(lake, "s", engine)
+        tracked = go(place)
+        assert columns(place, 0) == ["a"]
+        assert columns(place, tracked.seq) == ["a", "b"]
+
+    def test_hourly_snapshots_agree(self, server, place):
+        for number in range(3):
+            server.run_sql(f"ALTER TABLE shop.t ADD c{number} INT")
+            snapshot_schemas(place[0], place[2], "s")
+            report = go(place)
+            assert report.drifts == 0
+        assert columns(place, report.seq) == ["a", "c0", "c1", "c2"]
+
+    def test_a_change_behind_the_binlogs_back_is_drift(self, server, place):
+        snapshot_schemas(place[0], place[2], "s")
+        go(place)
+        server.run_sql("SET sql_log_bin = 0; ALTER TABLE shop.t ADD hidden INT")
+        snapshot_schemas(place[0], place[2], "s")
+        server.run_sql("INSERT INTO shop.t VALUES (1, 2)")
+        report = go(place)
+        assert report.drifts == 1
+        [drift] = read_drifts(SchemaStore(place[2]), "s")
+        assert drift.table == T
+        assert columns(place, report.seq) == ["a", "hidden"]
+
+    def test_again_changes_nothing(self, server, place):
+        snapshot_schemas(place[0], place[2], "s")
+        go(place)
+        store = SchemaStore(place[2])
+        before = store.all_entries("s")
+        for _ in range(2):
+            go(place)
+        assert store.all_entries("s") == before
+
+    def test_reports_are_small(self, server, place):
+        report = snapshot_schemas(place[0], place[2], "s")
+        assert len(json.dumps(asdict(report))) < 1024
+        assert len(json.dumps(asdict(go(place)))) < 1024
+
+
+@pytest.mark.mysql
+def test_what_stands_in_the_way_is_said(server):
+    engine = open_store("sqlite://")
+    with pytest.raises(AccessDeniedError) as caught:
+        snapshot_schemas(ServerAddress("127.0.0.1", server.port, "root", "sEcReT"), engine, "s")
+    assert "sEcReT" not in str(caught.value)
+    with pytest.raises(SourceUnavailableError):
+        snapshot_schemas(ServerAddress("127.0.0.1", 1), engine, "s")

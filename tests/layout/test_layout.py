@@ -1,0 +1,86 @@
+"""What the documents name is there, and no file grows beyond what one can read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LINES = 520
+"""About 450; a function is not torn apart for the last ones."""
+BYTES = 64 * 1024
+TRACKED = (
+    subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+    )
+    .stdout.decode()
+    .split("\0")
+)
+FILES = [name for name in TRACKED if name and (REPOSITORY / name).is_file()]
+DOCUMENTS = [name for name in FILES if name.endswith(".md")]
+TOP = {name.split("/", 1)[0] for name in FILES if "/" in name}
+LOCKS = re.compile(r"requirements.*\.txt|tests/(.+/)?(golden|cases)/.*|.*\.svg")
+"""Written by programs, or recorded."""
+GENERATED = re.compile(r"include/strata/(rows/charset_tables|schema/charsets/.*)\.py")
+"""Tables of the standard, not logic."""
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_path_that_a_document_names_exists(document):
+    text = (REPOSITORY / document).read_text()
+    named = {path.rstrip("/.") for path in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", text)}
+    mine = {path for path in named if path.split("/", 1)[0] in TOP}
+    missing = {
+        path for path in mine if not (any(REPOSITORY.glob(path)) or any((REPOSITORY / "include/strata").glob(path)))
+    }
+    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link}
+    missing |= {link for link in links if link and not (REPOSITORY / document).parent.joinpath(link).exists()}
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_that_a_document_names_exists(document):
+    named = set(re.findall(r"`make ([a-z-]+)", (REPOSITORY / document).read_text()))
+    named |= set(re.findall(r"^make ([a-z-]+)", (REPOSITORY / document).read_text(), re.MULTILINE))
+    assert named <= targets()
+
+
+def test_make_help_lists_every_target():
+    shown = subprocess.run(["make", "help"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"^ {2}make ([a-z-]+)", shown, re.MULTILINE)) == targets()
+
+
+def test_a_target_has_at_most_three_lines():
+    for rule in re.split(r"\n(?=[a-z-]+:)", (REPOSITORY / "Makefile").read_text()):
+        assert len([line for line in rule.splitlines() if line.startswith("\t")]) <= 3, rule
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith((".py", ".sh", ".sql", ".yaml"))])
+def test_no_file_is_longer_than_one_can_read(name):
+    if not (LOCKS.fullmatch(name) or GENERATED.fullmatch(name)):
+        assert len((REPOSITORY / name).read_text().splitlines()) <= LINES
+
+
+def test_no_large_file_is_committed():
+    large = {name for name in FILES if (REPOSITORY / name).stat().st_size > BYTES and not LOCKS.fullmatch(name)}
+    assert not large
+
+
+def test_every_module_says_what_belongs_in_it():
+    silent = set()
+    for name in FILES:
+        if name.endswith(".py") and not name.startswith("tests/") and not name.endswith("__init__.py"):
+            text = (REPOSITORY / name).read_text()
+            if not re.match(r'(#.*\n)*"""', text):
+                silent.add(name)
+    assert not silent

@@ -1,0 +1,83 @@
+"""Every charset: each of its characters is the one that the server makes of it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import numpy as np
+import pytest
+
+from strata.errors import UndecodableTextError
+from strata.rows.charset import UTF8, characters_of, charset_table
+from strata.rows.decode import ChangeBatch, QuarantinedRows
+from strata.rows.stream import Settled
+from strata.schema.charsets import CHARSETS
+from strata.schema.model import TableName
+from tests.rows.live import Live, changes, steps
+
+pytestmark = pytest.mark.mysql
+
+WIDE = {"ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
+UNICODE = [chr(code) for code in range(1, 0xD800, 37)] + [chr(code) for code in range(0xE000, 0xFFFE, 101)]
+BEYOND = [chr(code) for code in range(0x10000, 0x110000, 4099)]
+NAMES = sorted(set(CHARSETS) - {"binary", "filename"})
+
+
+def _characters(name: str) -> list[bytes]:
+    if name in WIDE:
+        return [text.encode(WIDE[name]) for text in UNICODE + (BEYOND if name != "ucs2" else [])]
+    if name in UTF8:
+        return [text.encode() for text in UNICODE + (BEYOND if name == "utf8mb4" else [])]
+    _, table = charset_table(name)
+    return [data for place, data in characters_of(name) if table[place] >= 0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_characters_are_those_of_the_server(mysql_server, name):
+    live = Live(mysql_server)
+    characters = _characters(name)
+    assert len(characters) >= 100
+    with live.recorded() as files:
+        live.run(
+            f"CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v LONGTEXT CHARACTER SET {name}, w VARCHAR(9) "
+            f"CHARACTER SET {name}, x CHAR(70) CHARACTER SET {name})"
+        )
+        for begin in range(0, len(characters), 500):
+            data = b"".join(characters[begin : begin + 500])
+            live.run(f"INSERT INTO t (v, w, x) VALUES (_{name} x'{data.hex()}', 'abc', '')")
+    definition = live.definition("t")
+    found = changes(files[0], {TableName(live.database, "t"): definition})
+    assert [change["after"] for change in found] == live.truth("t", definition)
+
+
+def test_rows_with_text_that_is_none_are_set_aside(mysql_server):
+    live = Live(mysql_server)
+    with live.recorded() as files:
+        live.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET sjis)")
+        # 0x81AD is formed like a character, and none.
+        live.run("INSERT INTO t VALUES (1, 'ok'), (2, _sjis x'6181ad62'), (3, NULL)")
+        live.run("UPDATE t SET v = 'mended' WHERE id = 2")
+    definition = live.definition("t")
+    found = [
+        step for step in steps(files[0], {TableName(live.database, "t"): definition}) if not isinstance(step, Settled)
+    ]
+    batches = [step for step in found if isinstance(step, ChangeBatch)]
+    aside = [step for step in found if isinstance(step, QuarantinedRows)]
+    assert [row["id"] for step in batches for row in step.batch.to_pylist()] == [1, 3]
+    rows = [row for step in aside for row in step.rows.to_pylist()]
+    verbatim = b64encode(b"a\x81\xadb").decode()
+    assert [(row["id"], row["v"], row["_invalid"]) for row in rows] == [
+        (2, None, [("v", verbatim)]),
+        (2, "mended", [("_before.v", verbatim)]),
+    ]
+    assert rows[1]["_before"] == {"id": 2, "v": None}
+    error = aside[0].error
+    assert isinstance(error, UndecodableTextError)
+    assert (error.table, error.gtid, error.offset) == (f"{live.database}.t", rows[0]["_gtid"], rows[0]["_binlog_pos"])
+
+
+def test_tables_hold_code_points():
+    for name in set(NAMES) - UTF8 - set(WIDE):
+        _, table = charset_table(name)
+        assert table.dtype == np.int32
+        assert table.max() <= 0x10FFFF

@@ -1,0 +1,110 @@
+"""Runs statements on a real server, replays its binlog, and compares every version with information_schema.
+Not here: which statements (`sequences.py`, `cases/`, corpora of one's own)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from strata.events.transactions import ddl_events, read_transactions
+from strata.schema.context import context_of, statement_text
+from strata.schema.ddl import read_ddl_or_gap
+from strata.wire.files import open_binlog
+from tests.schema.shown import Shown, differences, read_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from strata.schema.catalog import Catalog, TableChange
+    from strata.schema.changes import Change
+
+
+@dataclass
+class Recorded:
+    """A statement that the server took and logged, and what it showed afterwards."""
+
+    statement: str
+    file: str
+    end: int
+    """The binlog's end behind it (bytes)."""
+    shown: Shown
+
+
+@dataclass
+class Report:
+    """What came of a comparison."""
+
+    statements: int = 0
+    versions: int = 0
+    gaps: dict[str, str] = field(default_factory=dict)
+    """Reasons by statement."""
+    differences: list[tuple[str, str]] = field(default_factory=list)
+    """Statement, difference: the first of each table only, for what follows is its echo."""
+
+
+def run_and_record(
+    connection: pymysql.Connection,
+    observer: pymysql.Connection,
+    statements: Iterable[str],
+    on_refused: Callable[[str], None] = lambda _: None,
+) -> Iterator[Recorded]:
+    """Runs each statement; those that the server refuses or does not log are passed over.
+
+    `observer` is a connection of its own: a session may set any charset for what it is shown.
+    """
+    place = _place(observer)
+    for statement in statements:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+        except (pymysql.Error, UnicodeError):
+            on_refused(statement)  # which may have done a part of its work all the same
+        after = _place(observer)
+        if after != place:
+            place = after
+            yield Recorded(statement, *after, read_shown(observer))
+
+
+def _place(connection: pymysql.Connection) -> tuple[str, int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOG STATUS")
+        file, position, *_ = cursor.fetchone()
+    return file, position
+
+
+def logged_statements(path: Path) -> Iterator[tuple[int, tuple[Change, ...]]]:
+    """Where each DDL of a binlog file ends (bytes), and the changes it asks for."""
+    with open_binlog(path) as binlog:
+        for record in read_transactions(binlog):
+            for event in ddl_events(binlog, record):
+                text = statement_text(event.query)
+                yield record.end, read_ddl_or_gap(text, context_of(event.query, binlog.format))
+
+
+def compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Report:
+    """Replays the file, and compares after every recorded statement."""
+    report = Report()
+    logged = iter(logged_statements(path))
+    pending = next(logged, None)
+    broken: set[str] = set()
+    for record in recorded:
+        touched: list[TableChange] = []
+        while pending is not None and pending[0] <= record.end:
+            report.statements += 1
+            touched += catalog.apply(pending[1])
+            pending = next(logged, None)
+        report.versions += len(touched)
+        for change in touched:
+            if change.gap is not None:
+                report.gaps.setdefault(record.statement, f"{change.name}: {change.gap}")
+        found = differences(record.shown, catalog)
+        for text in found:
+            table = text.partition(": ")[0]
+            if table not in broken:
+                report.differences.append((record.statement, text))
+        # A table that is right again (dropped, created anew) may be wrong again.
+        broken = {text.partition(": ")[0] for text in found}
+    return report

@@ -1,0 +1,176 @@
+"""The catalog: what a statement changes, what becomes a gap, and what goes on beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strata.schema.catalog import Catalog, Coverage, Gap, TableChange
+from strata.schema.context import DdlContext
+from strata.schema.ddl import read_ddl_or_gap
+from strata.schema.model import TableName
+
+D = DdlContext("d")
+
+
+def run(catalog: Catalog, *statements: str, context: DdlContext = D) -> list[TableChange]:
+    """The changes of the last statement."""
+    changes: list[TableChange] = []
+    for statement in statements:
+        changes = catalog.apply(read_ddl_or_gap(statement, context))
+    return changes
+
+
+def name(table: str, database: str = "d") -> TableName:
+    return TableName(database, table)
+
+
+def started(*statements: str) -> Catalog:
+    catalog = Catalog()
+    run(catalog, "CREATE DATABASE d", *statements)
+    return catalog
+
+
+def test_a_swap_is_two_changes():
+    catalog = started("CREATE TABLE a (x INT)", "CREATE TABLE b (y INT)")
+    a, b = catalog.get(name("a")), catalog.get(name("b"))
+    changes = run(catalog, "RENAME TABLE a TO old, b TO a, old TO b")
+    assert changes == [TableChange(name("a"), a, b, name("b")), TableChange(name("b"), b, a, name("a"))]
+
+
+def test_a_chain_of_renames_tells_where_a_table_came_from():
+    catalog = started("CREATE TABLE a (x INT)", "CREATE TABLE a_new (y INT)")
+    changes = run(catalog, "RENAME TABLE a TO a_old, a_new TO a")
+    assert {(change.name.table, change.renamed_from and change.renamed_from.table) for change in changes} == {
+        ("a", "a_new"),
+        ("a_old", "a"),
+        ("a_new", None),
+    }
+    assert [change.name.table for change in changes if change.after is None] == ["a_new"]
+
+
+def test_nothing_changes_nothing():
+    catalog = started("CREATE TABLE t (a INT)")
+    for statement in ("ALTER TABLE t ENGINE = InnoDB, FORCE", "CREATE TABLE IF NOT EXISTS t (b INT)"):
+        run(catalog, statement)
+    assert run(catalog, "ALTER TABLE t AUTO_INCREMENT = 7") == []
+    assert run(catalog, "DROP TABLE IF EXISTS other") == []
+
+
+def test_an_unreadable_statement_is_a_gap_for_its_table_alone():
+    catalog = started("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)")
+    (change,) = run(catalog, "ALTER TABLE t ADD b NONSENSE")
+    assert change.name == name("t")
+    assert change.after is None
+    assert change.gap is not None
+    assert "NONSENSE" in change.gap
+    assert run(catalog, "ALTER TABLE t ADD c INT") == []
+    assert isinstance(catalog.get(name("t")), Gap)
+    assert not isinstance(catalog.get(name("u")), Gap)
+    (change,) = run(catalog, "ALTER TABLE u ADD b INT")
+    assert change.gap is None
+
+
+def test_a_gap_ends_with_the_table():
+    catalog = started("CREATE TABLE t (a INT)", "ALTER TABLE t ADD b NONSENSE")
+    (change,) = run(catalog, "RENAME TABLE t TO v")[1:]
+    assert change.gap is not None
+    (change,) = run(catalog, "DROP TABLE v")
+    assert (change.after, change.gap) == (None, None)
+    (change,) = run(catalog, "CREATE TABLE v (a INT)")
+    assert change.gap is None
+
+
+def test_a_statement_that_names_no_table_is_a_gap_for_the_database():
+    catalog = started(
+        "CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", "CREATE DATABASE e", "CREATE TABLE e.t (a INT)"
+    )
+    changes = run(catalog, "ALTER TABLE (t) ADD c INT")
+    assert {change.name for change in changes} == {name("t"), name("u")}
+    assert not isinstance(catalog.get(name("t", "e")), Gap)
+
+
+def test_a_statement_that_does_not_fit_is_a_gap():
+    for statement in (
+        "ALTER TABLE t DROP COLUMN nothing",
+        "ALTER TABLE t MODIFY nothing INT",
+        "ALTER TABLE t RENAME COLUMN nothing TO b",
+        "ALTER TABLE t ADD b INT AFTER nothing",
+        "ALTER TABLE t ADD KEY (nothing)",
+        "ALTER TABLE t DROP KEY nothing",
+        "ALTER TABLE t ADD b TEXT CHARACTER SET nothing",
+        "ALTER TABLE nothing ADD b INT",
+    ):
+        (change,) = run(started("CREATE TABLE t (a INT)"), statement)
+        assert change.gap is not None, statement
+        assert change.after is None
+
+
+def test_create_table_from_a_query_is_a_gap():
+    (change,) = run(started(), "CREATE TABLE t SELECT 1 AS a")
+    assert change.gap is not None
+    (change,) = run(started(), "CREATE TABLE t LIKE information_schema.TABLES")
+    assert change.gap is not None
+
+
+def test_a_partial_catalog_does_not_guess():
+    catalog = Catalog(coverage=Coverage.PARTIAL)
+    (change,) = run(catalog, "CREATE TABLE IF NOT EXISTS t (a INT)")
+    assert change.gap is not None
+    (change,) = run(catalog, "CREATE TABLE u (a INT, b DATE)")
+    assert change.gap is None  # no column depends on the database's charset
+    (change,) = run(catalog, "CREATE TABLE v (a TEXT)")
+    assert change.gap is not None
+    (change,) = run(catalog, "CREATE TABLE w (a TEXT) CHARSET latin1")
+    assert change.gap is None
+    run(catalog, "CREATE DATABASE IF NOT EXISTS d CHARACTER SET latin1")
+    (change,) = run(catalog, "CREATE TABLE x (a TEXT)")
+    assert change.gap is not None
+    run(catalog, "CREATE DATABASE e CHARACTER SET latin1")
+    (change,) = run(catalog, "CREATE TABLE IF NOT EXISTS e.x (a TEXT)")
+    assert change.gap is None
+
+
+def test_temporary_tables_hide_those_of_their_session_only():
+    mine, other = replace(D, thread_id=1), replace(D, thread_id=2)
+    catalog = started("CREATE TABLE t (a INT)")
+    assert run(catalog, "CREATE TEMPORARY TABLE t (z INT)", context=mine) == []
+    assert run(catalog, "ALTER TABLE t ADD y INT", context=mine) == []
+    (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=mine)
+    assert change.after is not None
+    assert [column.name for column in change.after.columns] == ["z", "y"]
+    (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=other)
+    assert change.after is not None
+    assert [column.name for column in change.after.columns] == ["a", "b"]
+    assert run(catalog, "DROP TABLE t", context=mine) == []
+    (change,) = run(catalog, "DROP TABLE t", context=mine)
+    assert change.after is None
+
+
+def test_a_temporary_table_of_an_unknown_session_makes_a_gap_not_a_guess():
+    catalog = started("CREATE TABLE t (a INT)", "CREATE TEMPORARY TABLE t (z INT)")
+    (change,) = run(catalog, "ALTER TABLE t ADD b INT")
+    assert change.gap is not None
+
+
+def test_a_restart_ends_all_sessions():
+    catalog = started("CREATE TABLE t (a INT)", "CREATE TEMPORARY TABLE t (z INT)")
+    catalog.server_restarted()
+    (change,) = run(catalog, "ALTER TABLE t ADD b INT")
+    assert change.gap is None
+
+
+def test_dropping_a_database_drops_its_tables():
+    catalog = started("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)")
+    changes = run(catalog, "DROP DATABASE d")
+    assert {change.name for change in changes} == {name("t"), name("u")}
+    assert len(catalog) == 0
+
+
+def test_names_without_case():
+    catalog = Catalog(lower_case_table_names=2)
+    context = replace(D, lower_case_table_names=2)
+    run(catalog, "CREATE DATABASE D", "CREATE TABLE Orders (a INT)", "ALTER TABLE ORDERS ADD b INT", context=context)
+    definition = catalog.get(TableName("D", "oRders"))
+    assert definition is not None
+    assert not isinstance(definition, Gap)
+    assert len(definition.columns) == 2

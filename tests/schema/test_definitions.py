@@ -1,0 +1,100 @@
+"""Definitions as values: their text and back, their stored form, their differences."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata.schema.catalog import Catalog
+from strata.schema.context import DdlContext
+from strata.schema.create_sql import create_table_sql
+from strata.schema.ddl import read_ddl, read_ddl_or_gap
+from strata.schema.diff import apply, diff
+from strata.schema.model import TableDefinition, TableName, definition_from_json
+from strata.schema.types import TypeKind, parse_column_type
+from tests.schema.golden import CASES, context_from
+from tests.schema.sequences import Sequence
+
+
+def golden_definitions() -> list[TableDefinition]:
+    """Every definition that the golden cases go through."""
+    found: dict[str, TableDefinition] = {}
+    for path in sorted(CASES.glob("*.json")):
+        catalog = Catalog()
+        for step in json.loads(path.read_text())["steps"]:
+            for event in step["events"]:
+                changes = read_ddl_or_gap(event["statement"], context_from(event["context"]))
+                for change in catalog.apply(changes):
+                    if change.after is not None:
+                        found[change.after.fingerprint] = change.after
+    return list(found.values())
+
+
+GOLDEN = golden_definitions()
+CONTEXT = DdlContext("d")
+NAME = TableName("d", "t")
+
+definitions = st.sampled_from(GOLDEN)
+
+
+def reread(definition: TableDefinition) -> TableDefinition:
+    catalog = Catalog()
+    catalog.put_database("d", "utf8mb4_0900_ai_ci")
+    (change,) = catalog.apply(read_ddl(create_table_sql(NAME, definition), CONTEXT))
+    assert change.after is not None, change.gap
+    return change.after
+
+
+def _says_all(definition: TableDefinition) -> bool:
+    """Whether a statement can say it: not the origin of an index, nor labels that are not what they look like."""
+    return not any(key.generated for key in definition.keys) and not any(c.label_bytes for c in definition.columns)
+
+
+@pytest.mark.parametrize("definition", [one for one in GOLDEN if _says_all(one)], ids=lambda one: one.fingerprint[:8])
+def test_text_and_back(definition: TableDefinition):
+    assert reread(definition) == definition
+
+
+def test_stored_form_and_back():
+    for definition in GOLDEN:
+        assert definition_from_json(definition.to_json()) == definition
+
+
+@given(definitions, definitions)
+@settings(max_examples=300)
+def test_applying_the_difference(a: TableDefinition, b: TableDefinition):
+    assert apply(a, diff(a, b)) == b
+    assert diff(a, a) == ()
+    assert all(str(difference) for difference in diff(a, b))
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_differences_along_random_statements(random):
+    catalog = Catalog()
+    catalog.put_database("d", "utf8mb4_0900_ai_ci")
+    for statement in Sequence(random, "d").statements(15):
+        for change in catalog.apply(read_ddl_or_gap(statement, CONTEXT)):
+            if change.before is not None and change.after is not None:
+                assert apply(change.before, diff(change.before, change.after)) == change.after
+
+
+def test_every_column_type_reads_back():
+    seen = {column.column_type for definition in GOLDEN for column in definition.columns}
+    kinds = set()
+    for text in seen:
+        column_type = parse_column_type(text)
+        kinds.add(column_type.kind)
+        if "x'" not in text:
+            assert column_type.text == text
+    assert kinds == set(TypeKind)
+
+
+def test_column_types_of_other_servers():
+    assert parse_column_type("int(10) unsigned zerofill").zerofill
+    assert parse_column_type("geometrycollection").kind is TypeKind.GEOMCOLLECTION
+    assert parse_column_type("enum('a','it''s','b\\\\c','x,y','\\0\\n')").labels == ("a", "it's", "b\\c", "x,y", "\0\n")
+    assert parse_column_type("enum('a',x'e9')").labels == ("a", "\ufffd")

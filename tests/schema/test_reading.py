@@ -1,0 +1,239 @@
+"""What a statement is read as: the tokenizer's corners, statements that are none of ours, and what cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.errors import DdlError
+from strata.events.model import Query, QueryContext
+from strata.schema.catalog import Catalog
+from strata.schema.changes import AlterTable, CreateTable, DropTables, RenameTables, Unreadable
+from strata.schema.context import DdlContext, context_of, statement_text
+from strata.schema.ddl import read_ddl, read_ddl_or_gap
+from strata.schema.dialect import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, unwrap_comments
+from strata.schema.model import TableDefinition, TableName
+from strata.wire.format import FormatDescription
+
+D = DdlContext("d")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (1)",
+        "BEGIN",
+        "CREATE USER u",
+        "CREATE DEFINER=`r`@`%` TRIGGER tr BEFORE INSERT ON t FOR EACH ROW CREATE TABLE x (a INT)",
+        "CREATE DEFINER=CURRENT_USER() PROCEDURE p() BEGIN ALTER TABLE t ADD a INT; END",
+        "CREATE AGGREGATE FUNCTION f RETURNS STRING SONAME 'x.so'",
+        "CREATE EVENT IF NOT EXISTS e ON SCHEDULE EVERY 1 DAY DO DROP TABLE t",
+        "CREATE TABLESPACE ts ADD DATAFILE 'x.ibd'",
+        "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'x')",
+        "CREATE RESOURCE GROUP g TYPE = USER",
+        "CREATE SPATIAL REFERENCE SYSTEM 4120 NAME 'x' DEFINITION 'y'",
+        "CREATE ROLE r",
+        "CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE JAVASCRIPT AS $$ return \"it's\" + `${x}` // don't $$",
+        "CREATE LIBRARY l LANGUAGE JAVASCRIPT AS $$ export const a = 'x $$",
+        "ALTER USER u ACCOUNT LOCK",
+        "ALTER VIEW v AS SELECT 1",
+        "ALTER PROCEDURE p COMMENT 'x'",
+        "ALTER INSTANCE ROTATE INNODB MASTER KEY",
+        "ALTER TABLESPACE ts RENAME TO ts2",
+        "DROP TRIGGER tr",
+        "DROP PREPARE s",
+        "DROP SPATIAL REFERENCE SYSTEM 4120",
+        "RENAME USER a TO b",
+        "TRUNCATE TABLE t",
+        "ANALYZE TABLE t",
+        "/* a remark */ SET @a = 1",
+        "/*!40101 SET NAMES utf8 */",
+        "/*!99999 DROP TABLE t */",
+        "",
+        " ; ",
+    ],
+)
+def test_statements_that_change_no_table(statement: str):
+    assert read_ddl(statement, D) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "unwrapped"),
+    [
+        ("a /*!50100 b */ c", "a          b    c"),
+        ("a /*!99999 b */ c", "a               c"),
+        ("a /*! b */ c", "a     b    c"),
+        ("a /*!999999 b /* n */ d */ c", "a                          c"),
+        ("'/*!50100 b */' /*!50100 c*/", "'/*!50100 b */'          c  "),
+        ("'it''s /*!' \"\\\"/*!\" `/*!` /*!c*/", "'it''s /*!' \"\\\"/*!\" `/*!`    c  "),
+        ("-- '/*!50100 \n/*!50100 b*/", "-- '/*!50100 \n         b  "),
+        ("/* '*/ /*!50100 '*/' */", "/* '*/          '*/'   "),
+        ("a--b /*!50100 c*/", "a--b          c  "),
+    ],
+)
+def test_executable_comments(text: str, unwrapped: str):
+    assert unwrap_comments(text, 0, 80036) == unwrapped
+
+
+def test_quotes_in_executable_comments_follow_the_mode():
+    text = "/*!50100 '\\'*/ x */"
+    assert unwrap_comments(text, NO_BACKSLASH_ESCAPES, 80036).endswith("'\\'   x */")
+    assert unwrap_comments('"\\" /*!a*/', ANSI_QUOTES, 80036) == '"\\"    a  '
+
+
+def columns(body: str, context: DdlContext = D) -> dict[str, str]:
+    """Names and types of the columns that `CREATE TABLE t (body)` makes."""
+    catalog = Catalog()
+    catalog.put_database("d", "utf8mb4_0900_ai_ci")
+    catalog.apply(read_ddl(f"CREATE TABLE t ({body})", context))
+    definition = catalog.get(TableName("d", "t"))
+    assert isinstance(definition, TableDefinition), definition
+    return {column.name: column.column_type for column in definition.columns}
+
+
+@pytest.mark.parametrize(
+    ("version", "types"),
+    [
+        (50744, ["int(11)", "int(10) unsigned", "tinyint(4)", "tinyint(1)", "bigint(20)", "year(4)", "int(5)"]),
+        (80018, ["int(11)", "int(10) unsigned", "tinyint(4)", "tinyint(1)", "bigint(20)", "year(4)", "int(5)"]),
+        (80019, ["int", "int unsigned", "tinyint", "tinyint(1)", "bigint", "year", "int"]),
+    ],
+)
+def test_display_widths_by_version(version: int, types: list[str]):
+    body = "a INT, b INT UNSIGNED, c TINYINT, d BOOL, e BIGINT, f YEAR, g INT(5)"
+    assert list(columns(body, DdlContext("d", server_version=version)).values()) == types
+
+
+def test_a_newer_server_drops_the_widths_that_an_older_one_showed():
+    catalog = Catalog()
+    catalog.apply(read_ddl("CREATE DATABASE d", D))
+    catalog.apply(read_ddl("CREATE TABLE t (a INT, b YEAR)", DdlContext("d", server_version=50744)))
+    catalog.apply(read_ddl("ALTER TABLE t ADD c INT", DdlContext("d", server_version=80036)))
+    definition = catalog.get(TableName("d", "t"))
+    assert isinstance(definition, TableDefinition)
+    assert [column.column_type for column in definition.columns] == ["int", "year", "int"]
+
+
+@pytest.mark.parametrize(
+    ("version", "collation"),
+    [(50744, "utf8mb4_general_ci"), (80000, "utf8mb4_general_ci"), (80036, "utf8mb4_0900_ai_ci")],
+)
+def test_default_collation_by_version(version: int, collation: str):
+    catalog = Catalog()
+    context = DdlContext("d", server_version=version)
+    catalog.apply(read_ddl("CREATE DATABASE d CHARACTER SET utf8mb4", context))
+    catalog.apply(read_ddl("CREATE TABLE t (a TEXT)", context))
+    definition = catalog.get(TableName("d", "t"))
+    assert isinstance(definition, TableDefinition)
+    assert definition.columns[0].collation == collation
+
+
+def test_inline_references_bring_an_index_from_9_0_on():
+    statement = "CREATE TABLE t (a INT REFERENCES p (id))"
+    for version, keys in ((80036, 0), (90000, 1)):
+        (change,) = read_ddl(statement, DdlContext("d", server_version=version))
+        assert isinstance(change, CreateTable)
+        assert len(change.keys) == keys
+
+
+FORMAT = FormatDescription(4, "8.0.36", (), has_checksum=True)
+
+
+def query(statement: bytes, **context: int) -> Query:
+    return Query("d", statement, 0, QueryContext(**context))
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec", "name"),
+    [
+        (13, "shift_jis", "表"),
+        (28, "gbk", "誠"),
+        (8, "cp1252", "é"),
+        (24, "gb2312", "中"),
+        (45, "utf_8", "💡x"),
+        (95, "cp932", "ソ"),
+    ],
+)
+def test_bytes_of_any_client(charset: int, codec: str, name: str):
+    # In sjis the second byte of 表 and ソ is a backslash, in gbk that of 誠 is one.
+    event = query(f"CREATE TABLE t (a ENUM('{name}'), `{name}` INT)".encode(codec), client_charset=charset)
+    found = columns_of(event)
+    assert found["a"] == f"enum('{name}')"
+    assert list(found)[1] == "".join(ch if ch <= "\uffff" else "?" for ch in name)
+
+
+def columns_of(event: Query) -> dict[str, str]:
+    catalog = Catalog()
+    catalog.put_database("d", "utf8mb4_0900_ai_ci")
+    catalog.apply(read_ddl(statement_text(event), context_of(event, FORMAT)))
+    definition = catalog.get(TableName("d", "t"))
+    assert isinstance(definition, TableDefinition)
+    return {column.name: column.column_type for column in definition.columns}
+
+
+def test_latin1_has_a_character_for_every_byte():
+    text = statement_text(query(b"CREATE TABLE t (`\x81\x8d\xe9` INT)", client_charset=8))
+    assert "\x81\x8d\xe9" in text
+
+
+def test_what_the_server_writes_is_utf8():
+    statement = "CREATE TABLE `t` (\n  `é` int DEFAULT NULL\n) START TRANSACTION"
+    event = query(statement.encode(), client_charset=8)
+    assert statement_text(event) == statement
+    (change,) = read_ddl(statement, context_of(event, FORMAT))
+    assert isinstance(change, CreateTable)
+    assert not change.from_query
+
+
+def test_context_of_an_event():
+    event = query(
+        b"x", sql_mode=4, client_charset=255, connection_collation=8, server_collation=33, utf8mb4_collation=45
+    )
+    context = context_of(event, FORMAT, lower_case_table_names=1)
+    assert context == DdlContext(
+        "d", 4, 80036, "utf8mb3_general_ci", None, "utf8mb4_general_ci", "latin1", lower_case_table_names=1
+    )
+    assert context_of(event, FORMAT, server_version=50744).explicit_defaults_for_timestamp is False
+    assert context_of(event, FORMAT, server_version=50744, explicit_defaults_for_timestamp=True).server_version == 50744
+
+
+def test_names_fold_where_the_server_folds_them():
+    for value, name in ((0, "Orders"), (1, "orders"), (2, "orders")):
+        (change,) = read_ddl("DROP TABLE Orders", DdlContext("D", lower_case_table_names=value))
+        assert isinstance(change, DropTables)
+        assert change.names[0].table == name
+
+
+@pytest.mark.parametrize(
+    ("statement", "tables", "database"),
+    [
+        ("ALTER TABLE t ADD COLUMN c NONSENSE", ["d.t"], None),
+        ("ALTER TABLE e.t FROBNICATE (1), RENAME TO u", ["e.t", "d.u"], None),
+        ("CREATE TABLE t (a INT FROBNICATE)", ["d.t"], None),
+        ("CREATE TABLE IF NOT EXISTS t (a INT,, b INT)", ["d.t"], None),
+        ("RENAME TABLE a TO b, c TOO d", ["d.a", "d.b", "d.c"], None),
+        ("DROP TABLE a, b, (c)", ["d.a", "d.b"], None),
+        ("CREATE INDEX i ON t FROBNICATE", ["d.t"], None),
+        ("ALTER TABLE (t) ADD c INT", [], "d"),
+        ("ALTER TABLE t ADD c VARCHAR(5) DEFAULT 'torn", ["d.t"], None),
+    ],
+)
+def test_unreadable_statements_say_what_they_may_touch(statement: str, tables: list[str], database: str | None):
+    with pytest.raises(DdlError) as caught:
+        read_ddl(statement, D)
+    assert [str(name) for name in caught.value.tables] == tables
+    assert caught.value.database == database
+    assert caught.value.ddl == statement
+    (change,) = read_ddl_or_gap(statement, D)
+    assert isinstance(change, Unreadable)
+
+
+def test_rename_reads_pairs_across_databases():
+    (change,) = read_ddl("RENAME TABLES a TO e.b, `c d` TO c", D)
+    assert isinstance(change, RenameTables)
+    assert [(str(old), str(new)) for old, new in change.pairs] == [("d.a", "e.b"), ("d.c d", "d.c")]
+
+
+def test_create_and_drop_index_are_alters():
+    for statement in ("CREATE UNIQUE INDEX i ON t (a)", "DROP INDEX i ON t LOCK = NONE"):
+        (change,) = read_ddl(statement, D)
+        assert isinstance(change, AlterTable)

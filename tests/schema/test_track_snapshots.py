@@ -1,0 +1,246 @@
+"""What snapshots of the live server settle: gaps that close, drift, and what stays open."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.errors import SchemaGapError
+from strata.gtid.sets import GtidSet
+from strata.schema.history import AtGtidSet, AtSeq, Gap, History
+from strata.schema.model import Column, TableDefinition, TableName
+from strata.schema.snapshots import Snapshot, add_snapshot, pending_snapshots, read_drifts, store_shapes
+from strata.schema.store import SchemaStore
+from strata.schema.versions import EVERY_TABLE, DatabaseEntry, Presence
+from strata.store.engine import open_store
+from tests.schema.streams import A, Stream, track
+
+T, U = TableName("d", "t"), TableName("d", "u")
+
+
+@pytest.fixture
+def store():
+    return SchemaStore(open_store("sqlite://"))
+
+
+def shape(*names):
+    return TableDefinition(tuple(Column(name, "int") for name in names))
+
+
+def snap(store, executed, tables, *, before=None, sees=None, hidden=()):
+    fingerprints = store_shapes(store, tables.values())
+    add_snapshot(
+        store,
+        Snapshot(
+            source="s",
+            gtid_before=executed if before is None else before,
+            gtid_executed=executed,
+            taken_at=1,
+            server_version=90704,
+            lower_case_table_names=0,
+            tables=dict(zip(tables, fingerprints, strict=True)),
+            databases=(DatabaseEntry("d", Presence.PRESENT, "utf8mb4", "utf8mb4_0900_ai_ci"),),
+            seen_databases=sees,
+            hidden=hidden,
+        ),
+    )
+
+
+def midway(gno=10):
+    return Stream(gno=gno, executed=GtidSet.parse(f"{A}:1-{gno}"))
+
+
+def columns(store, seq, table=T):
+    return [column.name for column in History(store, "s").at(table, AtSeq(seq)).definition.columns]
+
+
+def refuses(store, seq, table=T):
+    with pytest.raises(SchemaGapError) as caught:
+        History(store, "s").at(table, AtSeq(seq))
+    return caught.value.message
+
+
+def test_what_nothing_touched_is_known_from_the_start(store):
+    stream = midway()
+    track(store, stream, "", "")
+    assert "starts after" in refuses(store, 1)
+    snap(store, f"{A}:1-13", {T: shape("a", "b")})
+    track(store, stream, "")
+    version = History(store, "s").at(T, AtSeq(0))
+    assert (version.origin, version.seq) == ("reload", 0)
+    assert columns(store, 3) == ["a", "b"]
+    assert pending_snapshots(store, "s") == []
+
+
+def test_it_waits_until_the_stream_has_reached_it(store):
+    stream = midway()
+    track(store, stream, "")
+    snap(store, f"{A}:1-12", {T: shape("a")})
+    track(store, stream)
+    refuses(store, 1)
+    track(store, stream, "")
+    assert columns(store, 1) == ["a"]
+
+
+def test_a_table_that_was_touched_is_known_from_that_statement_on(store):
+    stream = midway()
+    track(store, stream, "", "alter table t add b int", "")
+    snap(store, f"{A}:1-14", {T: shape("a", "b"), U: shape("x")})
+    track(store, stream, "")
+    assert "starts after" in refuses(store, 1)
+    assert columns(store, 2) == ["a", "b"]
+    assert columns(store, 4) == ["a", "b"]
+    assert columns(store, 0, U) == ["x"]
+
+
+def test_a_statement_on_an_unknown_table_counts_as_a_touch_each_time(store):
+    stream = midway()
+    track(store, stream, "alter table t add b int", "alter table t add c int", "")
+    snap(store, f"{A}:1-14", {T: shape("a", "b", "c")})
+    track(store, stream, "")
+    refuses(store, 1)
+    assert columns(store, 2) == ["a", "b", "c"]
+
+
+def test_ddl_while_the_snapshot_was_taken_leaves_its_tables_to_the_next(store):
+    stream = midway()
+    snap(store, f"{A}:1-12", {T: shape("a"), U: shape("x")}, before=f"{A}:1-10")
+    track(store, stream, "", "alter table t add b int", "")
+    assert columns(store, 3, U) == ["x"]
+    refuses(store, 2)
+    snap(store, f"{A}:1-13", {T: shape("a", "b"), U: shape("x")})
+    track(store, stream, "")
+    assert columns(store, 2) == ["a", "b"]
+    refuses(store, 1)
+
+
+def test_a_late_snapshot_says_nothing_of_what_was_touched_since(store):
+    """The tracker is further than the snapshot when it finds it."""
+    stream = midway()
+    track(store, stream, "", "", "alter table t add b int")
+    snap(store, f"{A}:1-11", {T: shape("a"), U: shape("x")})
+    track(store, stream, "")
+    refuses(store, 1)
+    refuses(store, 3)
+    assert columns(store, 1, U) == ["x"]
+
+
+def test_an_unreadable_statement_is_closed_where_it_stands(store):
+    stream = Stream()
+    track(store, stream, "create database d", "create table t (a int)", "alter table t frobnicate", "")
+    snap(store, f"{A}:1-4", {T: shape("a", "z")})
+    track(store, stream, "alter table t add b int")
+    assert columns(store, 2) == ["a"]
+    assert columns(store, 3) == ["a", "z"]
+    assert columns(store, 5) == ["a", "z", "b"]
+
+
+def test_a_hole_is_closed_at_its_end(store):
+    stream = Stream()
+    track(store, stream, "create database d", "create table t (a int)", "create table gone (a int)")
+    stream.gno, stream.executed = 5, GtidSet.parse(f"{A}:1-5")
+    track(store, stream, "", file="binlog.000003")
+    refuses(store, 4)
+    snap(store, f"{A}:1-6", {T: shape("a", "b")})
+    track(store, stream, "alter table t add c int")
+    assert columns(store, 3) == ["a"]
+    assert columns(store, 4) == ["a", "b"]
+    assert columns(store, 5) == ["a", "b", "c"]
+    assert "no such table" in refuses(store, 4, TableName("d", "gone"))
+    history = History(store, "s")
+    with pytest.raises(SchemaGapError, match="missing from the stream"):
+        history.at(T, AtGtidSet(GtidSet.parse(f"{A}:1-4")))
+
+
+def test_a_snapshot_from_inside_a_hole_says_nothing(store):
+    stream = Stream()
+    track(store, stream, "create database d", "create table t (a int)")
+    snap(store, f"{A}:1-4", {T: shape("a", "b")})
+    stream.gno, stream.executed = 5, GtidSet.parse(f"{A}:1-5")
+    report = track(store, stream, "", file="binlog.000003")
+    refuses(store, 3)
+    assert any("are not in the stream" in text for text in report.examples)
+    assert pending_snapshots(store, "s") == []
+
+
+def test_a_snapshot_from_before_the_stream_says_nothing_unless_it_is_of_its_very_start(store):
+    snap(store, f"{A}:1-8", {T: shape("old")})
+    stream = midway()
+    track(store, stream, "")
+    refuses(store, 1)
+    snap(store, f"{A}:1-10", {T: shape("a")})
+    track(store, stream, "")
+    assert columns(store, 0) == ["a"]
+
+
+def test_drift_is_reported_and_corrected_from_there_on(store):
+    stream = Stream()
+    track(store, stream, "create database d", "create table t (a int)", "create table u (x int)")
+    snap(store, f"{A}:1-3", {T: shape("a", "sneaked_in"), TableName("d", "new"): shape("n")})
+    report = track(store, stream, "", "alter table t add b int")
+    assert report.drifts == 3
+    assert columns(store, 3) == ["a"]
+    version = History(store, "s").at(T, AtSeq(4))
+    assert version.origin == "baseline"
+    assert columns(store, 5) == ["a", "sneaked_in", "b"]
+    assert columns(store, 4, TableName("d", "new")) == ["n"]
+    assert columns(store, 3, U) == ["x"]
+    assert "no such table" in refuses(store, 4, U)
+    assert {str(drift.table) for drift in read_drifts(store, "s")} == {"d.t", "d.u", "d.new"}
+
+
+def test_agreement_makes_no_versions(store):
+    stream = Stream()
+    track(store, stream, "create database d", "create table t (a int)")
+    before = store.all_entries("s")
+    snap(store, f"{A}:1-2", {T: shape("a")})
+    report = track(store, stream, "")
+    assert (report.versions, report.drifts) == (0, 0)
+    assert store.all_entries("s") == before
+
+
+def test_tables_that_the_user_cannot_see_stay_unknown(store):
+    stream = midway()
+    snap(store, f"{A}:1-10", {T: shape("a")}, sees=frozenset({"d"}), hidden=("all tables but those of d",))
+    report = track(store, stream, "", "create table if not exists u (x int)", "create table if not exists e.v (x int)")
+    assert columns(store, 1) == ["a"]
+    assert "no such table" in refuses(store, 1, U)
+    assert columns(store, 2, U) == ["x"]
+    assert "starts after" in refuses(store, 1, TableName("e", "v"))
+    refuses(store, 3, TableName("e", "v"))
+    assert any("all tables but those of d" in text for text in report.examples)
+
+
+def test_a_closed_start_does_not_deny_what_was_dropped_later(store):
+    """A table of unknown shape that a statement dropped was there before it."""
+    stream = midway()
+    track(store, stream, "", "drop table t", "create table w (a int)", "")
+    snap(store, f"{A}:1-14", {U: shape("x"), TableName("d", "w"): shape("a")})
+    track(store, stream, "")
+    history = History(store, "s")
+    assert "not known" in refuses(store, 1)
+    assert "no such table" in refuses(store, 2)
+    assert "no such table" in refuses(store, 1, TableName("d", "w"))
+    listed = dict(history.tables(AtSeq(1)))
+    assert isinstance(listed[T], Gap)
+    assert EVERY_TABLE not in listed
+    assert dict(history.tables(AtSeq(4))).keys() == {U, TableName("d", "w")}
+
+
+def test_defaults_of_databases_come_with_it(store):
+    stream = midway()
+    track(store, stream, "create table t (a varchar(10))")
+    refuses(store, 1)
+    snap(store, f"{A}:1-11", {})
+    track(store, stream, "create table u (a varchar(10))")
+    definition = History(store, "s").at(U, AtSeq(2)).definition
+    assert definition.columns[0].collation == "utf8mb4_0900_ai_ci"
+
+
+def test_the_second_run_settles_nothing_twice(store):
+    stream = midway()
+    track(store, stream, "")
+    snap(store, f"{A}:1-11", {T: shape("a")})
+    track(store, stream)
+    before = store.all_entries("s")
+    track(store, stream)
+    assert store.all_entries("s") == before

@@ -1,0 +1,97 @@
+"""`decode_slices.py` on local threads and on a real standalone cluster: the same files, by name and content."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.decode_slices import REFUSED
+from strata.jobs import ingest
+from strata.jobs.run_folder import DECODED
+from tests.airflow.pipeline import Pipeline, make_account
+from tests.mysql_server import start_server
+from tests.spark.cluster import start_cluster, submit
+
+pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
+
+LIFE = """
+CREATE DATABASE shop; USE shop; SET SESSION cte_max_recursion_depth = 1000000;
+CREATE TABLE items (id INT PRIMARY KEY, label VARCHAR(40));
+INSERT INTO items WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+  SELECT i, CONCAT('label ', i) FROM n;
+ALTER TABLE items ADD COLUMN price DECIMAL(8, 2) NOT NULL DEFAULT 1 FIRST;
+UPDATE items SET price = id / 100 + 2;
+ALTER TABLE items RENAME COLUMN label TO name;
+DELETE FROM items WHERE id % 2 = 0;
+"""
+ROWS = 5000 + 5000 + 2500
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A run that is planned: where its folder is."""
+    folder = tmp_path_factory.mktemp("planned")
+    with start_server(folder / "mysql") as server:
+        server.run_sql(LIFE)
+        pipeline = Pipeline(folder, make_account(server))
+        # Small slices, so that there is something to spread.
+        pipeline.state.settings_file.write_text(pipeline.state.default_settings() + "slice_mb = 1\n")
+        settings = pipeline.settings
+        for step in (ingest.land, ingest.track):
+            step("shop", settings=settings)
+        report = ingest.plan("shop", None, None, settings=settings)
+    assert report["slices"] >= 3
+    return pipeline, report["run_url"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with start_cluster(tmp_path_factory.mktemp("cluster"), workers=2) as cluster:
+        yield cluster
+
+
+def decoded(run_url):
+    files = json.loads((Path(run_url) / DECODED).read_text())["files"]
+    return {file["url"]: (file["rows"], Path(file["url"]).read_bytes()) for file in files}
+
+
+def test_the_cluster_and_local_threads_give_the_same_files(planned, cluster):
+    pipeline, run_url = planned
+    done = submit("local[2]", pipeline.state, "decode_slices.py", "--run-url", run_url)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1])["rows"] == ROWS
+    local = decoded(run_url)
+    assert sum(rows for rows, _ in local.values()) == ROWS
+    done = cluster.submit("decode_slices.py", "--run-url", run_url)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert decoded(run_url) == local
+
+
+def test_a_worker_that_is_killed_takes_no_row_along(planned, cluster):
+    _, run_url = planned
+    killer = threading.Thread(target=lambda: (time.sleep(6), cluster.workers[0].kill()))
+    killer.start()
+    done = cluster.submit("decode_slices.py", "--run-url", run_url)
+    killer.join()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sum(rows for rows, _ in decoded(run_url).values()) == ROWS
+
+
+def test_what_cannot_be_decoded_is_said_with_its_coordinates(planned):
+    """The last lines have the error as data, and the exit code says that another try is in vain."""
+    pipeline, run_url = planned
+    segment = max(pipeline.state.lake.glob("landing/shop/*"), key=lambda path: path.stat().st_size)
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    segment.write_bytes(content)
+    done = submit("local[2]", pipeline.state, "decode_slices.py", "--run-url", run_url)
+    assert done.returncode == REFUSED, done.stderr[-3000:]
+    # spark-submit sends both streams of the driver to its own stdout.
+    error = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+    assert error["error"] == "ChecksumError"
+    assert error["file"].endswith(segment.name)
+    assert error["offset"] > 0

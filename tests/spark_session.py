@@ -1,0 +1,21 @@
+"""A Spark session for tests; a module that wants it imports the fixture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.session import open_local_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A local session, started once however many modules ask for it."""
+    session = open_local_session("tests", {"spark.ui.showConsoleProgress": "false"})
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,98 @@
+"""Marks, verdicts and published intervals, on every database that a store can be."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from strata.store.engine import open_store
+from strata.store.ledgers import (
+    ClosedInterval,
+    IntervalLedger,
+    PublishedInterval,
+    PublishedLedger,
+    StoredVerdict,
+    VerdictLedger,
+)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])
+def engine(request, tmp_path):
+    if request.param == "sqlite":
+        yield open_store(f"sqlite:///{tmp_path}/store.db")
+        return
+    server = request.getfixturevalue("mysql_server")
+    server.run_sql("DROP DATABASE IF EXISTS ledgers")
+    engine = open_store(f"{server.url}ledgers")
+    yield engine
+    engine.dispose()
+
+
+def interval(start, end, first=0, last=10, source="s", closed_at=1):
+    return ClosedInterval(source, start, end, first, last, "a", closed_at)
+
+
+def test_the_first_to_close_an_interval_wins(engine):
+    ledger = IntervalLedger(engine)
+    first = interval(0, 10, last=5)
+    assert ledger.close(first) == first
+    assert ledger.close(interval(0, 10, last=7, closed_at=2)) == first
+    assert ledger.close(interval(5, 15)) == first
+    assert ledger.all("s") == [first]
+
+
+def test_intervals_adjoin(engine):
+    ledger = IntervalLedger(engine)
+    a, b, c = interval(0, 10), interval(10, 20), interval(30, 40)
+    for one in (a, c, b):
+        assert ledger.close(one) == one
+    assert ledger.all("s") == [a, b, c]
+    assert ledger.last("s") == c
+    assert ledger.overlapping("s", 12, 15) == [b]
+    assert ledger.overlapping("s", 20, 30) == [b, c]
+    assert ledger.get("s", 10) == b
+    assert ledger.get("s", 11) is None
+    assert ledger.last("other") is None
+
+
+def test_sources_do_not_mind_each_other(engine):
+    ledger = IntervalLedger(engine)
+    ledger.close(interval(0, 10))
+    other = interval(5, 15, source="S")
+    assert ledger.close(other) == other
+
+
+def test_of_many_at_once_one_wins(engine):
+    ledger = IntervalLedger(engine)
+    ledger.close(interval(-10, 0, last=0))
+
+    def close(number):
+        return ledger.close(interval(0, 10 + number, last=number))
+
+    with ThreadPoolExecutor(4) as pool:
+        stored = set(pool.map(close, range(4)))
+    assert len(stored) == 1
+    assert len(ledger.all("s")) == 2
+
+
+def test_a_verdict_takes_the_place_of_the_earlier_one(engine):
+    ledger = VerdictLedger(engine)
+    ledger.put(StoredVerdict("s", 0, "d.t", "failed", 1, {"why": "ü"}))
+    ledger.put_all([StoredVerdict("s", 0, "d.t", "passed", 2, {}), StoredVerdict("s", 0, "d.T", "failed", 2, {})])
+    assert ledger.get("s", 0, "d.t") == StoredVerdict("s", 0, "d.t", "passed", 2, {})
+    assert ledger.get("s", 0) is None
+    assert [verdict.table for verdict in ledger.list("s", 0)] == ["d.T", "d.t"]
+
+
+def test_what_is_published_is_noted_and_replaced(engine):
+    ledger = PublishedLedger(engine)
+    first = PublishedInterval("s", 0, "d.t", 1, 100, 5, {"version": 3})
+    ledger.put(first)
+    ledger.put(first)
+    second = PublishedInterval("s", 10, "d.t", 2, 50, 6, {})
+    ledger.put(second)
+    ledger.put(PublishedInterval("s", 10, "d.u", 2, 50, 6, {}))
+    assert ledger.get("s", 0, "d.t") == first
+    assert ledger.list("s", "d.t") == [first, second]
+    assert len(ledger.list("s")) == 3

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from strata.jobs.check_grants import Grants, judge_grants
+from strata.jobs.check_settings import judge_settings
+from strata.jobs.findings import Severity
+
+GOOD = {
+    "version": "9.7.4",
+    "log_bin": "ON",
+    "server_id": "1",
+    "gtid_mode": "ON",
+    "enforce_gtid_consistency": "ON",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_value_options": "",
+    "binlog_checksum": "CRC32",
+    "binlog_encryption": "OFF",
+    "binlog_expire_logs_seconds": "2592000",
+    "binlog_expire_logs_auto_purge": "ON",
+    "log_replica_updates": "ON",
+    "is_replica": "OFF",
+}
+
+
+def found(**changes: str) -> dict[str, Severity]:
+    findings = judge_settings({**GOOD, **changes})
+    return {finding.name: finding.severity for finding in findings if finding.severity is not Severity.OK}
+
+
+def test_the_servers_defaults_are_fine():
+    assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "severity"),
+    [
+        ({"log_bin": "OFF"}, "log_bin", Severity.ERROR),
+        ({"server_id": "0"}, "server_id", Severity.ERROR),
+        ({"gtid_mode": "OFF"}, "gtid_mode", Severity.ERROR),
+        ({"gtid_mode": "ON_PERMISSIVE"}, "gtid_mode", Severity.ERROR),
+        ({"enforce_gtid_consistency": "WARN"}, "enforce_gtid_consistency", Severity.ERROR),
+        ({"binlog_format": "MIXED"}, "binlog_format", Severity.ERROR),
+        ({"binlog_row_image": "MINIMAL"}, "binlog_row_image", Severity.WARNING),
+        ({"binlog_checksum": "NONE"}, "binlog_checksum", Severity.WARNING),
+        ({"binlog_expire_logs_seconds": "3600"}, "binlog_expire_logs_seconds", Severity.WARNING),
+        ({"is_replica": "ON", "log_replica_updates": "OFF"}, "log_replica_updates", Severity.ERROR),
+        ({"binlog_ignore_db": "logs"}, "binlog filters", Severity.WARNING),
+        ({"version": "10.11.6-MariaDB"}, "version", Severity.ERROR),
+        ({"version": "5.5.62"}, "version", Severity.ERROR),
+    ],
+)
+def test_one_thing_that_is_wrong(changes, name, severity):
+    assert found(**changes) == {name: severity}
+
+
+def test_partial_json_needs_full_images():
+    assert found(binlog_row_value_options="PARTIAL_JSON") == {}
+    both = found(binlog_row_value_options="PARTIAL_JSON", binlog_row_image="MINIMAL")
+    assert both == {"binlog_row_value_options": Severity.ERROR, "binlog_row_image": Severity.WARNING}
+
+
+def test_what_costs_nothing():
+    assert found(binlog_encryption="ON", binlog_expire_logs_seconds="0") == {}
+    assert found(binlog_expire_logs_seconds="60", binlog_expire_logs_auto_purge="OFF") == {}
+
+
+def test_an_old_server_has_fewer_variables():
+    old = {"version": "5.6.51-log", "log_bin": "ON", "server_id": "7", "gtid_mode": "ON", "expire_logs_days": "10"}
+    old |= {"enforce_gtid_consistency": "ON", "binlog_format": "ROW"}
+    assert all(finding.severity is Severity.OK for finding in judge_settings(old))
+
+
+def test_the_steps_to_gtids_start_where_the_server_is():
+    (finding,) = (one for one in judge_settings({**GOOD, "gtid_mode": "OFF_PERMISSIVE"}) if one.name == "gtid_mode")
+    assert "gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON;" in finding.mend
+
+
+def missing(*lines: str, store: str | None = "strata") -> set[str]:
+    findings = judge_grants(Grants.parse(lines), "'u'@'%'", store)
+    return {finding.name for finding in findings if finding.severity is Severity.ERROR}
+
+
+ALL_OF_IT = {"REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT", "store grants"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["GRANT USAGE ON *.* TO `u`@`%`"], ALL_OF_IT),
+        (["GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION"], set()),
+        (["GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`"], {"store grants"}),
+        (
+            [
+                "GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`",
+                "GRANT ALL PRIVILEGES ON `strata`.* TO `u`@`%`",
+                "GRANT `role`@`%` TO `u`@`%`",
+            ],
+            set(),
+        ),
+        (["GRANT SELECT (`a`, `b`), INSERT ON `d`.`t` TO `u`@`%`"], ALL_OF_IT),
+        (["GRANT SELECT ON `d`.* TO `u`@`%`"], ALL_OF_IT - {"SELECT"}),
+    ],
+)
+def test_grants(lines, expected):
+    assert missing(*lines) == expected
+
+
+def test_a_store_elsewhere_needs_no_grants_here():
+    line = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`"
+    assert missing(line, store=None) == set()
+
+
+def test_every_finding_that_stands_in_the_way_has_a_mend():
+    findings = judge_grants(Grants(), "'u'@'%'", "strata")
+    assert all(finding.mend and "TO 'u'@'%'" in finding.mend for finding in findings)
