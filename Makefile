@@ -4,6 +4,8 @@ SHELL := bash
 PYTHON := .venv/bin/python
 SOURCES := include dags plugins spark_jobs scripts demo bench tests
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
+# Beside the other state, not in the system's folder for temporary files, which others sweep.
+export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests
 UNIT := -m "not mysql and not spark and not airflow and not browser and not slow"
 
 ##@ Use it
@@ -27,6 +29,7 @@ status: ## What runs just now
 .PHONY: check format test bench soak fuzz lock clean help
 check: setup ## Format, lint, types, rooms, dead code, spelling, and the unit tests
 	@scripts/check.sh $(SOURCES)
+	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@$(PYTHON) -m pytest -q -p no:cacheprovider $(UNIT)
 
 format: ## Format all code, and mend what ruff can mend
@@ -34,6 +37,7 @@ format: ## Format all code, and mend what ruff can mend
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
 test: setup ## Every test, those on a real MySQL, Spark and Airflow included; CASE=path runs one
+	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@$(PYTHON) -m pytest $(CASE)
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data

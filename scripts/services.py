@@ -50,7 +50,8 @@ def mysqld(state: State) -> Program:
         f"--datadir={folder / 'data'}",
         f"--port={state.port('mysql')}",
         "--bind-address=127.0.0.1",
-        f"--socket={folder / 's'}",
+        # Below the data directory, by a relative path: a socket's whole path must not exceed 107 characters.
+        "--socket=s",
         f"--pid-file={folder / 'pid'}",
         "--secure-file-priv=NULL",
         "--mysqlx=OFF",

@@ -124,7 +124,7 @@ def launch(folder: Path, *options: str, port: int | None = None) -> MysqlServer:
         *base,
         f"--port={port}",
         "--bind-address=127.0.0.1",
-        f"--socket={folder}/s",
+        "--socket=s",
         f"--pid-file={folder}/pid",
         f"--log-error={folder}/error.log",
         "--mysqlx=OFF",
