@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.kernels.doubles import LONGEST_DOUBLE, POWERS, write_double
-from strata.kernels.jsonb import BASE64, gather_json
+from strata.kernels.json_values import BASE64
+from strata.kernels.jsonb import gather_json
 from strata.kernels.status import CORRUPT, DONE, FULL
 from tests.kernels.cells import BASE, cells_of, prefixed
 from tests.naive.decoder import json_double, json_text

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from strata.kernels import strings
 from strata.kernels.doubles import POWERS
-from strata.kernels.jsonb import BASE64, gather_json
+from strata.kernels.json_values import BASE64
+from strata.kernels.jsonb import gather_json
 from strata.kernels.status import CORRUPT, FULL
 from strata.rows.faults import CorruptCell, Faults
 from strata.rows.gather import LONGEST_DATA, Region
