@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from strata.events.salvage import Damage
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
 
@@ -50,6 +51,9 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
     physical: Annotated[bool, typer.Option("--physical", help="By the TABLE_MAPs alone: columns @1, @2, ...")] = False,  # noqa: FBT002 - a flag of the command line
     on_mismatch: Annotated[Mismatch, typer.Option(help="Rows that contradict their version.")] = Mismatch.QUARANTINE,
+    skip_corrupt: Annotated[  # noqa: FBT002 - a flag of the command line
+        bool, typer.Option("--skip-corrupt", help="Go on at the next readable transaction behind damage; exit code 1.")
+    ] = False,
 ) -> None:
     """Decodes rows with the schema that was true for each; without a store the same files are tracked first."""
     # Imported here: the command's help must not load Arrow.
@@ -62,15 +66,19 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
             "a store has its own baseline", remedy="Give it to `strata track --baseline FILE.sql`, or leave it out."
         )
     wanted = _wanted(table or [])
-    steps = _physical(files, wanted) if physical else _versioned(files, wanted, source, store, baseline, on_mismatch)
+    steps = (
+        _physical(files, wanted, skip_corrupt=skip_corrupt)
+        if physical
+        else _versioned(files, wanted, source, store, baseline, on_mismatch, skip_corrupt=skip_corrupt)
+    )
     output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out, source)
     with output:
         for step in steps:
             output.take(step)
+    if out != "-" and (skip_corrupt or not output.errors):
+        print_report(output.report(), as_json=context.obj["json"])
     if output.errors:
         raise output.errors[0]
-    if out != "-":
-        print_report(output.report(), as_json=context.obj["json"])
 
 
 def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:
@@ -79,10 +87,12 @@ def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:
     return lambda table: any(fnmatchcase(str(table), pattern) for pattern in patterns)
 
 
-def _physical(files: list[str], wanted: Callable[[TableName], bool]) -> Iterator[Decoded]:
+def _physical(
+    files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool
+) -> Iterator[Decoded | Damage]:
     from strata.jobs.decode_files import decode_files_physically  # noqa: PLC0415  as above
 
-    return decode_files_physically(files, wanted=wanted)
+    return decode_files_physically(files, wanted=wanted, skip_corrupt=skip_corrupt)
 
 
 def _versioned(
@@ -92,21 +102,27 @@ def _versioned(
     store: str | None,
     baseline: str | None,
     on_mismatch: Mismatch,
-) -> Iterator[Decoded]:
+    *,
+    skip_corrupt: bool,
+) -> Iterator[Decoded | Damage]:
     from strata.jobs.decode_files import decode_files  # noqa: PLC0415  as above
     from strata.rows.book import OnMismatch  # noqa: PLC0415  as above
     from strata.schema.store import SchemaStore  # noqa: PLC0415  as above
     from strata.store.engine import open_store  # noqa: PLC0415  as above
 
     engine = open_store(store or "sqlite://")
-    fault = None if store else _track(files, engine, source, baseline)
+    fault = None if store else _track(files, engine, source, baseline, skip_corrupt=skip_corrupt)
     policy = OnMismatch(on_mismatch.value)
-    yield from decode_files(files, SchemaStore(engine), source, wanted=wanted, on_mismatch=policy)
+    yield from decode_files(
+        files, SchemaStore(engine), source, wanted=wanted, on_mismatch=policy, skip_corrupt=skip_corrupt
+    )
     if fault is not None:
         raise fault
 
 
-def _track(files: list[str], engine: sa.Engine, source: str, baseline: str | None) -> StrataError | None:
+def _track(
+    files: list[str], engine: sa.Engine, source: str, baseline: str | None, *, skip_corrupt: bool
+) -> StrataError | None:
     """Tracks the files in memory; returns the fault that ended it: decoding meets it after the rows before it."""
     from pathlib import Path  # noqa: PLC0415  as above
 
@@ -121,7 +137,7 @@ def _track(files: list[str], engine: sa.Engine, source: str, baseline: str | Non
             raise Usage(f"the baseline cannot be read: {error.strerror}", file=baseline) from error
         known = read_baseline(text, baseline)
     try:
-        track_files(files, engine, source, baseline=known)
+        track_files(files, engine, source, baseline=known, skip_corrupt=skip_corrupt)
     except StrataError as error:
         return error
     return None

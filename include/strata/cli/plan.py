@@ -63,7 +63,8 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     table = Table(box=None, show_header=False)
     for name, value in report.items():
         if value not in (None, "", [], ()):
-            table.add_row(name.replace("_", " "), str(value))
+            lines = value if isinstance(value, list) else [value]
+            table.add_row(name.replace("_", " "), "\n".join(map(str, lines)))
     Console().print(table)
 
 

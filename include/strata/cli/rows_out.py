@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from strata.errors import StrataError, Usage
+from strata.events.salvage import Damage, describe
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
@@ -25,12 +26,16 @@ class _Output:
         self.errors: list[StrataError] = []
         self.rows = 0
         self.quarantined = 0
+        self.skipped: list[Damage] = []
 
     def report(self) -> dict[str, Any]:
-        """What was written."""
-        return {"rows": self.rows, "quarantined": self.quarantined}
+        """What was written, and what was passed over."""
+        report: dict[str, Any] = {"rows": self.rows, "quarantined": self.quarantined}
+        if self.skipped:
+            report["skipped"] = [describe(damage) for damage in self.skipped]
+        return report
 
-    def count(self, step: Decoded) -> None:
+    def count(self, step: Decoded | Damage) -> None:
         """Counts rows, and notes why others are left out."""
         if isinstance(step, ChangeBatch):
             self.rows += step.batch.num_rows
@@ -38,6 +43,9 @@ class _Output:
             self.quarantined += step.rows.num_rows
             self.errors.append(step.error)
         elif isinstance(step, Hole):
+            self.errors.append(step.error)
+        elif isinstance(step, Damage):
+            self.skipped.append(step)
             self.errors.append(step.error)
 
 
@@ -65,7 +73,7 @@ class JsonlOutput(_Output):
             if file is not None and file is not sys.stdout:
                 file.close()
 
-    def take(self, step: Decoded) -> None:
+    def take(self, step: Decoded | Damage) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if isinstance(step, ChangeBatch):
@@ -103,7 +111,7 @@ class ParquetOutput(_Output):
         for writer in self._writers.values():
             writer.close()
 
-    def take(self, step: Decoded) -> None:
+    def take(self, step: Decoded | Damage) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if not isinstance(step, ChangeBatch):

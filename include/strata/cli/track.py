@@ -41,12 +41,18 @@ def track(
     lower_case_table_names: Annotated[
         int | None, typer.Option(min=0, max=2, help="The server's setting, which no binlog holds; 0 by default.")
     ] = None,
+    skip_corrupt: Annotated[  # noqa: FBT002 - a flag of the command line
+        bool, typer.Option("--skip-corrupt", help="Go on behind damage: a gap of all tables where it may hide DDL.")
+    ] = False,
 ) -> None:
     """Turns every DDL in binlogs into versions of the tables that it touched. Run it again at any time: what has been
     tracked is passed over. Exit code 1 if a table became unknown."""
     as_json = context.obj["json"]
     if files:
-        report = _track_files(files, source, store_url(store, source), baseline, lower_case_table_names, as_json)
+        url = store_url(store, source)
+        report = _track_files(
+            files, source, url, baseline, lower_case_table_names, as_json=as_json, skip_corrupt=skip_corrupt
+        )
     elif store is None and baseline is None:
         # Imported here: the command's help must not load Arrow.
         from strata.jobs.track_schema import track_landed  # noqa: PLC0415  see above
@@ -85,7 +91,9 @@ def _track_files(
     url: str,
     baseline: str | None,
     lower_case_table_names: int | None,
-    as_json: bool,  # noqa: FBT001  whether the report is for a program, as everywhere in this package
+    *,
+    as_json: bool,
+    skip_corrupt: bool,
 ) -> TrackReport:
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.track_schema import track_files  # noqa: PLC0415  see above
@@ -106,6 +114,7 @@ def _track_files(
             baseline=known,
             lower_case_table_names=lower_case_table_names,
             progress=_shown_on(bar),
+            skip_corrupt=skip_corrupt,
         )
 
 

@@ -35,7 +35,12 @@ class Statement(NamedTuple):
 
 
 def scan_transactions(
-    binlog: BinlogFile, *, first_seq: int = 1, clock: CommitClock | None = None
+    binlog: BinlogFile,
+    *,
+    first_seq: int = 1,
+    clock: CommitClock | None = None,
+    begin: int | None = None,
+    end: int | None = None,
 ) -> Iterator[TransactionBatch]:
     """The transactions of a file in batches of columns, checksums verified.
 
@@ -43,20 +48,22 @@ def scan_transactions(
         binlog: The open file.
         first_seq: Ordinal of its first transaction in the stream.
         clock: The commit clock before the file; goes on with each transaction.
+        begin: Offset of the first transaction; by default of the file's first event.
+        end: Offset behind the last one; by default the file's end.
 
     Raises:
         CorruptEventError: After the transactions before the fault; with file, offset and, if it is known, GTID.
         UnsupportedEventError: Likewise.
     """
-    end = len(binlog.buffer)
+    at = binlog.first_event if begin is None else begin
+    end = len(binlog.buffer) if end is None else end
     scanner = TransactionScanner(
         binlog.format,
         binlog_file=binlog.name,
         first_seq=first_seq,
         clock=clock,
-        server_offset=binlog.segment.offset if binlog.segment else None,
+        server_offset=binlog.segment.offset + at - binlog.first_event if binlog.segment else None,
     )
-    at = binlog.first_event
     try:
         while at < end:
             index = index_events(binlog.buffer, at, end, binlog.format)
@@ -68,10 +75,15 @@ def scan_transactions(
 
 
 def read_transactions(
-    binlog: BinlogFile, *, first_seq: int = 1, clock: CommitClock | None = None
+    binlog: BinlogFile,
+    *,
+    first_seq: int = 1,
+    clock: CommitClock | None = None,
+    begin: int | None = None,
+    end: int | None = None,
 ) -> Iterator[TransactionRecord]:
     """The transactions of a file one by one; as `scan_transactions`, which is faster where columns will do."""
-    for batch in scan_transactions(binlog, first_seq=first_seq, clock=clock):
+    for batch in scan_transactions(binlog, first_seq=first_seq, clock=clock, begin=begin, end=end):
         yield from batch.records()
 
 

@@ -3,10 +3,11 @@ Not here: slices of landed segments (`decode_slice.py`), tracking (`track_schema
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from strata.errors import SchemaGapError, StrataError
+from strata.errors import CorruptEventError, SchemaGapError, StrataError
+from strata.events.salvage import find_stretches
 from strata.jobs.track_schema import in_stream_order
 from strata.rows.book import OnMismatch, TableBook, Version
 from strata.rows.decode import decode_steps
@@ -19,6 +20,7 @@ from strata.wire.files import open_binlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from strata.events.salvage import Damage
     from strata.rows.book import Lookup
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
@@ -36,6 +38,17 @@ class _Place:
     """The commit clock before it, microseconds UTC."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How files are decoded."""
+
+    source: str
+    lookup: Lookup | None
+    wanted: Callable[[TableName], bool]
+    on_mismatch: OnMismatch
+    skip_corrupt: bool
+
+
 def decode_files(
     paths: Sequence[str],
     store: SchemaStore,
@@ -43,7 +56,8 @@ def decode_files(
     *,
     wanted: Callable[[TableName], bool],
     on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
-) -> Iterator[Decoded]:
+    skip_corrupt: bool = False,
+) -> Iterator[Decoded | Damage]:
     """The rows of tracked files, each by the version that was true for it.
 
     Args:
@@ -52,6 +66,7 @@ def decode_files(
         source: Name of the source.
         wanted: Which tables to decode.
         on_mismatch: What to do where a TABLE_MAP contradicts a version.
+        skip_corrupt: Goes on behind damage, which is given with the rows; the files must have been tracked like that.
 
     Raises:
         StrataError: As `rows.decode.decode_slice`, after the rows before the fault; SchemaGapError for a file that has
@@ -67,15 +82,17 @@ def decode_files(
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
             place = _tracked_place(store, source, binlog)
-            yield from _decode_file(binlog, place, source, lookup, wanted, on_mismatch)
+            yield from _decode_file(binlog, place, _Way(source, lookup, wanted, on_mismatch, skip_corrupt))
 
 
-def decode_files_physically(paths: Sequence[str], *, wanted: Callable[[TableName], bool]) -> Iterator[Decoded]:
+def decode_files_physically(
+    paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
+) -> Iterator[Decoded | Damage]:
     """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
     place = _Place()
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
-            yield from _decode_file(binlog, place, "", None, wanted, OnMismatch.FAIL)
+            yield from _decode_file(binlog, place, _Way("", None, wanted, OnMismatch.FAIL, skip_corrupt))
 
 
 def _tracked_place(store: SchemaStore, source: str, binlog: BinlogFile) -> _Place:
@@ -93,31 +110,42 @@ def _tracked_place(store: SchemaStore, source: str, binlog: BinlogFile) -> _Plac
     return _Place(part.first_seq - 1)
 
 
-def _decode_file(
-    binlog: BinlogFile,
-    place: _Place,
-    source: str,
-    lookup: Lookup | None,
-    wanted: Callable[[TableName], bool],
-    on_mismatch: OnMismatch,
-) -> Iterator[Decoded]:
-    begin = binlog.first_event
-    whole = Slice(
-        source=source,
+def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Decoded | Damage]:
+    if not way.skip_corrupt:
+        yield from _decode_bytes(binlog, place, way, binlog.first_event, len(binlog.buffer))
+        return
+    for stretch in find_stretches(binlog):
+        damage, seq = stretch.damage, place.seq + stretch.transactions
+        try:
+            # With the rows of the damaged transaction that stand before its fault.
+            yield from _decode_bytes(binlog, place, way, stretch.begin, damage.end if damage else stretch.end)
+        except CorruptEventError:
+            if damage is None:
+                raise
+        if damage is not None:
+            place.seq = seq + 1
+            yield replace(damage, error=damage.error.located(gtid=str(damage.gtid) if damage.gtid else None))
+
+
+def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Decoded]:
+    shift = binlog.segment.offset - binlog.first_event if binlog.segment else 0
+    piece = Slice(
+        source=way.source,
         segment=binlog.path,
         binlog_file=binlog.name,
         begin=begin,
-        end=len(binlog.buffer),
-        binlog_pos=binlog.segment.offset if binlog.segment else begin,
+        end=end,
+        binlog_pos=begin + shift,
         first_seq=place.seq + 1,
         first_row=0,
         clock=place.clock,
     )
     slots = Slots(binlog.format)
-    book = TableBook(slots, lookup, wanted=wanted, on_mismatch=on_mismatch)
-    stream = RowStream(binlog, whole, slots, book)
+    book = TableBook(slots, way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
+    stream = RowStream(binlog, piece, slots, book)
     try:
         yield from decode_steps(stream, slots, binlog.name)
     except StrataError as error:
         raise error.located(file=binlog.path) from None
-    place.seq, place.clock = stream.seq, stream.clock
+    finally:
+        place.seq, place.clock = stream.seq, stream.clock

@@ -12,6 +12,7 @@ from strata.errors import StrataError, Usage
 from strata.events.landed import LandedStream
 from strata.events.model import GtidEvent, PreviousGtids
 from strata.events.parse import parse_event
+from strata.events.salvage import describe, find_stretches
 from strata.events.transactions import ddl_events, read_transactions
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from strata.events.landed import LandedSegment
     from strata.events.model import TransactionRecord
+    from strata.events.salvage import Damage
     from strata.schema.baseline import Baseline
     from strata.wire.files import BinlogFile
 
@@ -48,6 +50,7 @@ def track_files(
     baseline: Baseline | None = None,
     lower_case_table_names: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    skip_corrupt: bool = False,
 ) -> TrackReport:
     """Tracks binlog files. What has been tracked before is passed over; kill it anywhere and run it again.
 
@@ -58,6 +61,7 @@ def track_files(
         baseline: What there was before the first file; used only where tracking begins.
         lower_case_table_names: Of the server, 0 to 2; no binlog has it.
         progress: Called with a file's name, the bytes of it that are done and its size.
+        skip_corrupt: Goes on behind damage, which is a gap of all tables where a DDL may be lost with it.
 
     Raises:
         CorruptEventError: Versions before the fault have been stored.
@@ -73,7 +77,7 @@ def track_files(
     try:
         for path in in_stream_order(paths):
             with open_binlog(path) as binlog:
-                _track_file(tracker, binlog, progress)
+                _track_file(tracker, binlog, progress, skip_corrupt=skip_corrupt)
     except StrataError:
         tracker.finish()
         raise
@@ -124,17 +128,27 @@ def in_stream_order(paths: Sequence[str]) -> list[str]:
     return [path for _, path in sorted(zip(positions, paths, strict=True))]
 
 
-def _track_file(tracker: Tracker, binlog: BinlogFile, progress: Callable[[str, int, int], None] | None) -> None:
+def _track_file(
+    tracker: Tracker,
+    binlog: BinlogFile,
+    progress: Callable[[str, int, int], None] | None,
+    *,
+    skip_corrupt: bool,
+) -> None:
     size = len(binlog.buffer)
     begin_pos = binlog.segment.offset if binlog.segment else 0
     tracker.begin_file(_file_start(binlog, begin_pos, _previous_gtids(binlog)))
     # Offsets in a landed segment are not those in the server's file.
     shift = begin_pos - binlog.first_event if binlog.segment else 0
-    for count, record in enumerate(read_transactions(binlog), start=1):
-        shift = record.binlog_pos - record.begin
-        tracker.take(_transaction(binlog, record))
-        if progress is not None and count % _PROGRESS_EVERY == 0:
-            progress(binlog.name, record.end, size)
+    for stretch in find_stretches(binlog) if skip_corrupt else (None,):
+        begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
+        for count, record in enumerate(read_transactions(binlog, begin=begin, end=end), start=1):
+            shift = record.binlog_pos - record.begin
+            tracker.take(_transaction(binlog, record))
+            if progress is not None and count % _PROGRESS_EVERY == 0:
+                progress(binlog.name, record.end, size)
+        if stretch and stretch.damage:
+            tracker.take(_damaged(tracker, stretch.damage, shift))
     tracker.end_file(size + shift)
     if progress is not None:
         progress(binlog.name, size, size)
@@ -180,6 +194,17 @@ def _quiet(record: TransactionRecord, seq: int | None) -> Transaction:
         committed_at=record.committed_at,
         seq=seq,
         incident=record.incident,
+    )
+
+
+def _damaged(tracker: Tracker, damage: Damage, shift: int) -> Transaction:
+    return Transaction(
+        gtid=damage.gtid,
+        binlog_pos=damage.begin + shift,
+        end_pos=damage.end + shift,
+        committed_at=tracker.position.committed_at,
+        seq=None,
+        incident=describe(damage) if damage.may_hide_ddl else None,
     )
 
 

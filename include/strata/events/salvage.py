@@ -1,0 +1,153 @@
+"""Reading on behind damage: which stretches of a file can be read, and what may be lost between them.
+Not here: reading them (`transactions.py`, `rows/`), what follows from a loss (`jobs/`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from strata.errors import CorruptEventError, StrataError, TruncatedEventError
+from strata.events.model import GtidEvent
+from strata.events.parse import parse_event
+from strata.events.transactions import scan_transactions
+from strata.kernels import status as codes
+from strata.kernels.crc import CRC_TABLES, verify_events
+from strata.wire.codes import HEADER_BYTES, EventType
+from strata.wire.frames import index_events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.gtid.sets import Gtid
+    from strata.wire.files import BinlogFile
+
+_GTIDS: Final = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
+_ROWS: Final = (EventType.TABLE_MAP, EventType.ROWS_QUERY)
+_LONGEST_GTID: Final = 1024
+"""Bytes; with a tag and all optional fields such an event has not half of it."""
+_WINDOW_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A piece of a file that cannot be read as it was written. It counts as one transaction of the stream."""
+
+    error: CorruptEventError
+    begin: int
+    """Offset behind the last transaction that is whole."""
+    end: int
+    """Where reading goes on: a transaction begins here, or the file ends."""
+    gtid: Gtid | None
+    """The transaction that is damaged, if its head can be read."""
+    may_hide_ddl: bool
+    """False only if exactly one transaction is damaged, and it changes rows: DDL stands in transactions of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Whole transactions in a row, and the damage behind them if the file does not end there."""
+
+    begin: int
+    end: int
+    """Offset behind the last whole transaction."""
+    transactions: int
+    damage: Damage | None
+
+
+def find_stretches(binlog: BinlogFile) -> Iterator[Stretch]:
+    """All of a file, from front to back; a sound file is one stretch.
+
+    Raises:
+        UnsupportedEventError: An event is sound, but is not one that can be read.
+    """
+    begin, size = binlog.first_event, len(binlog.buffer)
+    while begin < size:
+        count, end, fault = 0, begin, None
+        try:
+            for batch in scan_transactions(binlog, begin=begin):
+                count, end = count + len(batch), int(batch.ends[-1])
+        except CorruptEventError as error:
+            fault = error
+        damage = None if fault is None else _assess(binlog, end, fault)
+        yield Stretch(begin, end, count, damage)
+        begin = size if damage is None else damage.end
+
+
+def _assess(binlog: BinlogFile, end: int, fault: CorruptEventError) -> Damage:
+    """What is damaged behind the whole transactions that end at `end`."""
+    size = len(binlog.buffer)
+    at = end if fault.offset is None else max(fault.offset, end)
+    head = None
+    begin = _first_gtid_event(binlog, end, at)
+    if begin is not None:
+        head = _gtid_event(binlog, begin)
+    if head is not None and begin is not None and head.transaction_length:
+        behind = begin + head.transaction_length
+        if behind > at and (behind == size or _is_sound(binlog, behind)):
+            return Damage(fault, end, behind, head.gtid, may_hide_ddl=not _changes_rows(binlog, begin, at))
+    following = _next_transaction(binlog, at + 1)
+    gtid = head.gtid if head is not None else None
+    return Damage(fault, end, size if following is None else following, gtid, may_hide_ddl=True)
+
+
+def _first_gtid_event(binlog: BinlogFile, begin: int, end: int) -> int | None:
+    """Offset of the first GTID event between two offsets, the first of which is where an event begins."""
+    index = index_events(binlog.buffer, begin, end, binlog.format, 16)
+    heads = np.flatnonzero(np.isin(index.types, _GTIDS))
+    return int(index.positions[heads[0]]) if len(heads) else None
+
+
+def _changes_rows(binlog: BinlogFile, begin: int, end: int) -> bool:
+    """Whether the third event of a transaction lies before `end` and announces rows; the second one is BEGIN."""
+    index = index_events(binlog.buffer, begin, end, binlog.format, 3)
+    return len(index) == 3 and index.types[1] == EventType.QUERY and int(index.types[2]) in _ROWS
+
+
+def _next_transaction(binlog: BinlogFile, begin: int) -> int | None:
+    """Offset of the first GTID event from byte `begin` on, wherever events begin."""
+    buffer, size = binlog.buffer, len(binlog.buffer)
+    last = size - HEADER_BYTES
+    for start in range(begin, last, _WINDOW_BYTES):
+        stop = min(start + _WINDOW_BYTES, last)
+        at = start + np.flatnonzero(np.isin(buffer[start + 4 : stop + 4], _GTIDS))
+        # The length, little-endian; its upper two bytes are 0 in an event that short.
+        short = (buffer[at + 10] < _LONGEST_GTID >> 8) & (buffer[at + 11] == 0) & (buffer[at + 12] == 0)
+        for position in at[short].tolist():
+            if _gtid_event(binlog, position) is not None:
+                return int(position)
+    return None
+
+
+def _gtid_event(binlog: BinlogFile, position: int) -> GtidEvent | None:
+    """The GTID event at an offset; None if there is none, or not as it was written."""
+    buffer = binlog.buffer
+    if int(buffer[position + 4]) not in _GTIDS or not _is_sound(binlog, position):
+        return None
+    length = int.from_bytes(buffer[position + 9 : position + 13].tobytes(), "little")
+    try:
+        event = parse_event(buffer, position, length, binlog.format)
+    except StrataError:
+        return None
+    return event if isinstance(event, GtidEvent) else None
+
+
+def _is_sound(binlog: BinlogFile, position: int) -> bool:
+    """Whether an event begins at an offset that is as it was written."""
+    buffer, form = binlog.buffer, binlog.format
+    index = index_events(buffer, position, len(buffer), form, 2)
+    if not len(index):
+        return False
+    if form.has_checksum:
+        return int(verify_events(CRC_TABLES, buffer, index.positions[:1], index.lengths[:1])[0]) == codes.DONE
+    # Each header says where the server's file goes on behind its event, so two in a row vouch for each other.
+    behind = (index.log_positions[:-1] + index.lengths[1:]) & 0xFFFFFFFF
+    return bool((behind == index.log_positions[1:]).all()) or 0 in index.log_positions
+
+
+def describe(damage: Damage) -> str:
+    """The damage and what follows from it, in one sentence without a full stop."""
+    lost = "the file is cut off" if isinstance(damage.error, TruncatedEventError) else damage.error.message
+    gtid = f" (GTID {damage.gtid})" if damage.gtid else ""
+    return f"{damage.error.file}: bytes {damage.begin:,} to {damage.end:,} were passed over{gtid}: {lost}"

@@ -1,0 +1,71 @@
+"""`strata decode --skip-corrupt`: what is readable behind damage is read, what is not is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from strata.cli.main import run
+from strata.events.transactions import read_transactions
+from strata.wire.files import open_binlog
+from tests.events.test_transactions import MIXED
+
+
+def decode(path, out, *options):
+    code = run(["decode", str(path), "--out", str(out), "--format", "jsonl", *options])
+    return code, [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def records():
+    with open_binlog(MIXED) as binlog:
+        return list(read_transactions(binlog))
+
+
+@pytest.fixture(params=[(), ("--physical",)], ids=["versions", "physical"])
+def options(request):
+    return request.param
+
+
+def test_rows_of_other_transactions_are_all_there(records, options, tmp_path, capsys):
+    code, whole = decode(MIXED, tmp_path / "whole.jsonl", *options)
+    assert code == 0
+    victim = next(r for r in records if r.tables and not r.ddl_offsets)
+    data = bytearray(MIXED.read_bytes())
+    data[victim.end - 40] ^= 1
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    capsys.readouterr()
+    code, rows = decode(path, tmp_path / "some.jsonl", *options, "--skip-corrupt", "--json")
+    assert code == 1
+    assert [row for row in rows if row["seq"] != victim.seq] == [row for row in whole if row["seq"] != victim.seq]
+    said = capsys.readouterr()
+    [skipped] = json.loads(said.out)["skipped"]
+    assert f"{victim.begin:,}" in skipped
+    error = json.loads(said.err.splitlines()[-1])
+    assert (error["error"], error["gtid"], error["file"]) == ("ChecksumError", str(victim.gtid), str(path))
+    code, before = decode(path, tmp_path / "until.jsonl", *options)
+    assert code == 1
+    assert before == rows[: len(before)]
+    assert max((row["seq"] for row in before), default=0) <= victim.seq
+
+
+def test_behind_what_may_have_been_ddl_no_schema_is_guessed(records, tmp_path):
+    _, whole = decode(MIXED, tmp_path / "whole.jsonl")
+    victims = [r for r in records if r.ddl_offsets and not r.tables]
+    assert victims
+    fewer = 0
+    for victim in victims:
+        data = bytearray(MIXED.read_bytes())
+        data[victim.end - 5] ^= 1
+        path = tmp_path / "binlog.000001"
+        path.write_bytes(data)
+        code, rows = decode(path, tmp_path / "rows.jsonl", "--skip-corrupt")
+        assert code == 1
+        # A table that is made behind the damage is known from there on; nothing else is.
+        assert all(row in whole for row in rows)
+        _, physical = decode(path, tmp_path / "physical.jsonl", "--skip-corrupt", "--physical")
+        assert len(physical) == len(whole)
+        fewer += len(rows) < len(whole)
+    assert fewer
