@@ -125,6 +125,24 @@ def test_a_set_of_a_hundred_thousand_intervals_takes_milliseconds():
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize(
+    "odd", ["0", "5-", "5-6-7", "07-9", "9-7", "x", "tag:5", " 5 - 6", str(MAX_GNO), str(MAX_GNO + 1), ""]
+)
+def test_a_long_text_is_read_as_a_short_one(odd):
+    plain = [f"{gno}-{gno + 1}" for gno in range(10_000, 12_000, 10)]
+    text = ":".join([f"{A}:3-4", *plain[:100], odd, *plain[100:], "10000:7"])
+    # A blank sends it to the reader of short texts.
+    expected = parsed_or_refused(text.replace(":10010-", ": 10010-"))
+    assert parsed_or_refused(text) == expected
+
+
+def parsed_or_refused(text: str) -> GtidSet | None:
+    try:
+        return GtidSet.parse(text)
+    except InvalidGtidSetError:
+        return None
+
+
 def random_set(chance: random.Random) -> GtidSet:
     found = {}
     for sid in chance.sample(SIDS, chance.randrange(len(SIDS) + 1)):

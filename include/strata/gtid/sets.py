@@ -3,6 +3,7 @@ Not here: reading GTIDs from events (`events/parse.py`), storing them (`schema/s
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from strata.errors import InvalidGtidSetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 MAX_GNO = (1 << 63) - 2
 """The largest transaction number that MySQL assigns (sql/rpl_gtid.h, GNO_END - 1)."""
@@ -21,6 +22,10 @@ _BRACES = re.compile(r"\{(\w{8}-\w{4}-\w{4}-\w{4}-\w{12})\}")
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE)
 _RANGE = re.compile(r"([0-9]+)\s*-\s*([0-9]+)")
+_PLAIN = re.compile(r"(?:[1-9][0-9]{0,17}[:-])*[1-9][0-9]{0,17}")
+"""Numbers that are in bounds by their length alone, without blanks, tags and leading zeros: what a server prints."""
+_TWO_DASHES = re.compile(r"-[0-9]+-")
+_MANY_CHARACTERS = 1 << 10
 
 Span = tuple[int, int]
 """Transaction numbers from the first (inclusive) to the last (inclusive)."""
@@ -119,7 +124,7 @@ class GtidSet:
             return other
         union = dict(self._spans)
         for sid, spans in other._spans:
-            union[sid] = _merge((*union[sid], *spans)) if sid in union else spans
+            union[sid] = _unite(union[sid], spans) if sid in union else spans
         return GtidSet(tuple(sorted(union.items())))
 
     def __sub__(self, other: GtidSet) -> GtidSet:
@@ -195,18 +200,28 @@ class GtidSetBuilder:
 
 def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
     """One `UUID:...` of a set; a tag holds for the ranges that follow it, until the next tag."""
-    uuid, *rest = [piece.strip() for piece in part.split(":")]
+    uuid, _, ranges = (piece.strip() for piece in part.partition(":"))
     if braces := _BRACES.fullmatch(uuid):
         uuid = braces[1]
     if not _UUID.fullmatch(uuid):
         raise InvalidGtidSetError(f"{uuid!r} is not the UUID of a server, in the GTID set part {part.strip()!r}")
     digits = uuid.replace("-", "").lower()
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    if not rest:
+    if ":" not in part:
         raise InvalidGtidSetError(f"no transaction numbers follow {uuid!r}")
     spans = found.setdefault(Sid(uuid), [])
-    for piece in rest:
-        # A set may have a hundred thousand of these: the plain forms are told without a regular expression.
+    if len(ranges) >= _MANY_CHARACTERS and _PLAIN.fullmatch(ranges) and not _TWO_DASHES.search(ranges):
+        # Such a set may have a hundred thousand ranges: as a list of lists of JSON, all of them are read at once.
+        pairs = json.loads(f"[[{ranges.replace(':', '],[').replace('-', ',')}]]")
+        spans += [(pair[0], pair[-1]) for pair in pairs if pair[0] <= pair[-1]]
+        return
+    _parse_ranges(ranges, uuid, found)
+
+
+def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
+    """What follows a UUID, one range or tag after the other."""
+    spans = found[Sid(uuid)]
+    for piece in map(str.strip, ranges.split(":")):
         low, dash, high = piece.partition("-")
         if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
             numbers = _RANGE.fullmatch(piece)
@@ -215,13 +230,53 @@ def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
             first = int(low)
             last = int(high) if high else first
             if not 1 <= first <= MAX_GNO or last > MAX_GNO:
-                raise InvalidGtidSetError(f"{piece!r} is outside 1-{MAX_GNO}, in {part.strip()!r}")
+                raise InvalidGtidSetError(f"{piece!r} is outside 1-{MAX_GNO}, in the GTID set of {uuid}")
             if first <= last:
                 spans.append((first, last))
         elif _TAG.fullmatch(piece):
             spans = found.setdefault(Sid(uuid, piece.lower()), [])
         else:
-            raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in {part.strip()!r}")
+            raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
+
+
+def _shared_ends(one: Sequence[Span], other: Sequence[Span]) -> tuple[int, int]:
+    """How many spans at the beginning, and how many more at the end, are the same in both.
+
+    Large sets that meet are mostly the same set at two times. Slices compare without a step of Python for each span.
+    """
+    shortest = min(len(one), len(other))
+    front = _bisected(shortest, lambda begin, end: one[begin:end] == other[begin:end])
+    ones, others = len(one), len(other)
+    back = _bisected(
+        shortest - front,
+        lambda begin, end: one[ones - end : ones - begin] == other[others - end : others - begin],
+    )
+    return front, back
+
+
+def _bisected(count: int, same: Callable[[int, int], bool]) -> int:
+    """The largest n up to `count` for which all of [0, n) is the same; `same` is asked about pieces of it."""
+    known, size = 0, count
+    while size:
+        while known + size <= count and same(known, known + size):
+            known += size
+            if known == count:
+                return count
+        size //= 2
+    return known
+
+
+def _unite(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
+    """The union of two lists that are both sorted, disjoint and non-adjacent."""
+    if len(one) < len(other):
+        one, other = other, one
+    front, back = _shared_ends(one, other)
+    added = other[front : len(other) - back]
+    if not added:
+        return one
+    begin = max(bisect_right(one, (added[0][0], 0)) - 1, 0)
+    end = bisect_right(one, (added[-1][1] + 1, MAX_GNO + 1))
+    return (*one[:begin], *_merge((*one[begin:end], *added)), *one[end:])
 
 
 def _merge(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -237,10 +292,9 @@ def _merge(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 def _covers(spans: tuple[Span, ...], inner: tuple[Span, ...]) -> bool:
     """Whether each span of `inner` lies within one of `spans`; both are sorted, disjoint and non-adjacent."""
-    if spans == inner:
-        return True
-    at, count = 0, len(spans)
-    for first, last in inner:
+    front, back = _shared_ends(spans, inner)
+    at, count = front, len(spans)
+    for first, last in inner[front : len(inner) - back]:
         while at < count and spans[at][1] < last:
             at += 1
         if at == count or spans[at][0] > first:
@@ -251,9 +305,15 @@ def _covers(spans: tuple[Span, ...], inner: tuple[Span, ...]) -> bool:
 def _subtract(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> tuple[Span, ...]:
     if not minus:
         return spans
-    left: list[Span] = []
+    front, back = _shared_ends(spans, minus)
+    minus = minus[front : len(minus) - back]
+    if not minus:
+        return spans[front : len(spans) - back]
+    begin = max(bisect_right(spans, (minus[0][0], 0), lo=front) - 1, front)
+    end = bisect_right(spans, (minus[-1][1], MAX_GNO + 1), hi=len(spans) - back)
+    left = list(spans[front:begin])
     at = 0
-    for span_first, last in spans:
+    for span_first, last in spans[begin:end]:
         first = span_first
         while at < len(minus) and minus[at][1] < first:
             at += 1
@@ -265,4 +325,4 @@ def _subtract(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> tuple[Span, .
             cut += 1
         if first <= last:
             left.append((first, last))
-    return tuple(left)
+    return (*left, *spans[end : len(spans) - back])
