@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from dataclasses import asdict
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,18 +24,18 @@ from strata.errors import (
 )
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedStream
-from strata.events.transactions import read_transactions
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.jobs.land_binlog import LandProgress, land_binlog
+from strata.jobs.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 from strata.wire.files import open_binlog
-from strata.wire.frames import index_events
 from tests.mysql_server import MysqlServer, start_server
+from tests.wire.landing import address_of, assert_is_the_servers, executed, land
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from strata.jobs.land_state import LandProgress
 
 pytestmark = pytest.mark.mysql
 
@@ -56,42 +55,6 @@ def short_binlog(request) -> None:
         server = request.getfixturevalue("server")
         server.run_sql("FLUSH BINARY LOGS")
         server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'; INSERT INTO d.t (a) VALUES ('first')")
-
-
-def address_of(server: MysqlServer, **changes) -> ServerAddress:
-    return ServerAddress(server.host, server.port, **{"user": server.user, "password": server.password, **changes})
-
-
-def land(server: MysqlServer, lake: Path, **options):
-    return land_binlog(address_of(server), lake=str(lake), source="s", **options)
-
-
-def executed(server: MysqlServer) -> GtidSet:
-    return GtidSet.parse(server.run_sql("SELECT @@GLOBAL.gtid_executed").split("\n", 1)[1].replace("\\n", ""))
-
-
-def assert_is_the_servers(server: MysqlServer, lake: Path) -> list:
-    """Every transaction that is in the server's files has landed once, in order, byte for byte."""
-    expected: dict[str, tuple[str, bytes, int]] = {}
-    for path in server.binlogs():
-        with open_binlog(path) as binlog:
-            for record in read_transactions(binlog):
-                data = binlog.buffer[record.begin : record.end].tobytes()
-                expected[str(record.gtid)] = (path.name, data, record.begin)
-    stream = LandedStream.open(str(lake), "s")
-    found = list(stream.records())
-    assert [record.seq for _, record in found] == list(range(1, len(found) + 1))
-    assert [str(record.gtid) for _, record in found] == list(expected)[-len(found) :]
-    assert all(before.committed_at <= after.committed_at for (_, before), (_, after) in pairwise(found))
-    for segment in stream.segments:
-        with open_binlog(segment.url) as binlog:
-            index_events(binlog.buffer, 4, len(binlog.buffer), binlog.format, 1 << 30).raise_fault()
-            for of, record in found:
-                if of.name == segment.name:
-                    data = binlog.buffer[record.begin : record.end].tobytes()
-                    place = (record.binlog_file, data, record.binlog_pos)
-                    assert place == expected[str(record.gtid)], f"{record.gtid} at {record.binlog_pos}"
-    return found
 
 
 def test_all_kinds_of_transactions_over_rotations_and_runs(server, tmp_path):

@@ -1,11 +1,14 @@
 """`strata land`: copies the binlog of a source into the lake, with a progress bar.
-Not here: landing (`jobs/land_binlog.py`)."""
+Not here: landing (`jobs/land_binlog.py`, `jobs/follow_binlog.py`)."""
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 from contextlib import contextmanager
 from dataclasses import asdict
+from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,48 +21,84 @@ from strata.config.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata.jobs.land_binlog import LandProgress
+    from strata.config.settings import Source
+    from strata.jobs.cut_segments import LandReport
+    from strata.jobs.land_state import LandProgress
+
+    Tell = Callable[[LandProgress], None]
 
 _MEGABYTE = 1 << 20
 
 
-def land(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
+def land(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Goes on until SIGTERM or Ctrl-C, and connects again when it has to.")
+    ] = False,
+) -> None:
     """Copies what the server has executed and the lake does not have, byte for byte; goes on where it stopped."""
-    # Imported here: the command's help must not load Arrow.
-    from strata.jobs.land_binlog import land_binlog  # noqa: PLC0415  see above
-
     found = load_settings(os.environ).source(source)
-    with _progress_bar(source) as progress:
-        report = land_binlog(
-            found.address,
-            lake=found.lake,
-            source=source,
-            segment_bytes=found.settings.segment_mb * _MEGABYTE,
-            progress=progress,
-        )
+    with _progress_bar(source) as tell:
+        report = _follow(found, tell) if follow else _land(found, tell)
     print_report(asdict(report), as_json=context.obj["json"])
 
 
+def _land(source: Source, tell: Tell) -> LandReport:
+    # Imported here, as below: the command's help must not load Arrow.
+    from strata.jobs.land_binlog import land_binlog  # noqa: PLC0415  see above
+
+    return land_binlog(
+        source.address,
+        lake=source.lake,
+        source=source.name,
+        segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        progress=tell,
+    )
+
+
+def _follow(source: Source, tell: Tell) -> LandReport:
+    from strata.jobs.follow_binlog import follow_binlog  # noqa: PLC0415  as in _land
+
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # No exception from within: a segment that is being published is published first.
+        signal.signal(number, lambda *_: stop.set())
+    return follow_binlog(
+        source.address,
+        lake=source.lake,
+        source=source.name,
+        stop=stop.is_set,
+        segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        progress=tell,
+    )
+
+
 @contextmanager
-def _progress_bar(source: str) -> Iterator[Callable[[LandProgress], None]]:
-    """A bar on the terminal, nothing where there is none."""
+def _progress_bar(source: str) -> Iterator[Tell]:
+    """A bar on the terminal, a line a minute where there is none."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     columns = (
         TextColumn("landing {task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("transactions, {task.fields[megabytes]:.0f} MB"),
+        TextColumn("transactions, {task.fields[megabytes]:,.1f} MB{task.fields[lag]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(source, total=None, megabytes=0.0)
+        task = bar.add_task(source, total=None, megabytes=0.0, lag="")
 
         def tell(progress: LandProgress) -> None:
+            lag = progress.lag_seconds
             bar.update(
                 task,
                 total=progress.of_transactions,
                 completed=progress.transactions,
                 megabytes=progress.bytes / _MEGABYTE,
+                lag="" if lag is None else f", {lag:,.1f} s behind",
             )
 
         yield tell

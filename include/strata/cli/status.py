@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from strata.config.settings import load_settings
 from strata.jobs.specs import from_micros
 
 if TYPE_CHECKING:
+    from strata.jobs.land_state import LandState
     from strata.jobs.status import SourceStatus
 
 
@@ -50,6 +52,8 @@ def _print(console: Console, found: SourceStatus) -> None:
     steps.add_row("tracked", f"{found.tracked_seq:,}", "")
     steps.add_row("planned", f"{found.owned_seq:,}", _time(found.owned_until))
     console.print(steps)
+    if found.landing:
+        console.print(_landing(found.landing), highlight=False, soft_wrap=True)
     tables = Table(box=None, pad_edge=False)
     tables.add_column("table")
     tables.add_column("rows", justify="right")
@@ -64,6 +68,13 @@ def _print(console: Console, found: SourceStatus) -> None:
             f"[red]unknown: {table.gap}[/red]" if table.gap else "known",
         )
     console.print(tables if found.tables else "nothing is published yet")
+
+
+def _landing(state: LandState) -> str:
+    lag = "" if state.lag_seconds is None else f", {state.lag_seconds:,.1f} s behind"
+    what = f"{state.doing} {state.origin}: {state.transactions:,} transactions, {state.bytes / 1e6:,.1f} MB{lag}"
+    error = f"\n[red]{escape(state.error)}[/red]" if state.error else ""
+    return f"{escape(what)} (at {_time(state.at)}){error}"
 
 
 def _time(micros: int) -> str:

@@ -1,11 +1,11 @@
 """Lands what a server has executed: its binlog as segments with their indexes, resumed from what lies on disk.
-Not here: the protocol (`wire/replication.py`), how a segment is written (`events/recorder.py`)."""
+Not here: the protocol (`wire/replication.py`), cutting the stream (`cut_segments.py`), never ending
+(`follow_binlog.py`)."""
 
 from __future__ import annotations
 
 import time
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.errors import (
@@ -14,63 +14,26 @@ from strata.errors import (
     SourceSettingsError,
     SourceUnavailableError,
     StrataError,
-    StreamHoleError,
 )
-from strata.events.gtid import encode_gtid_set, parse_previous_gtids
-from strata.events.landed import LandedStream, landing_folder
+from strata.events.gtid import encode_gtid_set
+from strata.events.landed import landing_folder
 from strata.events.parse import parse_rotate
-from strata.events.recorder import FileHead, SegmentRecorder, StreamEnd
+from strata.events.recorder import FileHead
 from strata.events.repair import repair_landing
 from strata.gtid.sets import GtidSet
+from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter
+from strata.jobs.land_state import Doing, LandNotes, LandProgress
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
-from strata.wire.format import FormatDescription, parse_format_description
+from strata.wire.format import parse_format_description
 from strata.wire.lock import hold_folder
-from strata.wire.replication import BinlogStream, Control, Piece, ServerState
+from strata.wire.replication import BinlogStream, Control, Piece, Quiet, ServerState, Until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.wire.connection import ServerAddress
-    from strata.wire.storage import Folder
 
-SEGMENT_BYTES = 256 << 20
-_SCAN_BYTES = 16 << 20
-_TAIL_BYTES = 32 << 20
-"""A larger beginning of a transaction stays in its segment, which then grows beyond the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class LandReport:
-    """What one landing did; small enough for XCom."""
-
-    source: str
-    segments: int
-    first_segment: str | None
-    last_segment: str | None
-    bytes: int
-    transactions: int
-    last_seq: int
-    """Ordinal of the last transaction in the stream."""
-    executed_before: str
-    """GTID set that had landed before."""
-    executed: str
-    """GTID set that has landed now."""
-    gtid_executed: str
-    """What the server had executed when the step began."""
-    clock: int
-    """The commit clock of the last transaction, microseconds UTC."""
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class LandProgress:
-    """How far a landing is."""
-
-    transactions: int
-    of_transactions: int
-    bytes: int
-    clock: int
-    """Commit time of the newest whole transaction, microseconds UTC; 0 before the first."""
+_TELL_SECONDS = 1.0
 
 
 def land_binlog(
@@ -102,79 +65,101 @@ def land_binlog(
         LakeUnavailableError: The storage refuses or is full.
         CorruptEventError: What the server sent is damaged.
     """
-    started = time.monotonic()
     folder = landing_folder(lake, source)
     try:
         with hold_folder(folder, f"landing {source}"):
-            repair_landing(folder)
-            return _Landing(address, lake, source, segment_bytes, progress).run(started)
+            notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
+            try:
+                repair_landing(folder)
+                cutter = SegmentCutter(lake, source, segment_bytes)
+                landing = Landing(address, source, cutter, notes)
+                landing.run()
+            except StrataError as error:
+                notes.fail(error)
+                raise
+            notes.end()
+            return cutter.report(landing.goal)
     except StrataError as error:
         raise error.located(source=source) from None
 
 
-class _Landing:
-    """One run: the state between two pieces of the stream."""
+class Landing:
+    """One connection to a server: the state between two pieces of its stream."""
 
-    def __init__(
-        self,
-        address: ServerAddress,
-        lake: str,
-        source: str,
-        segment_bytes: int,
-        progress: Callable[[LandProgress], None] | None,
-    ) -> None:
-        landed = LandedStream.open(lake, source)
-        self._address = address
-        self._source = source
-        self._folder: Folder = landing_folder(lake, source)
-        self._segment_bytes = segment_bytes
-        self._progress = progress
-        self._is_first = not landed.segments
-        last = landed.segments[-1] if landed.segments else None
-        self._end = StreamEnd.of(last.summary, last.name.ordinal) if last else StreamEnd()
-        self._recorder: SegmentRecorder | None = None
+    def __init__(self, address: ServerAddress, source: str, cutter: SegmentCutter, notes: LandNotes) -> None:
+        """Goes on where the cutter is; needs the lock of the landing folder."""
+        self._address, self._source = address, source
+        self._cutter, self._notes = cutter, notes
         self._binlog_file = ""
-        self._head: FileHead | None = None
-        self._published: list[str] = []
-        self._bytes = 0
-        self._seq_before = 0
-        self._goal = GtidSet()
-        self._server_uuid = ""
-        self._arrived = False
+        self.goal = GtidSet()
+        """What the server had executed when the connection was made."""
+        self._has_arrived = False
+        self._server_now = 0
+        self._server_asked = self._told = time.monotonic()
 
-    def run(self, started: float) -> LandReport:
+    def run(self) -> None:
+        """Lands up to what the server had executed when this began.
+
+        Raises:
+            StrataError: As `land_binlog`.
+        """
+        stream = self._open()
+        try:
+            if not self._has_arrived:
+                self._receive(stream, Until.END_OF_BINLOG, lambda _: self._has_arrived)
+        finally:
+            stream.close()
+        missing = self.goal - self._cutter.end.executed
+        if missing:
+            raise SourceSettingsError(
+                "the server's binlog ends before what it has executed",
+                gtid=str(missing),
+                remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
+            )
+
+    def follow(self, stop: Callable[[], bool], segment_seconds: float) -> None:
+        """Lands until `stop` says so; what is whole by then is published.
+
+        Args:
+            stop: Is asked at least every half second.
+            segment_seconds: A segment is published when it is so old.
+
+        Raises:
+            StrataError: As `land_binlog`.
+        """
+        stream = self._open()
+
+        def at_item(item: Piece | Control | Quiet) -> bool:
+            if time.monotonic() - self._told >= _TELL_SECONDS:
+                self._cutter.scan(_TELL_SECONDS)
+                self._tell(is_idle=isinstance(item, Quiet))
+            self._cutter.cut(segment_seconds)
+            return stop()
+
+        try:
+            self._receive(stream, Until.CLOSED, at_item)
+        finally:
+            stream.close()
+
+    def _open(self) -> BinlogStream:
         stream = BinlogStream.open(self._address)
         try:
             stream.hold(f"strata-land-{self._source}")
             server = stream.state()
-            if self._is_first:
-                self._end = StreamEnd(executed=server.purged)
-            before = self._end
+            self._cutter.begin_at(server.purged)
             self._check(server)
-            self._goal, self._server_uuid, self._seq_before = server.executed, server.uuid, before.seq
-            self._note_arrival(before.executed)
-            if not self._arrived:
-                self._land(stream)
-        finally:
+        except BaseException:
             stream.close()
-        return LandReport(
-            source=self._source,
-            segments=len(self._published),
-            first_segment=self._published[0] if self._published else None,
-            last_segment=self._published[-1] if self._published else None,
-            bytes=self._bytes,
-            transactions=self._end.seq - before.seq,
-            last_seq=self._end.seq,
-            executed_before=str(before.executed),
-            executed=str(self._end.executed),
-            gtid_executed=str(server.executed),
-            clock=self._end.clock,
-            seconds=round(time.monotonic() - started, 3),
-        )
+            raise
+        self.goal, self._cutter.server_uuid = server.executed, server.uuid
+        self._server_now, self._server_asked = server.now, time.monotonic()
+        self._note_arrival()
+        self._tell()
+        return stream
 
     def _check(self, server: ServerState) -> None:
         """Whether this server can go on where the landed stream ends."""
-        landed = self._end.executed
+        landed = self._cutter.end.executed
         lost = landed - server.executed
         if lost:
             raise SourceDivergedError(
@@ -189,132 +174,75 @@ class _Landing:
             raise BinlogPurgedError(
                 f"the server purged transactions before they landed; what it still has begins behind {server.purged}",
                 gtid=str(gone),
-                remedy="Land them from a replica that still has them, or from copies of the files. Otherwise land "
-                "under another source name, which begins where the server's binlog does, and keep binlogs longer: "
-                "`SET PERSIST binlog_expire_logs_seconds = 604800`.",
+                remedy="Land them from a replica that still has them, or from copies of the files: `strata land "
+                "--files DIR`. Otherwise land under another source name, which begins where the server's binlog does, "
+                "and keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",
             )
 
-    def _land(self, stream: BinlogStream) -> None:
+    def _receive(
+        self, stream: BinlogStream, until: Until, is_enough: Callable[[Piece | Control | Quiet], bool]
+    ) -> None:
+        cutter = self._cutter
         try:
-            for item in stream.read(encode_gtid_set(self._end.executed)):
+            for item in stream.read(encode_gtid_set(cutter.end.executed), until):
                 if isinstance(item, Control):
                     self._take_control(item.event)
-                else:
-                    self._take_piece(item)
-                if self._arrived:
+                elif isinstance(item, Piece):
+                    cutter.append(item.data)
+                    self._look()
+                if is_enough(item):
                     break
-            self._finish_segment()
+            cutter.finish()
         except SourceUnavailableError:
             # A connection that breaks every few minutes would otherwise never get beyond its first segment.
-            self._finish_segment()
+            cutter.finish()
             raise
         finally:
-            if self._recorder:
-                self._recorder.discard()
-        missing = self._goal - self._end.executed
-        if missing:
-            raise SourceSettingsError(
-                "the server's binlog ends before what it has executed",
-                gtid=str(missing),
-                remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
-            )
+            cutter.discard()
+        self._note_arrival()
+        self._tell(is_idle=self._has_arrived)
+
+    def _look(self) -> None:
+        if self._cutter.scan():
+            self._note_arrival()
+            self._tell()
+            self._cutter.cut()
 
     def _take_control(self, event: bytes) -> None:
         kind = event[4]
         flags = int.from_bytes(event[17:19], "little")
         if kind == EventType.ROTATE:
-            self._take_rotate(event, flags)
+            if flags & EventFlag.ARTIFICIAL:
+                self._cutter.finish()
+                self._binlog_file = _rotate_name(event)
+            else:
+                self._cutter.append_last(event)
+                self._cutter.finish()
+            self._note_arrival()
         elif kind == EventType.FORMAT_DESCRIPTION:
-            self._finish_segment()
-            form = parse_format_description(event[HEADER_BYTES:])
-            self._head = FileHead(self._binlog_file, form, event)
-        elif kind == EventType.PREVIOUS_GTIDS and self._head is not None:
-            self._check_previous(event, self._head.form)
-            self._head = FileHead(self._head.binlog_file, self._head.form, self._head.format_event, event)
+            self._cutter.start_file(FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event))
+        elif kind == EventType.PREVIOUS_GTIDS:
+            self._cutter.take_previous(event)
 
-    def _take_rotate(self, event: bytes, flags: int) -> None:
-        if flags & EventFlag.ARTIFICIAL:
-            self._finish_segment()
-            self._binlog_file = _rotate_name(event)
-            return
-        if self._recorder:
-            self._recorder.append(event)
-        self._finish_segment()
-
-    def _check_previous(self, event: bytes, form: FormatDescription) -> None:
-        end = len(event) - form.checksum_bytes
-        previous = parse_previous_gtids(event[HEADER_BYTES:end]).gtid_set
-        hole = previous - self._end.executed
-        if hole:
-            raise StreamHoleError(
-                "the server goes on with a file before which more had been executed than has landed",
-                gtid=str(hole),
-                file=self._binlog_file,
-            )
-
-    def _take_piece(self, piece: Piece) -> None:
-        self._append(piece.data)
-        recorder = self._recorder
-        if recorder is None or recorder.unscanned < min(_SCAN_BYTES, self._segment_bytes):
-            return
-        recorder.scan()
-        self._note_arrival(recorder.executed())
-        self._tell(recorder)
-        if recorder.size >= self._segment_bytes and recorder.transactions and self._fits_next(recorder.tail):
-            tail = recorder.take_tail()
-            self._finish_segment()
-            if tail:
-                self._append(memoryview(tail))
-
-    @staticmethod
-    def _fits_next(tail: int) -> bool:
-        """Whether the beginning of a transaction may move to the next segment: its first header must be there."""
-        return tail == 0 or HEADER_BYTES <= tail <= _TAIL_BYTES
-
-    def _append(self, data: memoryview) -> None:
-        if self._recorder is None:
-            if self._head is None:
-                raise StreamHoleError("the server sent events before a format description")
-            length, log_pos = (int.from_bytes(data[at : at + 4], "little") for at in (9, 13))
-            self._recorder = SegmentRecorder(
-                self._folder,
-                self._end,
-                self._head,
-                offset=(log_pos - length) & 0xFFFFFFFF,
-                server_uuid=self._server_uuid,
-            )
-        self._recorder.append(data)
-
-    def _finish_segment(self) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
-            return
-        try:
-            end = recorder.finish()
-        except StrataError:
-            recorder.discard()
-            raise
-        if end != self._end:
-            self._published.append(str(recorder.name))
-            self._bytes += recorder.size
-            self._end = end
-            self._note_arrival(end.executed)
-        self._tell(None)
-
-    def _note_arrival(self, executed: GtidSet) -> None:
+    def _note_arrival(self) -> None:
         # Only where the set has grown: comparing large sets for each piece would cost more than landing them.
-        self._arrived = self._goal <= executed
+        self._has_arrived = self.goal <= self._cutter.executed()
 
-    def _tell(self, recorder: SegmentRecorder | None) -> None:
-        if self._progress:
-            self._progress(
-                LandProgress(
-                    transactions=self._end.seq - self._seq_before + (recorder.transactions if recorder else 0),
-                    of_transactions=(self._goal - self._end.executed).count() + self._end.seq - self._seq_before,
-                    bytes=self._bytes + (recorder.size if recorder else 0),
-                    clock=recorder.clock if recorder else self._end.clock,
-                )
+    def _tell(self, *, is_idle: bool = False) -> None:
+        cutter = self._cutter
+        self._told = now = time.monotonic()
+        landed = cutter.seq - cutter.before.seq
+        server_now = self._server_now + (now - self._server_asked) * 1e6
+        behind = 0.0 if is_idle or not cutter.clock else max(0.0, (server_now - cutter.clock) / 1e6)
+        self._notes.tell(
+            LandProgress(
+                transactions=landed,
+                of_transactions=landed + (self.goal - cutter.executed()).count(),
+                bytes=cutter.landed_bytes,
+                clock=cutter.clock,
+                lag_seconds=round(behind, 3),
             )
+        )
 
 
 def _rotate_name(event: bytes) -> str:

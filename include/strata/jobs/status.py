@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata.events.landed import LandedStream
+from strata.jobs.land_state import LandState, read_state
 from strata.schema.history import AtSeq, Gap, History
 from strata.schema.store import SchemaStore
 from strata.schema.versions import SYSTEM_DATABASES
@@ -43,6 +44,8 @@ class SourceStatus:
     """Commit time of the last landed transaction, microseconds UTC; 0 if there is none."""
     landed_gtid_set: str
     segments: int
+    landing: LandState | None
+    """What the newest landing said of itself last; a landing that was killed says nothing more."""
     tracked_seq: int
     owned_seq: int
     """Last transaction that a closed interval owns."""
@@ -78,6 +81,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         landed_until=stream.clock,
         landed_gtid_set=str(stream.executed()),
         segments=len(stream.segments),
+        landing=read_state(source.lake, source.name),
         tracked_seq=position.seq if position else 0,
         owned_seq=newest.last_seq if newest else 0,
         owned_until=newest.end if newest else 0,

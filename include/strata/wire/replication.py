@@ -8,6 +8,7 @@ import random
 import struct
 import uuid
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,7 +32,10 @@ _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
 _BY_GTID = 0x04
-_HEARTBEAT_SECONDS = 10
+_HEARTBEAT_SECONDS = 1
+"""The server sees by them, too, that nobody listens any more, and lets go of the lock."""
+_WAIT_SECONDS = 0.5
+"""After so long without a byte the reader is asked whether it still wants to wait."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
 _FIRST_POSITION = 4
@@ -46,6 +50,8 @@ class ServerState:
     version: str
     executed: GtidSet
     purged: GtidSet
+    now: int
+    """Its clock, microseconds UTC."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
@@ -57,9 +63,9 @@ class ServerState:
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.version, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin,"
-                " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged"
+                " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, UNIX_TIMESTAMP(NOW(6))"
             )
-            server_uuid, version, gtid_mode, log_bin, executed, purged = cursor.fetchone()
+            server_uuid, version, gtid_mode, log_bin, executed, purged, now = cursor.fetchone()
         if not log_bin:
             raise SourceSettingsError(
                 "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to mend it."
@@ -69,7 +75,7 @@ class ServerState:
                 f"the server does not number its transactions (gtid_mode is {gtid_mode})",
                 remedy="Run `strata doctor` for how to switch it on without a restart.",
             )
-        return cls(server_uuid, version, GtidSet.parse(executed), GtidSet.parse(purged))
+        return cls(server_uuid, version, GtidSet.parse(executed), GtidSet.parse(purged), int(now * 1_000_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +93,26 @@ class Control:
     event: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Nothing came for half a second."""
+
+
+class Until(Enum):
+    """Where a stream ends."""
+
+    END_OF_BINLOG = "the server has sent all that it has"
+    CLOSED = "whoever reads it closes it; what the server executes in the meantime follows"
+
+
 class BinlogStream:
-    """The stream of one server, from what is not in a GTID set on, up to the end of its binlog."""
+    """The stream of one server, from what is not in a GTID set on."""
 
     def __init__(self, address: ServerAddress, connection: pymysql.Connection[Any]) -> None:
         """Takes over a connection; nothing else may use it any more."""
         self._address = address
         self._connection = connection
+        self._silent_seconds = 0.0
 
     @classmethod
     def open(cls, address: ServerAddress) -> Self:
@@ -133,11 +152,12 @@ class BinlogStream:
         """Breaks the connection; the server notices, and stops sending."""
         self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
 
-    def read(self, seen: bytes) -> Iterator[Piece | Control]:
-        """Asks for all transactions that are not in a set, and yields the stream until the end of the binlog.
+    def read(self, seen: bytes, until: Until = Until.END_OF_BINLOG) -> Iterator[Piece | Control | Quiet]:
+        """Asks for all transactions that are not in a set, and yields the stream.
 
         Args:
             seen: The set in the binary form of the protocol (`events.gtid.encode_gtid_set`).
+            until: Where it ends.
 
         Raises:
             AccessDeniedError: The grant REPLICATION SLAVE is missing.
@@ -146,7 +166,7 @@ class BinlogStream:
         """
         with server_errors(self._address):
             self._negotiate()
-            self._ask(seen)
+            self._ask(seen, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
             yield from self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
 
     def _negotiate(self) -> None:
@@ -159,26 +179,27 @@ class BinlogStream:
                     f"SET @{word}_heartbeat_period = {heartbeat}, @{replica}_uuid = %s", (str(uuid.uuid4()),)
                 )
 
-    def _ask(self, seen: bytes) -> None:
+    def _ask(self, seen: bytes, flags: int) -> None:
         # Any number that no replica has; the server tells connections apart by the UUID that was set above.
         server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
         registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
         self._connection._execute_command(_COM_REGISTER_REPLICA, registration)  # noqa: SLF001 - not a command of SQL
         self._connection._read_ok_packet()  # noqa: SLF001 - as above
-        request = struct.pack("<HIIQI", _NON_BLOCKING | _BY_GTID, server_id, 0, _FIRST_POSITION, len(seen)) + seen
+        request = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, _FIRST_POSITION, len(seen)) + seen
         self._connection._execute_command(_COM_BINLOG_DUMP_GTID, request)  # noqa: SLF001 - as above
 
-    def _receive(self, sock: socket.socket) -> Iterator[Piece | Control]:
-        sock.settimeout(_SILENCE_SECONDS)
+    def _receive(self, sock: socket.socket) -> Iterator[Piece | Control | Quiet]:
+        sock.settimeout(_WAIT_SECONDS)
         data = np.empty(_BUFFER_BYTES, np.uint8)
         out = np.empty(_BUFFER_BYTES, np.uint8)
         state = np.zeros(packets.STATE_FIELDS, np.int64)
         state[packets.NUMBER] = 1
         begin = end = 0
         while True:
-            received = sock.recv_into(data[end:].data)
+            received = self._fill(sock, data[end:].data)
             if received == 0:
-                raise SourceUnavailableError(f"{self._address} closed the connection")
+                yield Quiet()
+                continue
             end += received
             status = packets.CONTROL
             while status == packets.CONTROL:
@@ -200,6 +221,26 @@ class BinlogStream:
             begin, end = 0, end - begin
             if end == len(data):
                 data, out = self._enlarged(data), np.empty(2 * len(data), np.uint8)
+
+    def _fill(self, sock: socket.socket, room: memoryview) -> int:
+        """Reads what is there, at most half a second later; 0 if nothing is."""
+        try:
+            received = sock.recv_into(room)
+        except TimeoutError:
+            self._silent_seconds += _WAIT_SECONDS
+            if self._silent_seconds < _SILENCE_SECONDS:
+                return 0
+            raise SourceUnavailableError(
+                f"{self._address} sent nothing for {_SILENCE_SECONDS} s, not even a heartbeat",
+                remedy="What had arrived is kept. Run the same again.",
+            ) from None
+        self._silent_seconds = 0.0
+        if received == 0:
+            raise SourceUnavailableError(
+                f"{self._address}, or something between here and there, closed the connection",
+                remedy="What had arrived is kept. Run the same again.",
+            )
+        return received
 
     def _enlarged(self, data: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
         if len(data) >= _LARGEST_CONTROL_BYTES:

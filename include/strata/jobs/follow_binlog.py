@@ -1,0 +1,99 @@
+"""Lands a server's binlog as it is written, until it is told to stop; connects again when a connection breaks.
+Not here: one connection (`land_binlog.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from strata.errors import AlreadyRunningError, SourceUnavailableError, StrataError
+from strata.events.landed import landing_folder
+from strata.events.repair import repair_landing
+from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter
+from strata.jobs.land_binlog import Landing
+from strata.jobs.land_state import Doing, LandNotes, LandProgress
+from strata.wire.lock import hold_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.wire.connection import ServerAddress
+
+SEGMENT_SECONDS = 60.0
+"""What was landed can be read after so long, however little it is."""
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_STEP_SECONDS = 0.2
+
+
+def follow_binlog(
+    address: ServerAddress,
+    *,
+    lake: str,
+    source: str,
+    stop: Callable[[], bool],
+    segment_bytes: int = SEGMENT_BYTES,
+    segment_seconds: float = SEGMENT_SECONDS,
+    progress: Callable[[LandProgress], None] | None = None,
+) -> LandReport:
+    """Lands what the server executes until `stop` says so, then publishes what is whole.
+
+    A server that goes away is tried again after 1, 2, 4, ... 60 seconds, for as long as it takes; whatever else is
+    wrong ends it, as it ends `land_binlog`.
+
+    Args:
+        address: The server.
+        lake: Folder or URL of the lake.
+        source: Name of the source.
+        stop: Is asked several times a second.
+        segment_bytes: As for `land_binlog`.
+        segment_seconds: A segment is published when it is so old, with the transactions that are whole by then.
+        progress: Is told every second.
+
+    Raises:
+        StrataError: As `land_binlog`, but SourceUnavailableError.
+    """
+    try:
+        with hold_folder(landing_folder(lake, source), f"landing {source}"):
+            notes = LandNotes(lake, source, str(address), Doing.FOLLOWING, progress)
+            try:
+                repair_landing(landing_folder(lake, source))
+                cutter = SegmentCutter(lake, source, segment_bytes)
+                _follow(address, source, cutter, notes, stop, segment_seconds)
+            except StrataError as error:
+                notes.fail(error)
+                raise
+            notes.end()
+            return cutter.report(cutter.end.executed)
+    except StrataError as error:
+        raise error.located(source=source) from None
+
+
+def _follow(
+    address: ServerAddress,
+    source: str,
+    cutter: SegmentCutter,
+    notes: LandNotes,
+    stop: Callable[[], bool],
+    segment_seconds: float,
+) -> None:
+    pause = _FIRST_PAUSE_SECONDS
+    retried: tuple[type[StrataError], ...] = (SourceUnavailableError,)
+    while not stop():
+        landed = cutter.end.seq
+        try:
+            Landing(address, source, cutter, notes).follow(stop, segment_seconds)
+        except retried as error:
+            # The server may hold the lock of the connection that broke for a while.
+            retried = (SourceUnavailableError, AlreadyRunningError)
+            if cutter.end.seq > landed:
+                pause = _FIRST_PAUSE_SECONDS
+            notes.retry(error, pause)
+            _wait(pause, stop)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _wait(seconds: float, stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not stop():
+        time.sleep(_STEP_SECONDS)

@@ -1,0 +1,56 @@
+"""Landing in tests: the call, and the server's own files as the witness of what landed.
+Not here: tests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from strata.events.landed import LandedStream
+from strata.events.transactions import read_transactions
+from strata.gtid.sets import GtidSet
+from strata.jobs.land_binlog import land_binlog
+from strata.wire.connection import ServerAddress
+from strata.wire.files import open_binlog
+from strata.wire.frames import index_events
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+
+def address_of(server: MysqlServer, **changes) -> ServerAddress:
+    return ServerAddress(server.host, server.port, **{"user": server.user, "password": server.password, **changes})
+
+
+def land(server: MysqlServer, lake: Path, **options):
+    return land_binlog(address_of(server), lake=str(lake), source="s", **options)
+
+
+def executed(server: MysqlServer) -> GtidSet:
+    return GtidSet.parse(server.run_sql("SELECT @@GLOBAL.gtid_executed").split("\n", 1)[1].replace("\\n", ""))
+
+
+def assert_is_the_servers(server: MysqlServer, lake: Path) -> list:
+    """Every transaction that is in the server's files has landed once, in order, byte for byte."""
+    expected: dict[str, tuple[str, bytes, int]] = {}
+    for path in server.binlogs():
+        with open_binlog(path) as binlog:
+            for record in read_transactions(binlog):
+                data = binlog.buffer[record.begin : record.end].tobytes()
+                expected[str(record.gtid)] = (path.name, data, record.begin)
+    stream = LandedStream.open(str(lake), "s")
+    found = list(stream.records())
+    assert [record.seq for _, record in found] == list(range(1, len(found) + 1))
+    assert [str(record.gtid) for _, record in found] == list(expected)[-len(found) :]
+    assert all(before.committed_at <= after.committed_at for (_, before), (_, after) in pairwise(found))
+    for segment in stream.segments:
+        with open_binlog(segment.url) as binlog:
+            index_events(binlog.buffer, 4, len(binlog.buffer), binlog.format, 1 << 30).raise_fault()
+            for of, record in found:
+                if of.name == segment.name:
+                    data = binlog.buffer[record.begin : record.end].tobytes()
+                    place = (record.binlog_file, data, record.binlog_pos)
+                    assert place == expected[str(record.gtid)], f"{record.gtid} at {record.binlog_pos}"
+    return found

@@ -1,0 +1,181 @@
+"""Landing that goes on until it is stopped, over broken connections and restarts; what it says of itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.errors import SourceDivergedError
+from strata.gtid.sets import GtidSet
+from strata.jobs import land_state
+from strata.jobs.follow_binlog import follow_binlog
+from strata.jobs.land_state import Doing, LandProgress, read_state
+from tests.mysql_server import MysqlServer, launch, start_server
+from tests.wire.landing import address_of, assert_is_the_servers, executed, land
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[MysqlServer]:
+    """A server of its own: these tests restart it and reset its binlog."""
+    with start_server(tmp_path_factory.mktemp("following")) as running:
+        running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        yield running
+
+
+class Follower:
+    """A landing in a thread; it ends when the `with` block does."""
+
+    def __init__(self, server: MysqlServer, lake, **options) -> None:
+        self.stopped, self.seen, self.error = threading.Event(), [], None
+        self.report = None
+        self.thread = threading.Thread(target=self._run, args=(server, lake, options))
+        self.thread.start()
+
+    def _run(self, server, lake, options) -> None:
+        try:
+            self.report = follow_binlog(
+                address_of(server),
+                lake=str(lake),
+                source="s",
+                stop=self.stopped.is_set,
+                progress=self.seen.append,
+                **options,
+            )
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            self.error = error
+
+    def wait_for(self, condition, seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.seen[-3:]
+            assert self.thread.is_alive(), self.error
+            time.sleep(0.05)
+
+
+@contextmanager
+def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
+    follower = Follower(server, lake, **options)
+    try:
+        yield follower
+    finally:
+        follower.stopped.set()
+        follower.thread.join(20)
+    assert not follower.thread.is_alive()
+
+
+def test_what_is_executed_meanwhile_lands(server, tmp_path):
+    with following(server, tmp_path, segment_seconds=1.0) as follower:
+        for number in range(3):
+            server.run_sql(f"INSERT INTO t (a) VALUES ('{number}'), ('x'); FLUSH BINARY LOGS", "d")
+            wanted = executed(server)
+            follower.wait_for(lambda: follower.seen and follower.seen[-1].lag_seconds == 0)
+            server.run_sql("INSERT INTO t (a) VALUES ('published by age')", "d")
+        follower.wait_for(lambda: read_state(str(tmp_path), "s") is not None)
+        assert read_state(str(tmp_path), "s").doing == Doing.FOLLOWING
+        follower.wait_for(
+            lambda: read_state(str(tmp_path), "s") and len(list(tmp_path.glob("landing/s/*.binlog"))) >= 3
+        )
+    assert follower.error is None
+    assert wanted <= GtidSet.parse(follower.report.executed)
+    assert_is_the_servers(server, tmp_path)
+    state = read_state(str(tmp_path), "s")
+    assert (state.doing, state.transactions) == (Doing.ENDED, follower.report.transactions)
+    assert land(server, tmp_path).executed == str(executed(server))
+
+
+def test_broken_connections_and_a_restart(server, tmp_path, caplog):
+    with following(server, tmp_path) as follower:
+        for _ in range(2):
+            server.run_sql("INSERT INTO t (a) VALUES ('before')", "d")
+            follower.wait_for(lambda: follower.seen and follower.seen[-1].lag_seconds == 0)
+            killed = server.run_sql(
+                "SELECT CONCAT('KILL ', id, ';') FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+            ).split("\n")[1:]
+            server.run_sql("\n".join(killed))
+            server.run_sql("INSERT INTO t (a) VALUES ('while nobody listens')", "d")
+        server.stop()
+        server.process = launch(server.folder, port=server.port).process
+        server.run_sql("INSERT INTO t (a) VALUES ('after')", "d")
+        wanted = executed(server)
+        follower.wait_for(lambda: follower.seen[-1].transactions >= 5 and follower.seen[-1].lag_seconds == 0)
+    assert "Trying again in 1 s" in caplog.text
+    assert follower.report.executed == str(wanted)
+    assert_is_the_servers(server, tmp_path)
+
+
+FOLLOWER = """
+import sys
+from strata.cli.main import run
+sys.exit(run(["land", "--source", "s", "--follow", "--json"]))
+"""
+
+STATUS = """
+import sys
+from strata.cli.main import run
+sys.exit(run(["status"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it_with_whole_segments(server, tmp_path, number):
+    (tmp_path / "strata.toml").write_text('lake = "lake"\n[sources.s]\nconnection = "it"\nstore = "sqlite:///s.db"\n')
+    environ = {**os.environ, "STRATA_SETTINGS": str(tmp_path / "strata.toml"), "AIRFLOW_CONN_IT": server.url}
+    command = [sys.executable, "-c", FOLLOWER]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        server.run_sql("INSERT INTO t (a) VALUES ('x')", "d")
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob("lake/landing/s/*.part")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert '"segments": ' in out
+    assert "landed" in err
+    assert not list(tmp_path.glob("lake/landing/s/*.part"))
+    shown = subprocess.run(
+        [sys.executable, "-c", STATUS], env=environ, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert f"ended root@127.0.0.1:{server.port}: " in shown.stdout
+    land(server, tmp_path / "lake")
+    assert_is_the_servers(server, tmp_path / "lake")
+
+
+def test_a_reset_binlog_ends_it(server, tmp_path):
+    with following(server, tmp_path) as follower:
+        follower.wait_for(lambda: follower.seen and follower.seen[-1].lag_seconds == 0)
+        server.run_sql("INSERT INTO d.t (a) VALUES ('a'); DO SLEEP(1.2)")
+        server.run_sql("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t (a) VALUES ('new life')")
+        follower.thread.join(30)
+        assert not follower.thread.is_alive()
+    assert isinstance(follower.error, SourceDivergedError), follower.error
+    state = read_state(str(tmp_path), "s")
+    assert state.doing == Doing.FAILED
+    assert "lacks transactions" in state.error
+
+
+def test_a_line_a_minute(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(land_state, "_LOG_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    notes = land_state.LandNotes(str(tmp_path), "s", "the server", Doing.LANDING)
+    notes.tell(LandProgress(1200, 3000, 5 << 20, 1_800_000_000_000_000, 7.25))
+    line = "s: 1,200 of 3,000 transactions, 5.0 MB, committed until 2027-01-15 08:00:00 UTC, 7.2 s behind the server"
+    assert line in caplog.text
+    state = read_state(str(tmp_path), "s")
+    assert (state.doing, state.origin, state.transactions) == (Doing.LANDING, "the server", 1200)
+    assert read_state(str(tmp_path), "other") is None
