@@ -94,8 +94,9 @@ def make(server: MysqlServer, workload: Workload, megabytes: int) -> Path:
     """A binlog of about that size: large inserts and updates, and small transactions between them."""
     database = f"bench_{workload.name}"
     table = "sbtest" if workload.name == "narrow" else "wide"
-    server.run_sql(f"CREATE DATABASE {database}; FLUSH BINARY LOGS;")
+    server.run_sql("FLUSH BINARY LOGS;")
     path = server.binlogs()[-1]
+    server.run_sql(f"CREATE DATABASE {database};")
     server.run_sql(workload.table + NUMBERS, database)
     column = "k" if workload.name == "narrow" else "number"
     round_ = 0

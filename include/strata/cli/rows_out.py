@@ -4,6 +4,8 @@ Not here: their form (`rows/jsonl.py`, `tables/write.py`)."""
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -12,11 +14,13 @@ from strata.events.salvage import Damage, describe
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
+from strata.tables.row_groups import RowGroupWriter
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from strata.rows.decode import Decoded
+    from strata.schema.model import TableName
 
 
 class _Output:
@@ -100,7 +104,9 @@ class ParquetOutput(_Output):
         super().__init__()
         self._out = out
         self._source = source
-        self._writers: dict[Any, Any] = {}
+        self._writers: dict[tuple[TableName, int | None], RowGroupWriter] = {}
+        # Encoding takes as long as decoding, and both leave the interpreter alone.
+        self._encoder = ThreadPoolExecutor(1, thread_name_prefix="parquet")
 
     def __enter__(self) -> Self:
         return self
@@ -108,16 +114,15 @@ class ParquetOutput(_Output):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        with self._encoder, ExitStack() as files:
+            for writer in self._writers.values():
+                files.callback(writer.close)
 
     def take(self, step: Decoded | Damage) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if not isinstance(step, ChangeBatch):
             return
-        import pyarrow.parquet as pq
-
         key = (step.table, step.version_id)
         writer = self._writers.get(key)
         if writer is None:
@@ -127,5 +132,5 @@ class ParquetOutput(_Output):
             except OSError as error:
                 raise Usage(f"the output cannot be written: {error.strerror}", file=str(folder)) from error
             path = folder / f"version-{step.version_id or 0}.parquet"
-            writer = self._writers[key] = pq.ParquetWriter(path, step.batch.schema, compression="zstd")
-        writer.write_batch(step.batch)
+            writer = self._writers[key] = RowGroupWriter(path, step.batch.schema, encoder=self._encoder)
+        writer.add(step.batch)

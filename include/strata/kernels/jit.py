@@ -4,10 +4,22 @@ Not here: kernels. They take numbers and arrays only, check each bound first, an
 from __future__ import annotations
 
 import hashlib
+import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import numba
+if "scipy" in sys.modules:
+    import numba
+else:
+    # Numba looks for BLAS by importing scipy (numba/np/arraymath.py, `_check_blas`): a quarter of a second for each
+    # worker and command, and no kernel here uses linear algebra. None makes `import scipy` fail.
+    sys.modules["scipy"] = None  # type: ignore[assignment]  # as the import system has it
+    try:
+        import numba
+        import numba.np.arraymath
+    finally:
+        del sys.modules["scipy"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +55,11 @@ def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
     return compiled  # type: ignore[no-any-return]  # Numba has no types
 
 
+@cache
+def _content(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
 def _stamp_with_callees(compiled: Any, function: Callable[..., object]) -> None:
     """Makes the cache depend on the source of the kernels that this one calls.
 
@@ -55,7 +72,7 @@ def _stamp_with_callees(compiled: Any, function: Callable[..., object]) -> None:
     compiled.kernel_sources = frozenset(sources)
     digest = hashlib.sha256()
     for source in sorted(sources):
-        digest.update(Path(source).read_bytes())
+        digest.update(_content(source))
     cache_file = getattr(compiled._cache, "_cache_file", None)  # noqa: SLF001 - Numba has no public way
     if cache_file is not None:
         cache_file._source_stamp = digest.hexdigest()  # noqa: SLF001 - as above

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model import TableName
 from strata.tables.layout import INTERVAL, column_name, staged_folder
+from strata.tables.row_groups import RowGroupWriter
 from strata.tables.storage import write_file
 
 if TYPE_CHECKING:
@@ -23,20 +24,10 @@ if TYPE_CHECKING:
 
     from strata.rows.decode import ChangeBatch, QuarantinedRows
 
-ROW_GROUP_ROWS = 256 * 1024
-"""Rows that are gathered before a row group is written."""
-ROW_GROUP_BYTES = 128 << 20
-"""Bytes of Arrow buffers that are held for one row group at most."""
 FILE_BYTES = 256 << 20
 """Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-_COMPRESSION_LEVEL = 1
-_DICTIONARY = ["_op", "_source", "_binlog_file", "_schema_version", "_committed_at", "_interval"]
-_ENCODINGS = {
-    "_gtid": "DELTA_BYTE_ARRAY",
-    **dict.fromkeys(("_seq", "_row", "_binlog_pos"), "DELTA_BINARY_PACKED"),
-}
 _STATISTICS_OF = (pa.types.is_integer, pa.types.is_date)
 """Columns of these types get minimum and maximum into Delta's log; others need rounding rules of their own."""
 
@@ -226,27 +217,15 @@ class ChangeWriter:
 
 
 class _OpenFile:
-    """A Parquet file in memory and the batches of its next row group."""
+    """A Parquet file in memory, and what is known of its rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.rows = 0
         self.partial_rows = 0
         self.invalid_rows = 0
-        self._pending: list[pa.RecordBatch] = []
-        self._pending_rows = 0
-        self._pending_bytes = 0
         self._sink = pa.BufferOutputStream()
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            schema,
-            compression="zstd",
-            compression_level=_COMPRESSION_LEVEL,
-            use_dictionary=[name for name in _DICTIONARY if name in schema.names],
-            column_encoding=_ENCODINGS,
-            write_page_index=False,
-            version="2.6",
-        )
+        self._row_groups = RowGroupWriter(self._sink, schema)
 
     @property
     def is_full(self) -> bool:
@@ -256,22 +235,11 @@ class _OpenFile:
         self.partial_rows += _non_empty(batch.column("_missing"))
         self.invalid_rows += _non_empty(batch.column("_invalid"))
         self.rows += batch.num_rows
-        self._pending.append(batch)
-        self._pending_rows += batch.num_rows
-        self._pending_bytes += batch.nbytes
-        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-            self._write_row_group()
+        self._row_groups.add(batch)
 
     def finish(self) -> pa.Buffer:
-        if self._pending:
-            self._write_row_group()
-        self._writer.close()
+        self._row_groups.close()
         return self._sink.getvalue()
-
-    def _write_row_group(self) -> None:
-        self._writer.write_table(pa.Table.from_batches(self._pending, self.schema), row_group_size=self._pending_rows)
-        self._pending.clear()
-        self._pending_rows = self._pending_bytes = 0
 
 
 def _non_empty(lists: pa.Array) -> int:
