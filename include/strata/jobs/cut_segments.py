@@ -4,6 +4,7 @@ Not here: where the events come from (`land_binlog.py`, `land_files.py`), writin
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,15 @@ from strata.errors import StrataError, StreamHoleError
 from strata.events.gtid import parse_previous_gtids
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.recorder import FileHead, SegmentRecorder, StreamEnd
+from strata.events.repair import repair_landing
 from strata.wire.codes import HEADER_BYTES
+from strata.wire.lock import hold_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from strata.gtid.sets import GtidSet
+    from strata.jobs.land_state import LandNotes
     from strata.wire.storage import Folder
 
 SEGMENT_BYTES = 256 << 20
@@ -45,6 +51,34 @@ class LandReport:
     clock: int
     """The commit clock of the last transaction, microseconds UTC."""
     seconds: float
+
+
+@contextmanager
+def open_landing(lake: str, source: str, segment_bytes: int, notes: LandNotes) -> Iterator[SegmentCutter]:
+    """The end of a source's stream, held for the time of a `with` block; how the block ends is noted.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: Name of the source.
+        segment_bytes: As for `SegmentCutter`.
+        notes: Where progress is told.
+
+    Raises:
+        AlreadyRunningError: Another landing of this source runs.
+        StrataError: Whatever the block raises, with the source's name.
+    """
+    folder = landing_folder(lake, source)
+    try:
+        with hold_folder(folder, f"landing {source}"):
+            try:
+                repair_landing(folder)
+                yield SegmentCutter(lake, source, segment_bytes)
+            except StrataError as error:
+                notes.fail(error)
+                raise
+            notes.end()
+    except StrataError as error:
+        raise error.located(source=source) from None
 
 
 class SegmentCutter:

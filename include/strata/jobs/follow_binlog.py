@@ -7,12 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from strata.errors import AlreadyRunningError, SourceUnavailableError, StrataError
-from strata.events.landed import landing_folder
-from strata.events.repair import repair_landing
-from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter
+from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata.jobs.land_binlog import Landing
 from strata.jobs.land_state import Doing, LandNotes, LandProgress
-from strata.wire.lock import hold_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,20 +50,10 @@ def follow_binlog(
     Raises:
         StrataError: As `land_binlog`, but SourceUnavailableError.
     """
-    try:
-        with hold_folder(landing_folder(lake, source), f"landing {source}"):
-            notes = LandNotes(lake, source, str(address), Doing.FOLLOWING, progress)
-            try:
-                repair_landing(landing_folder(lake, source))
-                cutter = SegmentCutter(lake, source, segment_bytes)
-                _follow(address, source, cutter, notes, stop, segment_seconds)
-            except StrataError as error:
-                notes.fail(error)
-                raise
-            notes.end()
-            return cutter.report(cutter.end.executed)
-    except StrataError as error:
-        raise error.located(source=source) from None
+    notes = LandNotes(lake, source, str(address), Doing.FOLLOWING, progress)
+    with open_landing(lake, source, segment_bytes, notes) as cutter:
+        _follow(address, source, cutter, notes, stop, segment_seconds)
+    return cutter.report(cutter.end.executed)
 
 
 def _follow(

@@ -13,19 +13,15 @@ from strata.errors import (
     SourceDivergedError,
     SourceSettingsError,
     SourceUnavailableError,
-    StrataError,
 )
 from strata.events.gtid import encode_gtid_set
-from strata.events.landed import landing_folder
 from strata.events.parse import parse_rotate
 from strata.events.recorder import FileHead
-from strata.events.repair import repair_landing
 from strata.gtid.sets import GtidSet
-from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter
+from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata.jobs.land_state import Doing, LandNotes, LandProgress
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
 from strata.wire.format import parse_format_description
-from strata.wire.lock import hold_folder
 from strata.wire.replication import BinlogStream, Control, Piece, Quiet, ServerState, Until
 
 if TYPE_CHECKING:
@@ -65,22 +61,11 @@ def land_binlog(
         LakeUnavailableError: The storage refuses or is full.
         CorruptEventError: What the server sent is damaged.
     """
-    folder = landing_folder(lake, source)
-    try:
-        with hold_folder(folder, f"landing {source}"):
-            notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
-            try:
-                repair_landing(folder)
-                cutter = SegmentCutter(lake, source, segment_bytes)
-                landing = Landing(address, source, cutter, notes)
-                landing.run()
-            except StrataError as error:
-                notes.fail(error)
-                raise
-            notes.end()
-            return cutter.report(landing.goal)
-    except StrataError as error:
-        raise error.located(source=source) from None
+    notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
+    with open_landing(lake, source, segment_bytes, notes) as cutter:
+        landing = Landing(address, source, cutter, notes)
+        landing.run()
+    return cutter.report(landing.goal)
 
 
 class Landing:

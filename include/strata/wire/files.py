@@ -3,16 +3,21 @@ Not here: its other events (`frames.py`, `events/`), names of segments (`segment
 
 from __future__ import annotations
 
+import gzip
+import io
 import mmap
 import os
+import re
 import shutil
 import tempfile
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+import zstandard
 
 from strata.errors import (
     CorruptEventError,
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _COPY_BYTES = 8 << 20
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_COMPRESSED = re.compile(r"\.(gz|zst|zstd)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class BinlogFile:
     @property
     def name(self) -> str:
         """The server's name for the file."""
-        return self.segment.binlog_file if self.segment else self.path.rsplit("/", 1)[-1]
+        return self.segment.binlog_file if self.segment else server_name(self.path)
 
     @property
     def first_event(self) -> int:
@@ -63,7 +70,7 @@ class BinlogFile:
 
 @contextmanager
 def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
-    """Opens a binlog or a landed segment; a file behind a URL is copied to a temporary one first.
+    """Opens a binlog or a landed segment; one behind a URL, or in gzip or zstd, is copied to a temporary file first.
 
     Raises:
         NotABinlogError: The file does not start as a binlog.
@@ -91,20 +98,51 @@ def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
     yield BinlogFile(text, buffer, form, SegmentName.parse(text.rsplit("/", 1)[-1]))
 
 
+def server_name(path: str) -> str:
+    """The server's name for a file, from its path in an archive."""
+    return _COMPRESSED.sub("", path.rsplit("/", 1)[-1])
+
+
+@contextmanager
+def open_bytes(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a file one after the other; of one in gzip or zstd, those that were compressed.
+
+    Raises:
+        TruncatedEventError: While they are read: the compressed file ends early, or is damaged.
+        OSError: The file is not there, or cannot be read.
+    """
+    with _open_raw(path) as raw:
+        magic = raw.read(len(_ZSTD_MAGIC))
+        raw.seek(0)
+        try:
+            if magic.startswith(_GZIP_MAGIC):
+                yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]  # has all that is used of it
+            elif magic == _ZSTD_MAGIC:
+                yield zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)  # type: ignore[misc]
+            else:
+                yield raw
+        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+            raise TruncatedEventError(f"the compressed file is damaged: {error}", file=path) from None
+
+
+def _open_raw(path: str) -> BinaryIO:
+    if "://" not in path:
+        return Path(path).open("rb")
+    remote = Folder.open(path)
+    opened: BinaryIO = remote.filesystem.open_input_file(remote.path)
+    return opened
+
+
 @contextmanager
 def _local_file(text: str) -> Iterator[BinaryIO]:
-    if "://" not in text:
-        with Path(text).open("rb") as file:
-            yield file
-        return
-    remote = Folder.open(text)
-    with (
-        tempfile.TemporaryFile(prefix="strata-") as copy,
-        remote.filesystem.open_input_stream(remote.path) as source,
-    ):
-        shutil.copyfileobj(source, copy, _COPY_BYTES)
-        copy.flush()
-        yield copy
+    with open_bytes(text) as source:
+        if isinstance(source, io.BufferedReader):
+            yield source
+            return
+        with tempfile.TemporaryFile(prefix="strata-") as copy:
+            shutil.copyfileobj(source, copy, _COPY_BYTES)
+            copy.flush()
+            yield copy
 
 
 def _map(file: BinaryIO) -> mmap.mmap | None:
