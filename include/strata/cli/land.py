@@ -1,5 +1,5 @@
 """`strata land`: copies the binlog of a source into the lake, with a progress bar.
-Not here: landing (`jobs/land_binlog.py`, `jobs/follow_binlog.py`)."""
+Not here: landing (`jobs/land_binlog.py`, `jobs/follow_binlog.py`, `jobs/land_files.py`)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from strata.cli.plan import print_report
 from strata.config.settings import load_settings
+from strata.errors import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,14 +35,25 @@ def land(
     context: typer.Context,
     source: Annotated[str, typer.Option(help="A source of the settings.")],
     *,
+    files: Annotated[
+        str | None,
+        typer.Option(help="Folder or URL with binlog files (plain, gzip, zstd), in the place of the server."),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Goes on until SIGTERM or Ctrl-C, and connects again when it has to.")
     ] = False,
 ) -> None:
     """Copies what the server has executed and the lake does not have, byte for byte; goes on where it stopped."""
     found = load_settings(os.environ).source(source)
+    if files and follow:
+        raise Usage("--files and --follow exclude each other: no server adds to an archive")
     with _progress_bar(source) as tell:
-        report = _follow(found, tell) if follow else _land(found, tell)
+        if files:
+            report = _land_files(found, files, tell)
+        elif follow:
+            report = _follow(found, tell)
+        else:
+            report = _land(found, tell)
     print_report(asdict(report), as_json=context.obj["json"])
 
 
@@ -56,6 +68,13 @@ def _land(source: Source, tell: Tell) -> LandReport:
         segment_bytes=source.settings.segment_mb * _MEGABYTE,
         progress=tell,
     )
+
+
+def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
+    from strata.jobs.land_files import land_files  # noqa: PLC0415  as in _land
+
+    segment_bytes = source.settings.segment_mb * _MEGABYTE
+    return land_files(files, lake=source.lake, source=source.name, segment_bytes=segment_bytes, progress=tell)
 
 
 def _follow(source: Source, tell: Tell) -> LandReport:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from strata.errors import EncryptedBinlogError, LakeUnavailableError, StrataError, TruncatedEventError, Usage
 from strata.events.gtid import parse_previous_gtids
-from strata.gtid.position import BinlogPosition
 from strata.wire.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
 from strata.wire.files import open_bytes, server_name
 from strata.wire.format import FormatDescription, parse_format_description
@@ -37,7 +36,7 @@ class ArchivedFile:
 def read_archive(url: str) -> list[ArchivedFile]:
     """The binlogs of a folder, each behind those that it says came before it; other files are left out.
 
-    Names count for nothing but to tell apart files with the same set, of which all but one hold no transaction.
+    Names count for nothing: of files with the same set all but one hold no transaction, or they are copies.
 
     Args:
         url: Folder or URL; files may be plain, or in gzip or zstd.
@@ -56,7 +55,7 @@ def read_archive(url: str) -> list[ArchivedFile]:
     files = [file for file in found if file is not None]
     if not files:
         raise Usage("the folder has no binlog files", file=url)
-    return sorted(files, key=lambda file: (file.previous.count(), BinlogPosition.of(file.name, 0)))
+    return sorted(files, key=lambda file: (file.previous.count(), file.name))
 
 
 def _read_head(url: str) -> ArchivedFile | None:

@@ -118,7 +118,7 @@ def open_bytes(path: str) -> Iterator[BinaryIO]:
             if magic.startswith(_GZIP_MAGIC):
                 yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]  # has all that is used of it
             elif magic == _ZSTD_MAGIC:
-                yield zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)  # type: ignore[misc]
+                yield zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
             else:
                 yield raw
         except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
