@@ -90,7 +90,7 @@ def test_small_batches_are_joined_into_row_groups(tmp_path: Path) -> None:
     batch = inserts({"id": pa.int64()}, [{"id": at} for at in range(rows)])
     (file,) = stage(tmp_path, *[batch] * 5)
     groups = pq.read_metadata(file.url)
-    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [rows]
+    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [ROW_GROUP_ROWS, rows]
 
 
 def test_a_file_that_grows_too_large_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
