@@ -16,7 +16,20 @@ from strata.errors import StrataError, Usage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = ("land", "snapshot", "track", "schema", "plan", "decode", "check", "publish", "status", "position", "doctor")
+COMMANDS = (
+    "land",
+    "snapshot",
+    "track",
+    "schema",
+    "plan",
+    "decode",
+    "check",
+    "publish",
+    "status",
+    "position",
+    "retain",
+    "doctor",
+)
 """In the order of the data's way; each is a module of this package with `register(app)`."""
 
 JSON_FLAG = "--json"

@@ -40,6 +40,10 @@ class SourceSettings:
     """How much binlog one Spark task decodes (megabytes)."""
     segment_mb: int = 256
     """How large a landed segment may grow (megabytes)."""
+    keep_days: int | None = None
+    """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
+    keep_gb: int | None = None
+    """How many gigabytes of landed segments are kept, likewise."""
     checks: str | None = None
     """Folder of users' own expectations, one file a table."""
 
@@ -167,6 +171,8 @@ _FIELDS = {
     "exclude": _LIST,
     "slice_mb": _NUMBER,
     "segment_mb": _NUMBER,
+    "keep_days": _NUMBER,
+    "keep_gb": _NUMBER,
     "checks": _TEXT,
 }
 

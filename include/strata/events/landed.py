@@ -86,6 +86,11 @@ class LandedStream:
         return self.segments[-1].summary.last_seq if self.segments else 0
 
     @property
+    def first_seq(self) -> int:
+        """Ordinal of the first transaction that is still here; those before it had landed, and were deleted by age."""
+        return self.segments[0].summary.first_seq if self.segments else 1
+
+    @property
     def clock(self) -> int:
         """The commit clock at the end, microseconds UTC; 0 if nothing has landed."""
         return self.segments[-1].summary.clock_after if self.segments else 0
@@ -95,13 +100,20 @@ class LandedStream:
         return GtidSet.parse(self.segments[-1].summary.executed) if self.segments else GtidSet()
 
     def executed_before(self) -> GtidSet:
-        """GTID set of what had been executed before the stream begins."""
+        """GTID set of what had been executed before the first transaction that is still here."""
         return GtidSet.parse(self.segments[0].summary.executed_before) if self.segments else GtidSet()
 
     def records(
-        self, first_seq: int = 1, last_seq: int | None = None
+        self, first_seq: int | None = None, last_seq: int | None = None
     ) -> Iterator[tuple[LandedSegment, TransactionRecord]]:
-        """Transactions with first_seq <= seq <= last_seq and the segment that each is in."""
+        """Transactions with first_seq <= seq <= last_seq and the segment that each is in; by default all that are here.
+
+        Raises:
+            StreamHoleError: The first of them have landed, and are not here any more.
+        """
+        first_seq = self.first_seq if first_seq is None else first_seq
+        if last_seq is None or first_seq <= last_seq:
+            self._refuse_deleted(first_seq)
         for segment in self.segments[self._segment_of(first_seq) :]:
             if last_seq is not None and segment.summary.first_seq > last_seq:
                 return
@@ -143,10 +155,21 @@ class LandedStream:
         """
         if seq > self.last_seq:
             raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
+        self._refuse_deleted(seq + 1)
         if seq == self.last_seq:
             return self.executed()
         segment = self.segments[self._segment_of(seq + 1)]
         return segment.index.executed_after(seq - segment.summary.first_seq + 1)
+
+    def clock_at(self, seq: int) -> int:
+        """The commit clock behind the transaction `seq`, microseconds UTC; 0 for 0.
+
+        Raises:
+            StreamHoleError: It is not here any more, nor the one that follows it.
+        """
+        if self.segments and seq == self.first_seq - 1:
+            return self.segments[0].summary.clock_before
+        return self.record_at(seq)[1].committed_at if seq else 0
 
     def seq_at_position(self, position: BinlogPosition) -> int:
         """Ordinal of the last transaction that begins before a position in the server's files.
@@ -179,6 +202,16 @@ class LandedStream:
         if found is None:
             raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
         return found
+
+    def _refuse_deleted(self, seq: int) -> None:
+        if seq < self.first_seq:
+            raise StreamHoleError(
+                f"transaction {seq} has landed, and its segment was deleted as the settings' `keep_days` and `keep_gb` "
+                f"say; the first that is still here is {self.first_seq}",
+                source=self.source,
+                remedy="Readers of the tables have what was published of it. To decode it once more, restore the "
+                "segments, or land the source from an archive under another name.",
+            )
 
     def _segment_of(self, seq: int) -> int:
         """Number of the first segment that ends at or behind a transaction."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from strata.errors import LakeUnavailableError
+from strata.errors import StreamHoleError
 from strata.events.index import SUFFIX, IndexWriter, SegmentIndex, SegmentSummary
 from strata.events.model import PreviousGtids
 from strata.events.parse import parse_event
@@ -26,6 +26,7 @@ def repair_landing(folder: Folder) -> None:
     Raises:
         LakeUnavailableError: The storage does not answer.
         CorruptEventError: A segment without index is damaged.
+        StreamHoleError: A segment lost its index and its predecessor.
     """
     if folder.is_local:
         for leftover in Path(folder.path).glob(f"*{TEMPORARY_SUFFIX}"):
@@ -34,11 +35,17 @@ def repair_landing(folder: Folder) -> None:
     segments = [parsed for name in names if (parsed := SegmentName.parse(name))]
     indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
     for orphan in indexed - {str(name) for name in segments}:
-        _delete(folder, f"{orphan}{SUFFIX}")
+        folder.delete(f"{orphan}{SUFFIX}")
     end: StreamEnd | None = None
     for at, name in enumerate(segments):
         if str(name) in indexed:
             continue
+        if at == 0 and name.ordinal > 1:
+            raise StreamHoleError(
+                "the first segment has lost its index, and those before it, which tell how it is numbered, are gone",
+                file=folder.join(str(name)),
+                remedy="Restore the index from a backup of the lake, or land the source anew under another name.",
+            )
         if at > 0 and (end is None or end.ordinal != segments[at - 1].ordinal):
             before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}")
             end = StreamEnd.of(before.summary, segments[at - 1].ordinal)
@@ -90,10 +97,3 @@ def _previous(binlog: BinlogFile) -> GtidSet:
         if isinstance(event, PreviousGtids):
             return event.gtid_set
     return GtidSet()
-
-
-def _delete(folder: Folder, name: str) -> None:
-    try:
-        folder.filesystem.delete_file(f"{folder.path}/{name}")
-    except OSError as error:
-        raise LakeUnavailableError(f"a leftover cannot be deleted: {error}", file=folder.join(name)) from error

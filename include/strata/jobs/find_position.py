@@ -63,8 +63,8 @@ def find_position(
         seq = stream.seq_at(GtidSet.parse(gtid_set))
     else:
         seq = stream.seq_at_position(BinlogPosition.parse(file or ""))
-    if seq == 0:
-        return StreamPoint(source, 0, None, None, None, None, str(stream.executed_before()))
+    if seq < stream.first_seq:
+        return StreamPoint(source, seq, None, None, None, None, str(stream.executed_before()))
     segment, record = stream.record_at(seq)
     return StreamPoint(
         source=source,

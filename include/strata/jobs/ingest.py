@@ -13,6 +13,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.land_binlog import land_binlog
 from strata.jobs.plan_slices import MEGABYTE, Request, plan_run
 from strata.jobs.publish_interval import publish_interval
+from strata.jobs.retain_landed import retain_landed
 from strata.jobs.run_folder import read_plan, run_folder
 from strata.jobs.snapshot_schemas import snapshot_schemas
 from strata.jobs.track_schema import track_landed
@@ -62,6 +63,8 @@ def land(source: str, *, settings: Settings) -> Report:
 
     Before the very first landing it takes a snapshot: a server's oldest binlog rarely is its first, and what was there
     before it is known from nowhere else. The landing that follows reaches the moment of the snapshot.
+
+    Afterwards it deletes the landed segments that nothing needs any more and that the settings do not keep.
     """
     found = settings.source(source)
     if not LandedStream.open(found.lake, source).segments:
@@ -69,7 +72,8 @@ def land(source: str, *, settings: Settings) -> Report:
     report = land_binlog(
         found.address, lake=found.lake, source=source, segment_bytes=found.settings.segment_mb * MEGABYTE
     )
-    return brief(asdict(report))
+    deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
+    return brief({**asdict(report), "deleted": [one.segment for one in deleted.segments]})
 
 
 def track(source: str, *, settings: Settings) -> Report:

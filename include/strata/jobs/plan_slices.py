@@ -139,7 +139,7 @@ def _pattern_key(patterns: Sequence[str]) -> str:
 def _requested_span(request: Request, stream: LandedStream, now: int, source: str) -> Span:
     if request.gtid_set is not None:
         return _span_of(request.gtid_set, stream)
-    first = stream.record_at(1)[1].committed_at if stream.last_seq else now
+    first = stream.record_at(stream.first_seq)[1].committed_at if stream.last_seq else now
     end = now if request.end is None else request.end
     span = Span(min(first, end - 1) if request.start is None else request.start, end)
     if span.start >= span.end:
@@ -222,7 +222,7 @@ class _Draft:
 
     def add(self, interval: Interval, stream: LandedStream, source: Source) -> None:
         counts: dict[str, int] = {}
-        clock = stream.record_at(interval.first_seq)[1].committed_at if interval.first_seq else 0
+        clock = stream.clock_at(interval.first_seq)
         owned = stream.records(interval.first_seq + 1, interval.last_seq)
         for segment, records in groupby(owned, key=lambda pair: pair[0].url):
             cut = plan_slices(

@@ -94,6 +94,19 @@ class Folder:
         except OSError as error:
             raise LakeUnavailableError(f"{name} cannot be written: {error}", file=self.join(name)) from None
 
+    def delete(self, name: str) -> None:
+        """Deletes a file; that it is gone already is no error.
+
+        Raises:
+            LakeUnavailableError: The storage refuses.
+        """
+        try:
+            self.filesystem.delete_file(f"{self.path}/{name}")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LakeUnavailableError(f"{name} cannot be deleted: {error}", file=self.join(name)) from None
+
     def rename(self, temporary: str, final: str) -> None:
         """Gives a finished file (paths of the file system) its name, over one that may be there."""
         if self.is_local:

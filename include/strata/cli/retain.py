@@ -1,0 +1,34 @@
+"""`strata retain`: deletes landed segments that the settings do not keep and that nothing needs any more.
+Not here: which those are (`jobs/retain_landed.py`)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from strata.cli.plan import print_report
+from strata.config.settings import load_settings
+
+
+def retain(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
+    """Deletes landed segments beyond `keep_days` and `keep_gb` whose rows are all published, and lists them."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.retain_landed import retain_landed  # noqa: PLC0415  see above
+    from strata.store.engine import open_store  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    report = retain_landed(found, open_store(found.store_url), now=now_micros())
+    if not context.obj["json"]:
+        for one in report.segments:
+            typer.echo(f"deleted {one.segment}: transactions {one.first_seq} to {one.last_seq}, {one.bytes:,} bytes")
+    rest = asdict(report) if context.obj["json"] else {**asdict(report), "segments": len(report.segments)}
+    print_report(rest, as_json=context.obj["json"])
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(retain)

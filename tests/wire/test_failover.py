@@ -1,0 +1,156 @@
+"""Landing over a failover, with a real pair of servers: the stream goes on by GTID set, whoever sends it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pymysql
+import pytest
+
+from strata.errors import SourceDivergedError
+from strata.events.landed import LandedStream
+from strata.events.transactions import read_transactions
+from strata.gtid.sets import GtidSet
+from strata.wire.files import open_binlog
+from tests.mysql_server import MysqlServer, start_server
+from tests.wire.landing import executed, land
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> Iterator[tuple[MysqlServer, MysqlServer]]:
+    """A primary and its replica; the replica has written a file more, so that names and offsets differ."""
+    folder = tmp_path_factory.mktemp("pair")
+    with (
+        start_server(folder / "a", "--binlog-transaction-compression=ON") as primary,
+        start_server(folder / "b", "--server-id=2") as replica,
+    ):
+        replica.run_sql("FLUSH BINARY LOGS")
+        replicate(replica, primary)
+        primary.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a TEXT)")
+        catch_up(replica, primary)
+        yield primary, replica
+
+
+def replicate(replica: MysqlServer, primary: MysqlServer) -> None:
+    replica.run_sql(
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={primary.port}, SOURCE_USER='root',"
+        " SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA;"
+    )
+
+
+def catch_up(replica: MysqlServer, primary: MysqlServer) -> None:
+    done = replica.run_sql(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{executed(primary)}', {SECONDS})")
+    assert done.split("\n")[1] == "0"
+
+
+class Writer:
+    """Writes to one server after the other, without a pause, as an application would over a failover."""
+
+    def __init__(self, server: MysqlServer) -> None:
+        self.server, self.stopped, self.written = server, threading.Event(), 0
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while not self.stopped.is_set():
+            server = self.server
+            try:
+                with server.connect("d") as connection, connection.cursor() as cursor:
+                    while server is self.server and not self.stopped.is_set():
+                        cursor.execute("INSERT INTO t (a) VALUES (REPEAT('w', %s))", (self.written % 400,))
+                        self.written += 1
+            except pymysql.err.OperationalError as refused:
+                if refused.args[0] != 1290:  # read only: until it is told of the new primary
+                    raise
+                time.sleep(0.01)
+
+    def wait_for(self, count: int) -> None:
+        wanted, deadline = self.written + count, time.monotonic() + SECONDS
+        while self.written < wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def promote(replica: MysqlServer, primary: MysqlServer) -> None:
+    primary.run_sql("SET GLOBAL super_read_only = ON")
+    catch_up(replica, primary)
+    replica.run_sql("STOP REPLICA; RESET REPLICA ALL; SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF")
+
+
+def test_promotion_in_the_middle_of_writes(pair, tmp_path):
+    primary, replica = pair
+    writer = Writer(primary)
+    try:
+        for new in (replica, primary):
+            old = writer.server
+            writer.wait_for(150)
+            land(old, tmp_path, segment_bytes=20_000)
+            old.run_sql("FLUSH BINARY LOGS")
+            writer.wait_for(150)
+            promote(new, old)
+            writer.server = new
+            writer.wait_for(50)
+            land(new, tmp_path, segment_bytes=20_000)
+            replicate(old, new)
+    finally:
+        writer.stopped.set()
+        writer.thread.join()
+    report = land(primary, tmp_path)
+    assert GtidSet.parse(report.executed) == executed(primary)
+    assert_every_transaction_landed_once(pair, tmp_path)
+    assert (executed(primary) - GtidSet.parse(report.executed_before)).count() == report.transactions
+    catch_up(replica, primary)
+
+
+def assert_every_transaction_landed_once(pair, lake) -> None:
+    """In the bytes of the server that each segment came from."""
+    written: dict[tuple[str, str], bytes] = {}
+    uuids = []
+    for server in pair:
+        uuid = server.run_sql("SELECT @@GLOBAL.server_uuid").split()[1]
+        uuids.append(uuid)
+        for path in server.binlogs():
+            with open_binlog(path) as binlog:
+                for record in read_transactions(binlog):
+                    written[uuid, str(record.gtid)] = binlog.buffer[record.begin : record.end].tobytes()
+    stream = LandedStream.open(str(lake), "s")
+    found = list(stream.records())
+    gtids = [str(record.gtid) for _, record in found]
+    assert len(gtids) == len(set(gtids)) == executed(pair[0]).count()
+    assert [record.seq for _, record in found] == list(range(1, len(found) + 1))
+    origins = [segment.summary.server_uuid for segment in stream.segments]
+    assert [uuid for at, uuid in enumerate(origins) if at == 0 or origins[at - 1] != uuid] == [*uuids, uuids[0]]
+    for segment in stream.segments:
+        with open_binlog(segment.url) as binlog:
+            for of, record in found:
+                if of.name == segment.name:
+                    landed = binlog.buffer[record.begin : record.end].tobytes()
+                    assert landed == written[segment.summary.server_uuid, str(record.gtid)]
+
+
+def test_a_server_that_lacks_what_was_landed(pair, tmp_path):
+    primary, replica = pair
+    catch_up(replica, primary)
+    replica.run_sql("STOP REPLICA")
+    before = executed(replica)
+    primary.run_sql("INSERT INTO t (a) VALUES ('never replicated'), ('x'); INSERT INTO t (a) VALUES ('nor this')", "d")
+    landed = executed(primary)
+    land(primary, tmp_path)
+    segments = sorted(path.name for path in (tmp_path / "landing" / "s").glob("*.binlog"))
+    replica.run_sql("SET GLOBAL super_read_only = OFF; INSERT INTO t (id, a) VALUES (1000000, 'errant')", "d")
+    with pytest.raises(SourceDivergedError) as caught:
+        land(replica, tmp_path)
+    assert str(executed(replica)) in caught.value.message
+    assert str(landed) in caught.value.message
+    assert caught.value.gtid == str(landed - before)
+    assert sorted(path.name for path in (tmp_path / "landing" / "s").glob("*.binlog")) == segments
+    primary.run_sql("INSERT INTO t (a) VALUES ('y')", "d")
+    assert land(primary, tmp_path).transactions == 1
