@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.schema.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
+from strata.schema.dialect import NO_BACKSLASH_ESCAPES
 
 if TYPE_CHECKING:
     from strata.events.model import Query
@@ -114,9 +115,12 @@ def context_of(
     if explicit is None:
         explicit = version >= _EXPLICIT_TIMESTAMPS_SINCE
     collation = carried.connection_collation or carried.client_charset or 0
+    sql_mode = carried.sql_mode or 0
+    if query.statement.endswith(_WRITTEN_BY_SERVER):
+        sql_mode &= ~NO_BACKSLASH_ESCAPES  # it escapes as ever, whatever the session (`append_unescaped`)
     return DdlContext(
         default_database=query.database,
-        sql_mode=carried.sql_mode or 0,
+        sql_mode=sql_mode,
         server_version=version,
         server_collation=COLLATION_NAMES.get(carried.server_collation or 0),
         database_collation=COLLATION_NAMES.get(carried.database_collation or 0),

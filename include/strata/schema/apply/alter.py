@@ -30,6 +30,7 @@ from strata.schema.changes import (
     SetOptions,
     SetVisibility,
 )
+from strata.schema.charsets import default_collation
 from strata.schema.model import TableDefinition, fold_name
 from strata.schema.types import INTEGERS, TypeKind, parse_column_type
 
@@ -95,24 +96,43 @@ class _Altering:
     def table_collation(self) -> str | None:
         """The table's default afterwards; CONVERT TO sets it too."""
         collation = self.before.collation
+        named: str | None = None
+        """A collation that the statement names: the name of its charset behind it leaves it alone."""
         for step in self.steps:
             if isinstance(step, ConvertCharset):
                 self.conversion = conversion_of(step, self.database_collation, self.context)
                 collation = self.conversion.collation
+                named = collation if step.collation else None
             elif isinstance(step, SetOptions) and (step.options.charset is not None or step.options.collation):
                 charset = step.options.charset
                 inherited = self.database_collation if charset == "" else collation
                 collation = collation_for(charset or None, step.options.collation, inherited, self.context)
+                if step.options.collation:
+                    named = collation
+                elif named and collation and charset_of(named) == charset_of(collation):
+                    collation = named
         return collation
 
     def written_columns(self, collation: str | None) -> dict[int, Column]:
         """The columns that the statement defines, by the step's place in it."""
         converted_to = self.conversion.collation if self.conversion else None
+        changed = self.collation_of_changed(collation)
         return {
-            number: column_from(step.column, collation, self.context, converted_to)
+            number: column_from(
+                step.column, changed if isinstance(step, ChangeColumn) else collation, self.context, converted_to
+            )
             for number, step in enumerate(self.steps)
             if isinstance(step, AddColumn | ChangeColumn)
         }
+
+    def collation_of_changed(self, collation: str | None) -> str | None:
+        """What a column that is there already inherits. Where the statement makes utf8mb4 the default, it is the
+        server's own collation, and `default_collation_for_utf8mb4` counts for added columns only (9.7)."""
+        options = [step.options for step in self.steps if isinstance(step, SetOptions)]
+        if collation is None or not any(one.charset for one in options) or any(one.collation for one in options):
+            return collation
+        charset = charset_of(collation).name
+        return default_collation(charset, self.context.server_version) if charset == "utf8mb4" else collation
 
     # Columns ------------------------------------------------------------------------------------
 

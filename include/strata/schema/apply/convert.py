@@ -72,6 +72,10 @@ class Conversion:
         charset = charset_of(self.collation).name
         raw = raw_labels(column) or ()
         labels = tuple(shown_label(label, charset) for label in raw)
+        shown = dict(zip(column_type.labels, labels, strict=True))
+        if column.default:
+            told = ",".join(shown.get(label, label) for label in column.default.split(","))
+            column = replace(column, default=told)
         changed = self._with_type(column, replace(column_type, labels=labels))
         return replace(changed, label_bytes=hidden_bytes(raw, charset))
 

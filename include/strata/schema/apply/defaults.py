@@ -3,6 +3,7 @@ Not here: dates and times (`temporal.py`), defaults that are expressions, which 
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _WITHOUT_DEFAULT = TEXTS | BLOBS | SPATIAL | {TypeKind.JSON, TypeKind.VECTOR}
 _APPROXIMATE = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _EXACT = Context(prec=100)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
+"""What a text begins with if it begins with a number."""
 
 
 def default_text(literal: Literal, column: Column, context: DdlContext) -> str | None:
@@ -81,7 +84,9 @@ def _integer(literal: Literal, column_type: ColumnType) -> str:
 def _decimal(literal: Literal, column_type: ColumnType) -> str:
     value = _value(literal)
     if value is None:
-        return literal.text
+        # ALTER COLUMN SET DEFAULT takes a text that is no number for a decimal, and for no other type.
+        begins = _NUMBER.match(literal.text.lstrip())
+        value = _in_range(Decimal(begins.group()) if begins else Decimal(), column_type)
     decimals = column_type.decimals or 0
     text = f"{value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, context=_EXACT):f}"
     if text.startswith("-") and not text.strip("-0."):
@@ -89,6 +94,12 @@ def _decimal(literal: Literal, column_type: ColumnType) -> str:
     if column_type.zerofill and column_type.length:
         text = text.zfill(column_type.length + (1 if decimals else 0))
     return text
+
+
+def _in_range(value: Decimal, column_type: ColumnType) -> Decimal:
+    decimals = column_type.decimals or 0
+    most = Decimal(10) ** ((column_type.length or 10) - decimals) - Decimal(1).scaleb(-decimals)
+    return min(max(value, Decimal() if column_type.unsigned else -most), most)
 
 
 def _bit(literal: Literal) -> str:

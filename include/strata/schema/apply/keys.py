@@ -44,7 +44,8 @@ def with_keys(
     if len(by_name) < len(columns) or not columns:
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
     candidates = [*present, *(_unnamed(key, by_name) for key in written)]
-    keys = [_cut(key, by_name, limit) for key in _named(_without_redundant(candidates))]
+    kept = [_with_prefixes(key, by_name) for key in _without_redundant(candidates)]
+    keys = [_cut(key, by_name, limit) for key in _named(kept)]
     if len({fold_name(key.name) for key in keys}) < len(keys):
         raise DdlError("two keys would have the same name")
     return in_order(keys)
@@ -56,7 +57,7 @@ def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 
 def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
-    """The key without a name if none is written: '' until all are known."""
+    """The key as it is written; without a name: '' until all are known."""
     parts = tuple(_part(part, written.kind, columns) for part in written.parts)
     kind = KeyKind.SPATIAL if written.kind is KeyKind.INDEX and _is_spatial(parts[0], columns) else written.kind
     return Key(written.name or "", kind, parts, invisible=written.invisible, generated=written.foreign)
@@ -77,7 +78,20 @@ def _part(written: WrittenKeyPart, kind: KeyKind, columns: dict[str, Column]) ->
         raise DdlError(f"a key names column {written.column}, which the table does not have")
     if kind in {KeyKind.FULLTEXT, KeyKind.SPATIAL}:
         return KeyPart(column.name)
-    return KeyPart(column.name, None, prefix_of(column, written.length), descending=written.descending)
+    return KeyPart(column.name, None, written.length or None, descending=written.descending)
+
+
+def _with_prefixes(key: Key, columns: dict[str, Column]) -> Key:
+    """The key without lengths that are those of the whole column. Until then they tell keys apart."""
+    if all(part.prefix_length is None for part in key.parts):
+        return key
+    parts = tuple(
+        part
+        if part.column is None
+        else replace(part, prefix_length=prefix_of(columns[fold_name(part.column)], part.prefix_length))
+        for part in key.parts
+    )
+    return key if parts == key.parts else replace(key, parts=parts)
 
 
 def prefix_of(column: Column, length: int | None) -> int | None:

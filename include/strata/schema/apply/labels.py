@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from strata.schema.model import Column
 
 _WIDTHS = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
+_ONE_OR_TWO_BYTES = frozenset({"big5", "cp932", "euckr", "gb2312", "gbk", "sjis"})
+_SINGLE_KATAKANA = frozenset({"cp932", "sjis"})
+_UNDEFINED_IN_CP1252 = frozenset(b"\x81\x8d\x8f\x90\x9d")
+"""Bytes that MySQL's latin1 keeps as control characters (strings/ctype-latin1.cc)."""
 _SHOWN_AS_THEY_ARE = frozenset({"binary", "utf8mb3"})
 
 
@@ -57,10 +61,14 @@ def shown_label(raw: bytes, charset: str) -> str:
     if charset in _WIDTHS:
         raw = raw[: len(raw) // _WIDTHS[charset] * _WIDTHS[charset]]
     elif CHARSETS[charset].max_bytes == 1:
+        if charset == "latin1" and not _UNDEFINED_IN_CP1252.isdisjoint(raw):
+            return "".join(chr(byte) if byte in _UNDEFINED_IN_CP1252 else bytes((byte,)).decode("cp1252") for byte in raw)
         return raw.decode(codec_of(charset), errors="replace").replace("\ufffd", "?")
     try:
         return raw.decode(codec_of(charset))
     except UnicodeDecodeError as fault:
+        if charset in _ONE_OR_TWO_BYTES:
+            return _shown_of_two_bytes(raw, charset)
         raise DdlError(f"a label is not text in {charset}: {raw.hex()}") from fault
 
 
@@ -76,6 +84,20 @@ def _shown_utf8mb4(raw: bytes) -> str:
             text += raw[at : at + size].decode("utf_8")
         except UnicodeDecodeError:
             text, size = text + "?", 1
+        at += size
+    return text
+
+
+def _shown_of_two_bytes(raw: bytes, charset: str) -> str:
+    """As `my_mb_wc_gbk` and its kin read it: `?` for two bytes without meaning, nothing from a cut character on."""
+    text, at = "", 0
+    while at < len(raw):
+        alone = raw[at] < 0x80 or (charset in _SINGLE_KATAKANA and 0xA1 <= raw[at] <= 0xDF)
+        size = 1 if alone else 2
+        if at + size > len(raw):
+            break
+        one = raw[at : at + size].decode(codec_of(charset), errors="replace")
+        text += one if len(one) == 1 and one != "\ufffd" else "?"
         at += size
     return text
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
 from strata.schema.apply.keys import prefix_of
-from strata.schema.apply.widths import key_length
+from strata.schema.apply.widths import characters_of, key_length, label_bytes
 from strata.schema.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
+from strata.schema.charsets import CHARSETS
 from strata.schema.model import Key, KeyKind, KeyPart, TableDefinition, fold_name
-from strata.schema.types import BLOBS, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
+from strata.schema.types import BLOBS, LABELLED, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from strata.schema.apply.placed import Placed
     from strata.schema.changes import AlterStep
     from strata.schema.model import Column
+    from strata.schema.types import ColumnType
 
 _CAN_HAVE_PREFIX = STRINGS | BLOBS | {TypeKind.BINARY, TypeKind.VARBINARY}
 _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
@@ -61,7 +63,7 @@ def _dropped_names(keys: list[Key], steps: Sequence[AlterStep]) -> set[str]:
 def _changed(key: Key, steps: Sequence[AlterStep]) -> Key:
     for step in steps:
         if isinstance(step, RenameKey) and fold_name(step.old) == fold_name(key.name):
-            return replace(key, name=step.new)
+            return replace(key, name=step.new, generated=False)
         if isinstance(step, SetKeyVisibility) and fold_name(step.name) == fold_name(key.name):
             return replace(key, invisible=step.invisible)
     return key
@@ -87,15 +89,29 @@ def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[
 
 def _prefix(length: int | None, old: Column, new: Column) -> int | None:
     """An indexed prefix is given up where the column's new type has none, or is no longer than it."""
-    if length is None or old is new:
+    if old is new:
         return length
     before, after = parse_column_type(old.column_type), parse_column_type(new.column_type)
+    if length is None:
+        length = _length_of_labels(old, before)
+        if length is None:
+            return None
     if before.kind in SPATIAL or after.kind in SPATIAL:
         return length
-    if before.kind not in _CAN_HAVE_PREFIX or after.kind not in _CAN_HAVE_PREFIX:
+    if before.kind not in _CAN_HAVE_PREFIX | LABELLED or after.kind not in _CAN_HAVE_PREFIX:
         return None
     if after.kind in TEXTS or after.kind in BLOBS:
         return length
     if after.length is not None and after.length <= length:
         return None
     return length
+
+
+def _length_of_labels(column: Column, column_type: ColumnType) -> int | None:
+    """The prefix that a key on a whole ENUM or SET becomes on a text: its bytes, cut to whole characters. None where
+    labels are as long as that, for then the server takes the key to be on the whole column (`prepare_key_column`)."""
+    if column_type.kind not in LABELLED:
+        return None
+    wide = CHARSETS[column.character_set].max_bytes if column.character_set is not None else 1
+    length = label_bytes(column_type)
+    return None if characters_of(column) * wide == length else length // wide or None

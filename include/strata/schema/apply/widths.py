@@ -56,7 +56,7 @@ def key_length(column: Column) -> int:
     if kind is TypeKind.BIT:
         return ((column_type.length or 1) + 7) // 8
     if kind in LABELLED:
-        return _label_bytes(column_type) // _longest_character(column)
+        return label_bytes(column_type) // _longest_character(column)
     return column_type.length or 0
 
 
@@ -70,7 +70,8 @@ def _decimal_bytes(column_type: ColumnType) -> int:
     return sum(digits // 9 * 4 + _DIGIT_BYTES[digits % 9] for digits in (whole, decimals))
 
 
-def _label_bytes(column_type: ColumnType) -> int:
+def label_bytes(column_type: ColumnType) -> int:
+    """Bytes that a value of an ENUM or SET takes."""
     count = len(column_type.labels)
     if column_type.kind is TypeKind.ENUM:
         return 1 if count < 256 else 2
