@@ -17,10 +17,10 @@ Shown = dict[str, dict[str, Any]]
 SYSTEM_DATABASES = ("mysql", "sys", "performance_schema", "information_schema")
 
 NOT_SHOWN = "(not shown)"
-"""The server says DEFAULT_GENERATED and shows no default: after ALTER COLUMN t SET DEFAULT (expression) of a text, after
-DROP DEFAULT of a CURRENT_TIMESTAMP, and where an ALTER promotes a TIMESTAMP that it does not name. No binlog holds the
-last: `explicit_defaults_for_timestamp` is in the event only if the statement speaks of TIMESTAMP, so that a replica
-does not know it either."""
+"""The server says DEFAULT_GENERATED and shows no default: after ALTER COLUMN t SET DEFAULT (expression) of a text,
+after DROP DEFAULT of a CURRENT_TIMESTAMP, and where an ALTER promotes a TIMESTAMP that it does not name. No binlog
+holds the last: `explicit_defaults_for_timestamp` is in the event only if the statement speaks of TIMESTAMP, so that a
+replica does not know it either."""
 
 _PROMOTED = {"default", "default_is_expression", "on_update"}
 

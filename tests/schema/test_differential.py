@@ -35,14 +35,14 @@ def run_sequence(server: MysqlServer, random: Random, count: int = STATEMENTS) -
     """Runs one sequence in a database of its own, replays it, and compares."""
     observer = server.connect()
     with observer.cursor() as cursor:
-        cursor.execute("DROP DATABASE IF EXISTS s")
+        cursor.execute("DROP DATABASE IF EXISTS d")
         cursor.execute("RESET BINARY LOGS AND GTIDS")
-        cursor.execute("CREATE DATABASE s")
-    connection = server.connect("s")
+        cursor.execute("CREATE DATABASE d")
+    connection = server.connect("d")
     with connection.cursor() as cursor:
         cursor.execute("SET sql_mode = %s", (random.choice(["", "STRICT_TRANS_TABLES", "ANSI_QUOTES"]),))
         cursor.execute("SET explicit_defaults_for_timestamp = %s", (random.choice([1, 1, 0]),))
-    sequence = Sequence(random, "s")
+    sequence = Sequence(random, "d")
     recorded = list(run_and_record(connection, observer, sequence.statements(count), sequence.refuse))
     connection.close()
     observer.close()

@@ -95,6 +95,8 @@ class WrittenKey:
     name: str | None = None
     invisible: bool = False
     foreign: bool = False
+    options: bool = False
+    """It says more: a comment, a parser, a block size, an algorithm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from strata.schema.changes import (
     ChangeColumn,
     ConvertCharset,
     DropColumn,
+    DropKey,
     RemovePartitioning,
     RenameColumn,
     SetDefault,
@@ -35,9 +36,11 @@ from strata.schema.model import TableDefinition, fold_name
 from strata.schema.types import INTEGERS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
-    from strata.schema.changes import AlterTable
+    from collections.abc import Sequence
+
+    from strata.schema.changes import AlterStep, AlterTable
     from strata.schema.context import DdlContext
-    from strata.schema.model import Column
+    from strata.schema.model import Column, Key
 
 GENERATED_KEY = "my_row_id"
 """The generated invisible primary key (`sql_generate_invisible_primary_key`)."""
@@ -64,6 +67,7 @@ class _Altering:
         self.before = definition
         self.context: DdlContext = change.context
         self.steps = change.steps
+        self.renamed = change.new_name is not None
         self.database_collation = database_collation
         self.conversion: Conversion | None = None
         self.placed: list[Placed] = []
@@ -78,6 +82,8 @@ class _Altering:
         engine, row_format = self.storage()
         added = [step.key for step in self.steps if isinstance(step, AddKey)]
         keys = with_keys(kept, added, columns, longest_part(engine, row_format))
+        if self.rebuilds_nothing(keys):
+            return self.before
         said = [placed.written for placed in self.placed]
         columns = with_implicit_timestamps(columns, said, primary_columns(keys), self.context)
         columns = with_primary_not_null(columns, keys)
@@ -92,6 +98,15 @@ class _Altering:
             options=self.partitioning(),
             row_format=row_format,
         )
+
+    def rebuilds_nothing(self, keys: Sequence[Key]) -> bool:
+        """Whether keys are dropped and added as they were, which the server passes over: they stay as visible as they
+        were, whatever the statement says (`fill_alter_inplace_info` does not compare it)."""
+        if self.renamed or any(not isinstance(step, DropKey) and not _adds_plain_key(step) for step in self.steps):
+            return False
+        return [replace(key, invisible=False) for key in keys] == [
+            replace(key, invisible=False) for key in self.before.keys
+        ]
 
     def table_collation(self) -> str | None:
         """The table's default afterwards; CONVERT TO sets it too."""
@@ -236,6 +251,10 @@ class _Touch:
             else:
                 column = with_default(column, step.default, self.context)
         return replace(column, name=self.new_name) if self.new_name is not None else column
+
+
+def _adds_plain_key(step: AlterStep) -> bool:
+    return isinstance(step, AddKey) and not step.key.options
 
 
 def is_generated_key(column: Column) -> bool:

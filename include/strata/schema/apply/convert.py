@@ -62,7 +62,7 @@ class Conversion:
         if not unsized or written.kind in _ALWAYS_LONG or written.length is not None:
             return column
         wide = CHARSETS[column.character_set].max_bytes if column.character_set is not None else 1
-        kind = sized_text(characters_of(old) * wide)
+        kind = sized_text(_characters_counted_twice(old) * wide)
         if column_type.kind in BLOBS:
             kind = AS_BINARY[kind]
         return replace(column, column_type=column_text(replace(column_type, kind=kind), self.server_version))
@@ -95,6 +95,15 @@ class Conversion:
     @property
     def _width(self) -> int:
         return charset_of(self.collation).max_bytes
+
+
+def _characters_counted_twice(old: Column) -> int:
+    """Characters of an old column that becomes a text: the server divides its length by the longest character's bytes
+    though it counts characters already (measured on 9.7)."""
+    count = characters_of(old)
+    if old.character_set is None or parse_column_type(old.column_type).kind in TEXTS:
+        return count
+    return count // CHARSETS[old.character_set].max_bytes
 
 
 def conversion_of(step: ConvertCharset, database_collation: str | None, context: DdlContext) -> Conversion:

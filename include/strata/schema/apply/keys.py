@@ -162,7 +162,8 @@ def _one_serves_both(left: Key, right: Key) -> bool:
 def _same_part(one: KeyPart, other: KeyPart) -> bool:
     if one.column is None or other.column is None:
         return False
-    return fold_name(one.column) == fold_name(other.column) and one.prefix_length == other.prefix_length
+    same_column = fold_name(one.column) == fold_name(other.column)
+    return same_column and (one.prefix_length, one.descending) == (other.prefix_length, other.descending)
 
 
 def _named(keys: list[Key]) -> list[Key]:

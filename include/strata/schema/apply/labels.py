@@ -62,7 +62,7 @@ def shown_label(raw: bytes, charset: str) -> str:
         raw = raw[: len(raw) // _WIDTHS[charset] * _WIDTHS[charset]]
     elif CHARSETS[charset].max_bytes == 1:
         if charset == "latin1" and not _UNDEFINED_IN_CP1252.isdisjoint(raw):
-            return "".join(chr(byte) if byte in _UNDEFINED_IN_CP1252 else bytes((byte,)).decode("cp1252") for byte in raw)
+            return "".join(map(_latin1_character, raw))
         return raw.decode(codec_of(charset), errors="replace").replace("\ufffd", "?")
     try:
         return raw.decode(codec_of(charset))
@@ -86,6 +86,10 @@ def _shown_utf8mb4(raw: bytes) -> str:
             text, size = text + "?", 1
         at += size
     return text
+
+
+def _latin1_character(byte: int) -> str:
+    return chr(byte) if byte in _UNDEFINED_IN_CP1252 else bytes((byte,)).decode("cp1252")
 
 
 def _shown_of_two_bytes(raw: bytes, charset: str) -> str:

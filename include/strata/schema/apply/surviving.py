@@ -61,11 +61,12 @@ def _dropped_names(keys: list[Key], steps: Sequence[AlterStep]) -> set[str]:
 
 
 def _changed(key: Key, steps: Sequence[AlterStep]) -> Key:
+    name = fold_name(key.name)
     for step in steps:
-        if isinstance(step, RenameKey) and fold_name(step.old) == fold_name(key.name):
-            return replace(key, name=step.new, generated=False)
-        if isinstance(step, SetKeyVisibility) and fold_name(step.name) == fold_name(key.name):
-            return replace(key, invisible=step.invisible)
+        if isinstance(step, RenameKey) and fold_name(step.old) == name:
+            key = replace(key, name=step.new, generated=False)
+        elif isinstance(step, SetKeyVisibility) and fold_name(step.name) in {name, fold_name(key.name)}:
+            key = replace(key, invisible=step.invisible)
     return key
 
 

@@ -228,8 +228,9 @@ class _Steps:
         self.found.append(RemovePartitioning())
 
     def step_without_effect(self) -> None:
-        """FORCE, DISABLE KEYS, ALGORITHM, LOCK, TABLESPACE and the like."""
+        """FORCE, DISABLE KEYS, ALGORITHM, LOCK, TABLESPACE and the like: they say no more than that it is rebuilt."""
         self.skip_to_comma()
+        self.found.append(SetOptions(TableOptions()))
 
     def skip_partition_step(self) -> None:
         """ADD, DROP, TRUNCATE, EXCHANGE ... PARTITION: no column changes, and nothing stands behind it."""

@@ -50,12 +50,14 @@ def _read_key(cursor: Cursor, kind: KeyKind, constraint: str | None) -> WrittenK
     if cursor.take("USING"):
         cursor.at += 1
     parts = read_key_parts(cursor)
+    begin = cursor.at
     invisible = read_key_options(cursor)
     return WrittenKey(
         kind,
         parts,
         "PRIMARY" if kind is KeyKind.PRIMARY else name,
         invisible=invisible,
+        options=cursor.at > begin and not (cursor.at == begin + 1 and cursor.ahead(-1) in {"VISIBLE", "INVISIBLE"}),
     )
 
 
