@@ -1,49 +1,64 @@
-"""Rows a second of `strata decode --format parquet` beside `mysqlbinlog -v`, on the binlog of the demo's life.
+"""All benchmarks, each beside what a user would take instead where there is such a thing.
 
-Run it: `python -m bench [ROUNDS]` (default 5). Larger workloads: `python -m bench.decode`; schema: `bench.history` and
-`bench.ddl`.
+Run it: `python -m bench [NAME [ARGUMENT...]]`; without a name all of them, and what they print goes to
+`bench/RESULTS.md`, too. Every number is of one run on one machine: compare the ratios.
 """
 
 from __future__ import annotations
 
+import importlib
+import io
 import os
 import platform
-import statistics
 import sys
-import tempfile
+import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
-from bench.decode import peer, to_parquet
-from demo.shop import chapters, play
-from tests.mysql_server import start_server
+RESULTS = Path(__file__).with_name("RESULTS.md")
+NAMES = ("decode", "ddl", "history")
+INTRODUCTION = """# What was measured
 
-ROUNDS = 5
+By `make bench`, in one run on one machine, tools in turn, medians of five. `times` is how much faster than
+`mysqlbinlog -v` on the same file; `mysqlbinlog` prints text without names and knows no schema.
+"""
 
 
-def main() -> None:
-    """Plays the life, then times both tools in turn; start-up is included in both."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    with tempfile.TemporaryDirectory() as folder, start_server(Path(folder)) as server:
-        print("playing the demo's life ...", flush=True)
-        server.run_sql("CREATE DATABASE shop")
-        with server.connect("shop") as connection:
-            rows = sum(changed for chapter in chapters() for changed in play(chapter, connection))
-        server.run_sql("FLUSH BINARY LOGS")
-        path = server.binlogs()[0]
-        megabytes = path.stat().st_size / 1e6
-        print(f"{rows:,} changed rows, {megabytes:.0f} MB of binlog; {os.cpu_count()} cores, "
-              f"Python {platform.python_version()}; medians of {rounds} runs in turn")  # fmt: skip
-        to_parquet(path)
-        pairs = [(peer(path), to_parquet(path)) for _ in range(rounds)]
-    print(f"{'':34}{'seconds':>9}{'rows/s':>12}{'MB/s':>8}")
-    for name, seconds in zip(
-        ("mysqlbinlog -v", "strata decode --format parquet"), zip(*pairs, strict=True), strict=True
-    ):
-        median = statistics.median(seconds)
-        print(f"{name:34}{median:9.2f}{rows / median:12,.0f}{megabytes / median:8.0f}")
-    ratio = statistics.median(slow / fast for slow, fast in pairs)
-    print(f"strata is {ratio:.2f} times as fast as mysqlbinlog -v")
+class _Tee(io.TextIOBase):
+    """Writes what is printed to the screen at once, and keeps it."""
+
+    def __init__(self) -> None:
+        self.kept = io.StringIO()
+
+    def write(self, text: str) -> int:
+        sys.__stdout__.write(text)  # type: ignore[union-attr]  # a terminal or a file is there
+        sys.__stdout__.flush()  # type: ignore[union-attr]  # as above
+        return self.kept.write(text)
+
+
+def main(arguments: list[str]) -> None:
+    """Runs one benchmark, or all."""
+    if arguments:
+        importlib.import_module(f"bench.{arguments[0]}").main(arguments[1:])
+        return
+    tee = _Tee()
+    with redirect_stdout(tee):
+        print(
+            f"{time.strftime('%Y-%m-%d')}, {_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+        )
+        for name in NAMES:
+            print(f"\n== {name} ==", flush=True)
+            importlib.import_module(f"bench.{name}").main([])
+    RESULTS.write_text(f"{INTRODUCTION}\n```text\n{tee.kept.getvalue()}```\n")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,0 +1,66 @@
+"""The Spark job as the DAG runs it, from the slices of a plan to published Delta tables.
+Not here: the ratios (`decode.py`)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from bench.timing import Run, python
+from spark_jobs.decode_slices import decode_all
+from spark_jobs.session import open_local_session
+from strata.config.settings import load_settings
+from strata.jobs import ingest
+from strata.jobs.check_interval import read_staged
+from strata.jobs.decode_slice import planned_tasks, store_decoded
+from strata.jobs.land_files import land_files
+from strata.jobs.run_folder import run_folder
+from strata.tables.commit import publish
+
+SOURCE = "bench"
+_CODE = "import sys; from bench.spark import measure; measure(sys.argv[1])"
+
+
+def make_lake(folder: Path, binlog: Path) -> Path:
+    """Lands one binlog, tracks it, and plans its decoding; returns the folder of the settings."""
+    archive = folder / "archive"
+    archive.mkdir(parents=True)
+    shutil.copy(binlog, archive / binlog.name)
+    (folder / "strata.toml").write_text(
+        f'lake = "{folder}/lake"\n[sources.{SOURCE}]\nconnection = "mysql_bench"\nstore = "sqlite:///{folder}/store.db"\n'
+    )
+    settings = load_settings(_environment(folder))
+    land_files(str(archive), lake=settings.lake, source=SOURCE)
+    ingest.track(SOURCE, settings=settings)
+    report = ingest.plan(SOURCE, None, None, settings=settings)
+    (folder / "run").write_text(f"{report['run']} {report['run_url']}")
+    return folder
+
+
+def spark_job(folder: Path) -> Run:
+    """One run in a process of its own; the JVM is there when the clock starts, Python workers are not."""
+    return python(_CODE, folder)
+
+
+def measure(folder: str) -> None:
+    """Decodes and publishes, and prints the seconds and the rows."""
+    run, _, url = (Path(folder) / "run").read_text().partition(" ")
+    lake = load_settings(_environment(Path(folder))).lake
+    shutil.rmtree(Path(lake) / "changes", ignore_errors=True)
+    spark = open_local_session("bench", {"spark.ui.showConsoleProgress": "false"})
+    spark.range(1).count()
+    begin = time.perf_counter()
+    tasks = planned_tasks(url)
+    stored = store_decoded(url, decode_all(tasks, spark.sparkContext, len(tasks)))
+    staged = read_staged(run_folder(lake, SOURCE, run))
+    for interval, name in sorted({(file.interval, file.name) for file in staged}):
+        publish(lake, SOURCE, name, interval, [f for f in staged if (f.interval, f.name) == (interval, name)])
+    seconds = time.perf_counter() - begin
+    spark.stop()
+    print(seconds, stored["rows"], file=sys.stdout)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {"STRATA_SETTINGS": str(folder / "strata.toml"), "AIRFLOW_CONN_MYSQL_BENCH": "mysql://nobody@127.0.0.1:1/"}

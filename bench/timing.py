@@ -1,0 +1,98 @@
+"""Seconds and memory of a command, and tables of them.
+Not here: what is measured."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a command."""
+
+    seconds: float
+    megabytes: float
+    """Most memory that it and its children held at once (resident), seen every 20 ms."""
+    output: str = ""
+
+
+def run(command: Sequence[str | Path]) -> Run:
+    """Runs a command to its end, its output kept if it is short, and thrown away by `quietly`."""
+    return _run(command, keep=True)
+
+
+def quietly(command: Sequence[str | Path]) -> Run:
+    """The same, with all that it prints sent to nowhere."""
+    return _run(command, keep=False)
+
+
+def python(code: str, *arguments: str | Path) -> Run:
+    """A Python process of its own; `seconds` is what it prints as the first word, `output` the rest of the line."""
+    done = run([sys.executable, "-c", code, *arguments])
+    first, _, rest = done.output.strip().splitlines()[-1].partition(" ")
+    return Run(float(first), done.megabytes, rest)
+
+
+def _run(command: Sequence[str | Path], *, keep: bool) -> Run:
+    # Without this variable, as on a user's machine: modules are not compiled again and again.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with tempfile.TemporaryFile() as output:
+        begin = time.perf_counter()
+        process = subprocess.Popen(
+            list(map(str, command)), stdout=output if keep else subprocess.DEVNULL, env=environment
+        )
+        seen, over = [0], threading.Event()
+        watcher = threading.Thread(target=_watch_memory, args=(process.pid, seen, over))
+        watcher.start()
+        code = process.wait()
+        seconds = time.perf_counter() - begin
+        over.set()
+        watcher.join()
+        if code:
+            raise RuntimeError(f"{command[0]} ended with {code}")
+        output.seek(0)
+        return Run(seconds, seen[0] / 1e6, output.read().decode())
+
+
+def _watch_memory(pid: int, seen: list[int], over: threading.Event) -> None:
+    while not over.wait(0.02):
+        try:
+            process = psutil.Process(pid)
+            family = [process, *process.children(recursive=True)]
+            seen[0] = max(seen[0], sum(each.memory_info().rss for each in family))
+        except psutil.Error:
+            continue
+
+
+def interleaved(runs: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, list[Run]]:
+    """Each in turn, so that a noisy moment meets all of them."""
+    found: dict[str, list[Run]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, once in runs.items():
+            found[name].append(once())
+    return found
+
+
+def print_ratios(title: str, found: Mapping[str, Sequence[Run]], *, megabytes: float, rows: int, base: str) -> None:
+    """A table of medians; the ratio is the median of the rounds' own ratios to `base`."""
+    print(f"\n{title}: {rows:,} changed rows, {megabytes:.0f} MB of binlog")
+    print(f"{'':44}{'seconds':>9}{'rows/s':>13}{'MB/s':>8}{'peak MB':>9}{'times':>7}")
+    for name, runs in found.items():
+        seconds = statistics.median(run.seconds for run in runs)
+        ratio = statistics.median(slow.seconds / fast.seconds for slow, fast in zip(found[base], runs, strict=True))
+        memory = max(run.megabytes for run in runs)
+        print(f"{name:44}{seconds:9.2f}{rows / seconds:13,.0f}{megabytes / seconds:8.0f}{memory:9.0f}{ratio:7.2f}")
