@@ -65,6 +65,7 @@ def _logged(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for transaction in read_transactions(binlog):
             for event in ddl_events(binlog, transaction):
                 context = asdict(context_of(event.query, binlog.format))
+                del context["thread_id"]  # another one each time
                 said = {name: value for name, value in context.items() if value != _DEFAULTS[name]}
                 yield transaction.end, {"statement": statement_text(event.query), "context": said}
 

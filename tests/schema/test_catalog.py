@@ -152,6 +152,24 @@ def test_a_temporary_table_of_an_unknown_session_makes_a_gap_not_a_guess():
     assert change.gap is not None
 
 
+def test_what_an_event_says_of_temporary_tables_goes_before_what_has_been_read():
+    uses, leaves = replace(D, thread_id=1, uses_temporary=True), replace(D, thread_id=1, uses_temporary=False)
+    catalog = started("CREATE TABLE t (a INT)")
+    assert run(catalog, "ALTER TABLE t ADD x INT", context=uses) == []
+    (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=uses)
+    assert change.gap is not None
+    assert run(catalog, "CREATE TEMPORARY TABLE t (z INT)", context=uses) == []
+    (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=leaves)
+    assert change.after is not None
+    assert [column.name for column in change.after.columns] == ["a", "b"]
+    (change,) = run(catalog, "CREATE TABLE second LIKE t", context=leaves)
+    assert change.after is not None
+    assert [column.name for column in change.after.columns] == ["a", "b"]
+    (change,) = run(catalog, "DROP TABLE t", context=leaves)
+    assert change.after is None
+    assert change.gap is None
+
+
 def test_a_restart_ends_all_sessions():
     catalog = started("CREATE TABLE t (a INT)", "CREATE TEMPORARY TABLE t (z INT)")
     catalog.server_restarted()

@@ -74,7 +74,10 @@ class Query:
     error_code: int
     context: QueryContext
     thread_id: int | None = None
-    """The session, which owns temporary tables; None where the event is not read that far."""
+    """The session, which owns temporary tables."""
+    thread_specific: bool | None = None
+    """Whether it uses a temporary table of its session (`LOG_EVENT_THREAD_SPECIFIC_F`); None where the header was not
+    looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ Not here: rows (`rows/`), the order of events in a transaction (`transactions.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strata.errors import StrataError, UnsupportedEventError
@@ -106,7 +106,8 @@ def parse_event(
             return parse_format_description(buffer[position + HEADER_BYTES : position + length].tobytes())
         parse = _PARSERS.get(kind)
         if parse is not None:
-            return parse(event_body(buffer, position, length, form), form)
+            event = parse(event_body(buffer, position, length, form), form)
+            return with_flags(event, flags) if isinstance(event, Query) else event
         if kind in _UNPARSED:
             return OtherEvent(EventType(kind))
         if flags & EventFlag.IGNORABLE:
@@ -114,6 +115,11 @@ def parse_event(
     except StrataError as error:
         raise error.located(offset=position) from None
     raise unsupported(kind, position)
+
+
+def with_flags(query: Query, flags: int) -> Query:
+    """The statement with what its event's header says of it."""
+    return replace(query, thread_specific=bool(flags & EventFlag.THREAD_SPECIFIC))
 
 
 def unsupported(event_type: int, position: int) -> UnsupportedEventError:

@@ -55,7 +55,8 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
         CorruptEventError: A length runs beyond the end.
     """
     cursor = Cursor(body)
-    cursor.take(8)
+    thread_id = cursor.uint(4)
+    cursor.take(4)  # seconds that it took
     database_bytes = cursor.uint(1)
     error_code = cursor.uint(2)
     # 4.1 had no status variables; its post-header says so.
@@ -67,7 +68,9 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
     database = cursor.text(database_bytes)
     if cursor.uint(1) != 0:
         raise CorruptEventError("the name of the default database in a QUERY has no end")
-    return Query(database=database, statement=cursor.rest(), error_code=error_code, context=context)
+    return Query(
+        database=database, statement=cursor.rest(), error_code=error_code, context=context, thread_id=thread_id
+    )
 
 
 def _read_variables(cursor: Cursor) -> QueryContext:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from strata.errors import CorruptEventError, StrataError
 from strata.events.model import Query
-from strata.events.parse import parse_event
+from strata.events.parse import parse_event, with_flags
 from strata.events.query import parse_query
 from strata.events.scanner import TransactionScanner
 from strata.kernels.statements import STATEMENT, classify
@@ -128,5 +128,6 @@ def _inner_statements(binlog: BinlogFile, offset: int, length: int) -> Iterator[
                 first = int(index.positions[at]) + HEADER_BYTES
                 end = int(index.positions[at] + index.lengths[at])
                 if classify(chunk.buffer, first, end, post_header) == STATEMENT:
-                    yield parse_query(chunk.buffer[first:end].tobytes(), binlog.format)
+                    query = parse_query(chunk.buffer[first:end].tobytes(), binlog.format)
+                    yield with_flags(query, int(chunk.buffer[first - 2]) | int(chunk.buffer[first - 1]) << 8)
             begin = index.next

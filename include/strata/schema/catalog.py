@@ -238,7 +238,12 @@ class Catalog:
             return Gap(fault.message)
 
     def _copy(self, change: CreateTableLike) -> TableDefinition | Gap:
-        original = self._in_session(change.context, change.like) or self.get(change.like)
+        original = self._in_session(change.context, change.like)
+        if original is None and change.context.uses_temporary and not change.temporary:
+            return Gap(
+                f"CREATE TABLE ... LIKE {change.like}, a temporary table that was made before what has been read"
+            )
+        original = original or self.get(change.like)
         if original is None:
             return Gap(f"CREATE TABLE ... LIKE {change.like}, which is not known")
         if isinstance(original, Gap):
@@ -250,8 +255,9 @@ class Catalog:
         if not change.steps and change.new_name is None:
             return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
         temporary = self._in_session(change.context, name)
-        if temporary is not None:
-            if change.context.thread_id is None and self.get(name) is not None:
+        if temporary is not None or change.context.uses_temporary:
+            is_certain = change.context.uses_temporary or change.context.thread_id is not None
+            if not is_certain and self.get(name) is not None:
                 return self._set(name, Gap("a temporary table of some session has the same name"))
             self._alter_temporary(change, temporary)
             return []
@@ -273,11 +279,12 @@ class Catalog:
         except DdlError as fault:
             return Gap(fault.message)
 
-    def _alter_temporary(self, change: AlterTable, before: TableDefinition | Gap) -> None:
-        session = self._sessions[change.context.thread_id]
-        after = self._altered(change, before)
-        del session[change.name]
-        session[change.new_name or change.name] = after
+    def _alter_temporary(self, change: AlterTable, before: TableDefinition | Gap | None) -> None:
+        """Alters a temporary table; None for one that was made before what has been read: its base table, if there is
+        one of that name, is left alone all the same."""
+        session = self._sessions.setdefault(change.context.thread_id, {})
+        session.pop(change.name, None)
+        session[change.new_name or change.name] = self._altered(change, before)
 
     def _rename(self, change: RenameTables) -> list[TableChange]:
         """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
@@ -314,6 +321,9 @@ class Catalog:
 
     def _drop(self, change: DropTables) -> list[TableChange]:
         session = self._sessions.get(change.context.thread_id, {})
+        # The server logs a DROP of temporary tables as DROP TEMPORARY, apart from that of others.
+        if change.context.uses_temporary is not None and not change.temporary:
+            session = {}
         found = []
         for name in change.names:
             if session.pop(name, None) is not None or change.temporary:
@@ -349,7 +359,7 @@ class Catalog:
         return [_change(name, before, after, renamed_from)]
 
     def _in_session(self, context: DdlContext, name: TableName) -> TableDefinition | Gap | None:
-        session = self._sessions.get(context.thread_id)
+        session = self._sessions.get(context.thread_id) if context.uses_temporary is not False else None
         return session.get(name) if session else None
 
     def _is_view(self, name: TableName) -> bool:

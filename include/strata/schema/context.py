@@ -45,6 +45,8 @@ class DdlContext:
     """0: names have case; 1 and 2: the server compares and logs them in lower case."""
     thread_id: int | None = None
     """The session, for what its temporary tables hide; None where it is not known."""
+    uses_temporary: bool | None = None
+    """Whether the statement uses a temporary table, as its event says; None where there is no event."""
 
     @property
     def real_as_float(self) -> bool:
@@ -129,4 +131,5 @@ def context_of(
         explicit_defaults_for_timestamp=explicit,
         lower_case_table_names=lower_case_table_names,
         thread_id=query.thread_id,
+        uses_temporary=query.thread_specific,
     )

@@ -139,7 +139,12 @@ class TableDefinition:
 
     def to_json(self) -> str:
         """The stored form: canonical JSON, fields that have their default value left out."""
-        return json.dumps(_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        texts = {name: _encode(value) for name, value in _said(self, _TABLE_FIELDS).items()}
+        if self.columns:
+            texts["columns"] = f"[{','.join(map(_column_json, self.columns))}]"
+        if self.keys:
+            texts["keys"] = f"[{','.join(map(_key_json, self.keys))}]"
+        return "{" + ",".join(f'"{name}":{texts[name]}' for name in sorted(texts)) + "}"
 
     @property
     def fingerprint(self) -> str:
@@ -182,14 +187,37 @@ def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinit
     return TableDefinition(columns=columns, keys=keys, **found)
 
 
-def _plain(value: Any) -> Any:
-    """Dataclasses to dictionaries without fields at their default, so that a new field changes no fingerprint."""
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {
-            field.name: _plain(getattr(value, field.name))
-            for field in fields(value)
-            if getattr(value, field.name) != field.default and getattr(value, field.name) is not None
-        }
-    return value
+# Fields at their default are left out, so that a new field changes no fingerprint. Names in alphabetical order.
+
+
+def _fields(kind: type[Any], *apart: str) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted((field.name, field.default) for field in fields(kind) if field.name not in apart))
+
+
+_COLUMN_FIELDS = _fields(Column)
+_KEY_FIELDS = _fields(Key, "parts")
+_PART_FIELDS = _fields(KeyPart)
+_TABLE_FIELDS = _fields(TableDefinition, "columns", "keys")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _said(value: object, known: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The fields of a frozen value that say something."""
+    found = {}
+    for name, default in known:
+        said = getattr(value, name)
+        if said is not None and said != default:
+            found[name] = said
+    return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _column_json(column: Column) -> str:
+    """Remembered: an ALTER leaves nearly all columns of a table as they are."""
+    return _encode(_said(column, _COLUMN_FIELDS))
+
+
+@lru_cache(maxsize=1 << 14)
+def _key_json(key: Key) -> str:
+    said = _said(key, _KEY_FIELDS) | {"parts": [_said(part, _PART_FIELDS) for part in key.parts]}
+    return _encode(dict(sorted(said.items())))

@@ -80,6 +80,8 @@ class EventFlag(IntFlag):
 
     BINLOG_IN_USE = 0x1
     """In FORMAT_DESCRIPTION: the file was not closed."""
+    THREAD_SPECIFIC = 0x4
+    """Of QUERY: it uses a temporary table of its session (`LOG_EVENT_THREAD_SPECIFIC_F`)."""
     ARTIFICIAL = 0x20
     """Made by the server for the connection; it is not in the file."""
     IGNORABLE = 0x80
