@@ -81,7 +81,7 @@ def column_from(
         generated=written.generated,
         generation_expression=written.generation_expression,
         invisible=written.invisible,
-        comment=written.comment[:_LONGEST_COMMENT],
+        comment=written.comment[:_LONGEST_COMMENT].replace("\ufffd", "?"),
         srid=written.srid if column_type.kind in SPATIAL else None,
         label_bytes=_hidden_labels(written.type, collation),
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
-from strata.schema.charsets import CHARSETS
+from strata.schema.charsets import CHARSETS, decode_text
 from strata.schema.literals import Literal, LiteralKind
 from strata.schema.types import LABELLED, parse_column_type
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 _WIDTHS = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 _ONE_OR_TWO_BYTES = frozenset({"big5", "cp932", "euckr", "gb2312", "gbk", "sjis"})
 _SINGLE_KATAKANA = frozenset({"cp932", "sjis"})
-_UNDEFINED_IN_CP1252 = frozenset(b"\x81\x8d\x8f\x90\x9d")
-"""Bytes that MySQL's latin1 keeps as control characters (strings/ctype-latin1.cc)."""
 _SHOWN_AS_THEY_ARE = frozenset({"binary", "utf8mb3"})
 
 
@@ -61,9 +59,7 @@ def shown_label(raw: bytes, charset: str) -> str:
     if charset in _WIDTHS:
         raw = raw[: len(raw) // _WIDTHS[charset] * _WIDTHS[charset]]
     elif CHARSETS[charset].max_bytes == 1:
-        if charset == "latin1" and not _UNDEFINED_IN_CP1252.isdisjoint(raw):
-            return "".join(map(_latin1_character, raw))
-        return raw.decode(codec_of(charset), errors="replace").replace("\ufffd", "?")
+        return decode_text(raw, charset).replace("\ufffd", "?")
     try:
         return raw.decode(codec_of(charset))
     except UnicodeDecodeError as fault:
@@ -86,10 +82,6 @@ def _shown_utf8mb4(raw: bytes) -> str:
             text, size = text + "?", 1
         at += size
     return text
-
-
-def _latin1_character(byte: int) -> str:
-    return chr(byte) if byte in _UNDEFINED_IN_CP1252 else bytes((byte,)).decode("cp1252")
 
 
 def _shown_of_two_bytes(raw: bytes, charset: str) -> str:

@@ -111,13 +111,18 @@ def collation_named(name: str) -> str | None:
     return folded if folded in _ID_BY_NAME else None
 
 
+_UNUSED_IN_CP932 = dict.fromkeys(range(0xF8F0, 0xF8F4), "\ufffd")
+"""Python gives the bytes A0, FD, FE and FF characters of the private area; MySQL has none for them."""
+
+
 def decode_text(raw: bytes, charset: str) -> str:
     """Text of the bytes that a client sent in `charset`; U+FFFD for what has no meaning in it.
 
     MySQL's latin1 has a character for every byte: those that cp1252 leaves open are C1 controls.
     """
     codec = CHARSETS[charset].codec or "ascii"
-    return raw.decode(codec, errors=_C1_CONTROLS if charset == "latin1" else "replace")
+    text = raw.decode(codec, errors=_C1_CONTROLS if charset == "latin1" else "replace")
+    return text.translate(_UNUSED_IN_CP932) if codec == "cp932" else text
 
 
 def _as_c1_control(fault: UnicodeError) -> tuple[str, int]:
