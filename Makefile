@@ -53,9 +53,10 @@ lock: ## Compile pyproject.toml to the locked requirements
 	@$(COMPILE) pyproject.toml -o requirements.txt
 	@$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
 	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt
+	@$(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
 
 clean: down ## Remove all state of the demo and of `make up`; the environment stays
-	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql -exec rm -rf {} +
+	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql ! -name s3 -exec rm -rf {} +
 
 help: ## This list
 	@awk -f scripts/help.awk $(MAKEFILE_LIST)

@@ -66,6 +66,13 @@ install_requirements() {
     .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
 }
 
+# The S3-speaking server of the tests: it wants older packages than Airflow does.
+make_s3_server() {
+    adopt_pip_settings
+    .venv/bin/uv venv -q --clear --python .venv/bin/python .strata/s3
+    .venv/bin/uv pip install -q --python .strata/s3/bin/python --no-deps --require-hashes -r requirements-s3.txt
+}
+
 python=$(find_python)
 need_java
 stamp=.venv/strata.stamp
@@ -82,6 +89,12 @@ if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     say "compiling the decoding kernels (a minute)"
     .venv/bin/python -m scripts.warm_kernels >/dev/null
     printf '%s\n' "$wanted" >"$kernels"
+fi
+s3=.strata/s3/strata.stamp
+wanted=$(sha256sum <requirements-s3.txt | cut -d ' ' -f 1)
+if [ "$(cat "$s3" 2>/dev/null)" != "$wanted" ]; then
+    make_s3_server
+    printf '%s\n' "$wanted" >"$s3"
 fi
 if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi
 say "ready; the command line is .venv/bin/strata"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from tests.mysql_server import MysqlServer, start_server
+from tests.s3_server import BUCKET, start_s3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +20,20 @@ def mysql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServ
     """One server for the whole run; a test makes databases of its own in it."""
     with start_server(tmp_path_factory.mktemp("mysql")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """One S3-speaking server for the whole run."""
+    with start_s3(tmp_path_factory.mktemp("s3") / "log") as environment:
+        yield environment
+
+
+@pytest.fixture(params=["disk", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty lake, on this machine and on an object store; processes that the test starts find it, too."""
+    if request.param == "disk":
+        return str(tmp_path / "lake")
+    for name, value in request.getfixturevalue("s3_environment").items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{uuid4().hex}"

@@ -24,7 +24,7 @@ def address_of(server: MysqlServer, **changes) -> ServerAddress:
     return ServerAddress(server.host, server.port, **{"user": server.user, "password": server.password, **changes})
 
 
-def land(server: MysqlServer, lake: Path, **options):
+def land(server: MysqlServer, lake: Path | str, **options):
     return land_binlog(address_of(server), lake=str(lake), source="s", **options)
 
 
@@ -32,7 +32,7 @@ def executed(server: MysqlServer) -> GtidSet:
     return GtidSet.parse(server.run_sql("SELECT @@GLOBAL.gtid_executed").split("\n", 1)[1].replace("\\n", ""))
 
 
-def assert_is_the_servers(server: MysqlServer, lake: Path) -> list:
+def assert_is_the_servers(server: MysqlServer, lake: Path | str) -> list:
     """Every transaction that is in the server's files has landed once, in order, byte for byte."""
     expected: dict[str, tuple[str, bytes, int]] = {}
     for path in server.binlogs():

@@ -37,7 +37,7 @@ def check(
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.check_interval import read_verdicts  # noqa: PLC0415  see above
     from strata.jobs.run_folder import VERDICT, run_folder  # noqa: PLC0415  see above
-    from strata.tables.storage import delete_file  # noqa: PLC0415  see above
+    from strata.wire.storage import delete_file  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     found = settings.source(source)

@@ -142,6 +142,11 @@ def _take_lake(raw: dict[str, Any], path: Path, mistakes: list[str]) -> str:
     if not isinstance(lake, str) or not lake:
         mistakes.append('lake is missing: a folder or URL, as in lake = "/data/lake"')
         return ""
+    if "?" in lake or "@" in lake.partition("://")[2]:
+        mistakes.append(
+            "lake holds options or a key: put those of an object store into the environment, as in AWS_ENDPOINT_URL, "
+            "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
     # A relative folder means beside the file, wherever the process was started.
     return lake if "://" in lake else str((path.parent / lake).resolve())
 

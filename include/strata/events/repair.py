@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strata.errors import StreamHoleError
 from strata.events.index import SUFFIX, IndexWriter, SegmentIndex, SegmentSummary
@@ -17,7 +18,9 @@ from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.wire.files import BinlogFile, open_binlog
 from strata.wire.frames import index_events
 from strata.wire.segment import SegmentName
-from strata.wire.storage import TEMPORARY_SUFFIX, Folder
+
+if TYPE_CHECKING:
+    from strata.wire.storage import Folder
 
 
 def repair_landing(folder: Folder) -> None:
@@ -28,9 +31,8 @@ def repair_landing(folder: Folder) -> None:
         CorruptEventError: A segment without index is damaged.
         StreamHoleError: A segment lost its index and its predecessor.
     """
-    if folder.is_local:
-        for leftover in Path(folder.path).glob(f"*{TEMPORARY_SUFFIX}"):
-            leftover.unlink()
+    for leftover in folder.leftovers():
+        folder.delete(leftover)
     names = folder.names()
     segments = [parsed for name in names if (parsed := SegmentName.parse(name))]
     indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}

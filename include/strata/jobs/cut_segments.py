@@ -4,7 +4,7 @@ Not here: where the events come from (`land_binlog.py`, `land_files.py`), writin
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from strata.gtid.sets import GtidSet
     from strata.jobs.land_state import LandNotes
+    from strata.wire.source_lock import SourceLock
     from strata.wire.storage import Folder
 
 SEGMENT_BYTES = 256 << 20
@@ -54,7 +55,9 @@ class LandReport:
 
 
 @contextmanager
-def open_landing(lake: str, source: str, segment_bytes: int, notes: LandNotes) -> Iterator[SegmentCutter]:
+def open_landing(
+    lake: str, source: str, segment_bytes: int, notes: LandNotes, lock: SourceLock | None = None
+) -> Iterator[SegmentCutter]:
     """The end of a source's stream, held for the time of a `with` block; how the block ends is noted.
 
     Args:
@@ -62,6 +65,7 @@ def open_landing(lake: str, source: str, segment_bytes: int, notes: LandNotes) -
         source: Name of the source.
         segment_bytes: As for `SegmentCutter`.
         notes: Where progress is told.
+        lock: Is taken before anything is looked at, and let go of at the end.
 
     Raises:
         AlreadyRunningError: Another landing of this source runs.
@@ -69,7 +73,10 @@ def open_landing(lake: str, source: str, segment_bytes: int, notes: LandNotes) -
     """
     folder = landing_folder(lake, source)
     try:
-        with hold_folder(folder, f"landing {source}"):
+        with hold_folder(folder, f"landing {source}"), ExitStack() as stack:
+            if lock:
+                stack.callback(lock.release)
+                lock.take()
             try:
                 repair_landing(folder)
                 yield SegmentCutter(lake, source, segment_bytes)
@@ -95,18 +102,17 @@ class SegmentCutter:
         Raises:
             StreamHoleError: A landed segment is missing.
         """
-        landed = LandedStream.open(lake, source)
-        last = landed.segments[-1] if landed.segments else None
-        self.is_first = last is None
-        """Whether nothing had landed before."""
-        self.end = StreamEnd.of(last.summary, last.name.ordinal) if last else StreamEnd()
+        self._lake, self._source = lake, source
+        self.end = StreamEnd()
         """Behind what is published."""
+        self.server_uuid = ""
+        """Of the server that what comes next is from."""
+        self.look_again()
+        self.is_first = not self.end.ordinal
+        """Whether nothing had landed before."""
         self.before = self.end
         """Behind what had landed when this began."""
         self.published: list[str] = []
-        self.server_uuid = last.summary.server_uuid if last else ""
-        """Of the server that what comes next is from."""
-        self._source = source
         self._begun = time.monotonic()
         self._folder: Folder = landing_folder(lake, source)
         self._segment_bytes = segment_bytes
@@ -114,6 +120,17 @@ class SegmentCutter:
         self._recorder: SegmentRecorder | None = None
         self._published_bytes = 0
         self._started = self._scanned = 0.0
+
+    def look_again(self) -> None:
+        """Goes on behind what has landed by now: somebody else may have, while the lock was lost.
+
+        Raises:
+            StreamHoleError: A landed segment is missing.
+        """
+        landed = LandedStream.open(self._lake, self._source)
+        if landed.segments and landed.segments[-1].name.ordinal != self.end.ordinal:
+            last = landed.segments[-1]
+            self.end = StreamEnd.of(last.summary, last.name.ordinal)
 
     def begin_at(self, executed: GtidSet) -> None:
         """A stream that has nothing yet begins behind this set."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from strata.errors import AlreadyRunningError, SourceUnavailableError, StrataError
 from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
-from strata.jobs.land_binlog import Landing
+from strata.jobs.land_binlog import Landing, landing_lock
 from strata.jobs.land_state import Doing, LandNotes, LandProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.wire.connection import ServerAddress
+    from strata.wire.source_lock import SourceLock
 
 SEGMENT_SECONDS = 60.0
 """What was landed can be read after so long, however little it is."""
@@ -35,8 +36,8 @@ def follow_binlog(
 ) -> LandReport:
     """Lands what the server executes until `stop` says so, then publishes what is whole.
 
-    A server that goes away is tried again after 1, 2, 4, ... 60 seconds, for as long as it takes; whatever else is
-    wrong ends it, as it ends `land_binlog`.
+    A server that goes away is tried again after 1, 2, 4, ... 60 seconds, for as long as it takes; one that is not there
+    at first is an error. Whatever else is wrong ends it, as it ends `land_binlog`.
 
     Args:
         address: The server.
@@ -48,17 +49,18 @@ def follow_binlog(
         progress: Is told every second.
 
     Raises:
-        StrataError: As `land_binlog`, but SourceUnavailableError.
+        StrataError: As `land_binlog`.
     """
     notes = LandNotes(lake, source, str(address), Doing.FOLLOWING, progress)
-    with open_landing(lake, source, segment_bytes, notes) as cutter:
-        _follow(address, source, cutter, notes, stop, segment_seconds)
+    lock = landing_lock(address, source)
+    with open_landing(lake, source, segment_bytes, notes, lock) as cutter:
+        _follow(address, lock, cutter, notes, stop, segment_seconds)
     return cutter.report(cutter.end.executed)
 
 
 def _follow(
     address: ServerAddress,
-    source: str,
+    lock: SourceLock,
     cutter: SegmentCutter,
     notes: LandNotes,
     stop: Callable[[], bool],
@@ -69,7 +71,9 @@ def _follow(
     while not stop():
         landed = cutter.end.seq
         try:
-            Landing(address, source, cutter, notes).follow(stop, segment_seconds)
+            lock.take()
+            cutter.look_again()
+            Landing(address, cutter, notes).follow(stop, segment_seconds)
         except retried as error:
             # The server may hold the lock of the connection that broke for a while.
             retried = (SourceUnavailableError, AlreadyRunningError)

@@ -23,6 +23,7 @@ from strata.jobs.land_state import Doing, LandNotes, LandProgress
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
 from strata.wire.format import parse_format_description
 from strata.wire.replication import BinlogStream, Control, Piece, Quiet, ServerState, Until
+from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,18 +63,23 @@ def land_binlog(
         CorruptEventError: What the server sent is damaged.
     """
     notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
-    with open_landing(lake, source, segment_bytes, notes) as cutter:
-        landing = Landing(address, source, cutter, notes)
+    with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
+        landing = Landing(address, cutter, notes)
         landing.run()
     return cutter.report(landing.goal)
+
+
+def landing_lock(address: ServerAddress, source: str) -> SourceLock:
+    """What keeps a second landing of a source away where the lake is no local folder."""
+    return SourceLock(address, f"strata-land-{source}")
 
 
 class Landing:
     """One connection to a server: the state between two pieces of its stream."""
 
-    def __init__(self, address: ServerAddress, source: str, cutter: SegmentCutter, notes: LandNotes) -> None:
-        """Goes on where the cutter is; needs the lock of the landing folder."""
-        self._address, self._source = address, source
+    def __init__(self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes) -> None:
+        """Goes on where the cutter is; needs the locks of the landing."""
+        self._address = address
         self._cutter, self._notes = cutter, notes
         self._binlog_file = ""
         self.goal = GtidSet()
@@ -129,7 +135,6 @@ class Landing:
     def _open(self) -> BinlogStream:
         stream = BinlogStream.open(self._address)
         try:
-            stream.hold(f"strata-land-{self._source}")
             server = stream.state()
             self._cutter.begin_at(server.purged)
             self._check(server)

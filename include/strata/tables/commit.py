@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from strata.errors import LakeUnavailableError
 from strata.tables.generation import Home, choose_home, list_generations, open_generations, shape_mark
 from strata.tables.layout import INTERVAL, data_path, interval_key, partition_value, table_url
-from strata.tables.storage import arrow_file_system, list_files, place_file
+from strata.wire.storage import arrow_file_system, list_files, place_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from deltalake.schema import StructType
 
 from strata.errors import LakeUnavailableError
 from strata.tables.layout import GENERATIONS_FILE, table_url
-from strata.tables.storage import read_file, write_file
+from strata.wire.storage import read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

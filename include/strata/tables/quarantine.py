@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from strata.tables.layout import interval_key, path_name
-from strata.tables.storage import list_files, place_file, read_file, write_file
+from strata.wire.storage import list_files, place_file, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

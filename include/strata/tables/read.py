@@ -11,7 +11,7 @@ from strata.errors import LakeUnavailableError, Usage
 from strata.schema.model import TableName
 from strata.tables.generation import open_generations
 from strata.tables.layout import INTERVAL, changes_url, name_of_path
-from strata.tables.storage import list_folders
+from strata.wire.storage import list_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

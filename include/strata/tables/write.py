@@ -17,7 +17,7 @@ from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model import TableName
 from strata.tables.layout import INTERVAL, column_name, staged_folder
 from strata.tables.row_groups import RowGroupWriter
-from strata.tables.storage import write_file
+from strata.wire.storage import write_file
 
 if TYPE_CHECKING:
     from types import TracebackType

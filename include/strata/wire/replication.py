@@ -3,7 +3,6 @@ Not here: what becomes of them (`events/recorder.py`), connecting (`connection.p
 
 from __future__ import annotations
 
-import hashlib
 import random
 import struct
 import uuid
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from strata.errors import AlreadyRunningError, CorruptEventError, SourceSettingsError, SourceUnavailableError
+from strata.errors import CorruptEventError, SourceSettingsError, SourceUnavailableError
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
 from strata.wire.connection import as_strata_error, connect, server_errors
@@ -33,13 +32,12 @@ _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
 _BY_GTID = 0x04
 _HEARTBEAT_SECONDS = 1
-"""The server sees by them, too, that nobody listens any more, and lets go of the lock."""
+"""The server sees by them, too, that nobody listens any more."""
 _WAIT_SECONDS = 0.5
 """After so long without a byte the reader is asked whether it still wants to wait."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
 _FIRST_POSITION = 4
-_LOCK_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +126,6 @@ class BinlogStream:
         """What the server says of itself; before `read` only."""
         with server_errors(self._address):
             return ServerState.read(self._connection)
-
-    def hold(self, name: str) -> None:
-        """Takes a lock of this name on the server for as long as the connection lasts.
-
-        It keeps a second landing away where the lake is no local folder.
-
-        Raises:
-            AlreadyRunningError: Another connection holds it.
-        """
-        # A name may have 64 characters. The server takes a moment to notice that a killed client is gone.
-        key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
-        with server_errors(self._address), self._connection.cursor() as cursor:
-            cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (key, _LOCK_SECONDS, key))
-            taken, owner = cursor.fetchone()
-        if taken != 1:
-            raise AlreadyRunningError(
-                f"connection {owner} of {self._address.host} lands the same source",
-                remedy=f"Wait until it has ended; `KILL {owner}` on the server ends it.",
-            )
 
     def close(self) -> None:
         """Breaks the connection; the server notices, and stops sending."""

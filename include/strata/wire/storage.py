@@ -1,17 +1,22 @@
 """Files of the lake: a folder or any URL that `pyarrow.fs` opens, written so that a file is there whole or not at all.
-Not here: what is in them (`segment.py`, `tables/`, `jobs/`)."""
+Not here: what is in them (`segment.py`, `tables/`, `jobs/`), where they belong (`tables/layout.py`)."""
 
 from __future__ import annotations
 
 import os
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
 from pyarrow import fs
 
 from strata.errors import LakeUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TEMPORARY_SUFFIX = ".part"
 """Ends the name of a file that is being written; readers of a folder leave it out."""
@@ -32,12 +37,7 @@ class Folder:
         Raises:
             LakeUnavailableError: No file system has this kind of URL, or it cannot be reached.
         """
-        try:
-            if "://" not in url:
-                return cls(url, fs.LocalFileSystem(), str(Path(url).resolve()))
-            filesystem, path = fs.FileSystem.from_uri(url)
-        except (OSError, ValueError) as error:
-            raise LakeUnavailableError(f"{url} cannot be opened: {error}") from None
+        filesystem, path = arrow_file_system(url)
         return cls(url, filesystem, path.rstrip("/"))
 
     @property
@@ -47,24 +47,41 @@ class Folder:
 
     def folder(self, name: str) -> Folder:
         """A folder below this one."""
-        return Folder(f"{self.url.rstrip('/')}/{name}", self.filesystem, f"{self.path}/{name}")
+        return Folder(self.join(name), self.filesystem, f"{self.path}/{name}")
 
     def join(self, name: str) -> str:
         """The URL of a file in this folder."""
         return f"{self.url.rstrip('/')}/{name}"
 
     def names(self) -> list[str]:
-        """Names of the finished files right in this folder, sorted; none if there is no folder."""
-        found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        return sorted(
-            info.base_name
-            for info in found
-            if info.type == fs.FileType.File and not info.base_name.endswith(TEMPORARY_SUFFIX)
-        )
+        """Names of the finished files right in this folder, sorted; none if there is no folder.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        return [name for name in self._all_names() if not name.endswith(TEMPORARY_SUFFIX)]
+
+    def leftovers(self) -> list[str]:
+        """Names of files right in this folder that are being written, or were when their writer died.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        return [name for name in self._all_names() if name.endswith(TEMPORARY_SUFFIX)]
+
+    def _all_names(self) -> list[str]:
+        with _as_lake_error(self.url):
+            found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == fs.FileType.File)
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there, whole."""
-        info = self.filesystem.get_file_info(f"{self.path}/{name}")
+        """Whether the file is there, whole.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        with _as_lake_error(self.join(name)):
+            info = self.filesystem.get_file_info(f"{self.path}/{name}")
         return bool(info.type == fs.FileType.File)
 
     def read(self, name: str) -> bytes:
@@ -73,11 +90,11 @@ class Folder:
         Raises:
             LakeUnavailableError: It is not there, or cannot be read.
         """
-        try:
-            with self.filesystem.open_input_stream(f"{self.path}/{name}") as stream:
-                return bytes(stream.read())
-        except OSError as error:
-            raise LakeUnavailableError(f"{name} cannot be read: {error}", file=self.join(name)) from None
+        with (
+            _as_lake_error(self.join(name)),
+            self.filesystem.open_input_stream(f"{self.path}/{name}") as stream,
+        ):
+            return bytes(stream.read())
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a small file: afterwards it is there whole, and before that its former content is.
@@ -85,14 +102,8 @@ class Folder:
         Raises:
             LakeUnavailableError: The storage refuses or is full; the former content stands.
         """
-        temporary = f"{self.path}/{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
-        try:
-            self.filesystem.create_dir(self.path, recursive=True)
-            with self.filesystem.open_output_stream(temporary) as stream:
-                stream.write(content)
-            self.rename(temporary, f"{self.path}/{name}")
-        except OSError as error:
-            raise LakeUnavailableError(f"{name} cannot be written: {error}", file=self.join(name)) from None
+        with _as_lake_error(self.join(name)):
+            _write(self.filesystem, f"{self.path}/{name}", content)
 
     def delete(self, name: str) -> None:
         """Deletes a file; that it is gone already is no error.
@@ -100,12 +111,8 @@ class Folder:
         Raises:
             LakeUnavailableError: The storage refuses.
         """
-        try:
-            self.filesystem.delete_file(f"{self.path}/{name}")
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise LakeUnavailableError(f"{name} cannot be deleted: {error}", file=self.join(name)) from None
+        with _as_lake_error(self.join(name)):
+            _delete(self.filesystem, f"{self.path}/{name}")
 
     def rename(self, temporary: str, final: str) -> None:
         """Gives a finished file (paths of the file system) its name, over one that may be there."""
@@ -115,3 +122,162 @@ class Folder:
             Path(temporary).replace(final)
         else:
             self.filesystem.move(temporary, final)
+
+
+def write_file(url: str, content: Any) -> None:
+    """Writes a file so that it is there as a whole or not at all; one that exists is replaced.
+
+    Args:
+        url: Local path or URL.
+        content: Bytes or anything with their buffer.
+
+    Raises:
+        LakeUnavailableError: The storage does not take it.
+    """
+    with _as_lake_error(url):
+        files, path = _open(url)
+        _write(files, path, content)
+
+
+def read_file(url: str) -> bytes | None:
+    """The content of a file, or None if there is none.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _as_lake_error(url):
+        files, path = _open(url)
+        try:
+            with files.open_input_file(path) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+
+def list_files(url: str) -> list[str]:
+    """URLs of all files in a folder and below, sorted; half-written ones included, nothing if there is no folder.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _as_lake_error(url):
+        files, path = _open(url)
+        root = url.rstrip("/")
+        found = files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+        skip = len(path.rstrip("/"))
+        return sorted(root + info.path[skip:] for info in found if info.type == fs.FileType.File)
+
+
+def list_folders(url: str) -> list[str]:
+    """Names of the folders in a folder, sorted; nothing if there is none.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _as_lake_error(url):
+        files, path = _open(url)
+        found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
+
+def delete_file(url: str) -> None:
+    """Deletes a file; that it is gone already is no error.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _as_lake_error(url):
+        _delete(*_open(url))
+
+
+def place_file(source: str, target: str) -> None:
+    """Makes a file appear under a second name, as a whole or not at all; both names stay.
+
+    On a local disk it is a hard link where the file system allows, so no byte is copied.
+
+    Raises:
+        LakeUnavailableError: The source is gone, or the storage does not take the target.
+    """
+    with _as_lake_error(source):
+        files, path = _open(source)
+        target_files, target_path = _open(target)
+        if not isinstance(files, fs.LocalFileSystem):
+            target_files.copy_file(path, target_path)
+            return
+        if Path(target_path).exists():
+            return
+        Path(target_path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, target_path)
+        except (FileExistsError, FileNotFoundError):
+            if not Path(target_path).exists():
+                raise
+        except OSError:
+            # The file system has no hard links, or the two names are on different disks.
+            write_file(target, Path(path).read_bytes())
+
+
+def arrow_file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL and the path in it, for Arrow's own readers.
+
+    Raises:
+        LakeUnavailableError: No file system opens such a URL.
+    """
+    with _as_lake_error(url):
+        return _open(url)
+
+
+def _open(url: str) -> tuple[Any, str]:
+    if "://" not in url:
+        return fs.LocalFileSystem(), str(Path(url).absolute())
+    files, path = fs.FileSystem.from_uri(url)
+    return files, path
+
+
+def _write(files: fs.FileSystem, path: str, content: Any) -> None:
+    if not isinstance(files, fs.LocalFileSystem):
+        # Object stores show a file once its upload is complete.
+        with files.open_output_stream(path) as stream:
+            stream.write(content)
+        return
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The leading dot hides it from those who read a folder by themselves, as Spark does.
+    temporary = target.with_name(f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            # Delta's log may refer to the file in a moment: it must outlive a power cut that the log outlives.
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _delete(files: fs.FileSystem, path: str) -> None:
+    try:
+        files.delete_file(path)
+    except FileNotFoundError:
+        return
+
+
+def _without_login(url: str) -> str:
+    """`s3://KEY:SECRET@bucket/...` is a form that pyarrow takes; messages must hold neither it nor a query."""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return url
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+@contextmanager
+def _as_lake_error(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LakeUnavailableError(
+            f"the lake cannot be read or written: {getattr(error, 'strerror', None) or error}",
+            file=_without_login(url),
+            remedy="Look at the space, the rights and the address of the lake, then run the step again.",
+        ) from error

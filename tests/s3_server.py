@@ -1,0 +1,61 @@
+"""A server that speaks S3, for tests of what lies on object stores.
+Not here: the fixture (`conftest.py`)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tests.mysql_server import REPOSITORY, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROGRAM = REPOSITORY / ".strata" / "s3" / "bin" / "moto_server"
+BUCKET = "lake"
+START_SECONDS = 60
+
+
+@contextmanager
+def start_s3(log: Path) -> Iterator[dict[str, str]]:
+    """The environment in which `s3://lake/` is a bucket of a server that lives as long as the `with` block.
+
+    Raises:
+        FileNotFoundError: The program is not there.
+    """
+    if not PROGRAM.exists():
+        raise FileNotFoundError(f"{PROGRAM}: run `make setup`")
+    port = free_port()
+    with log.open("wb") as out:
+        process = subprocess.Popen([PROGRAM, "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out)
+    try:
+        endpoint = f"http://127.0.0.1:{port}"
+        _make_bucket(f"{endpoint}/{BUCKET}", process)
+        yield {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "strata",
+            "AWS_SECRET_ACCESS_KEY": "sesame",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _make_bucket(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=10).close()
+        except (urllib.error.URLError, ConnectionError):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        else:
+            return
