@@ -52,8 +52,7 @@ fuzz: setup ## Random corruption of binlogs against the decoder, with many more 
 lock: ## Compile pyproject.toml to the locked requirements
 	@$(COMPILE) pyproject.toml -o requirements.txt
 	@$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
-	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt
-	@$(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
+	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt && $(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
 
 clean: down ## Remove all state of the demo and of `make up`; the environment stays
 	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql ! -name s3 -exec rm -rf {} +
