@@ -37,7 +37,9 @@ from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, ref
     tags=["strata"],
     params={
         "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
-        "tables": Param([], type="array", items={"type": "string"}, title="Tables", description="Patterns: shop.*"),
+        "tables": Param(
+            None, type=["null", "array"], items={"type": "string"}, title="Tables", description="Patterns: shop.*"
+        ),
         "start": Param(None, type=["null", "string"], format="date-time", title="From", description="Commit time."),
         "end": Param(None, type=["null", "string"], format="date-time", title="Until", description="Exclusive."),
         "gtid_range": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),

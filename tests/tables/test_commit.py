@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -229,3 +230,21 @@ def test_pyarrow_reads_the_files_by_themselves(tmp_path: Path) -> None:
     put(tmp_path, inserts(FIELDS, [{"id": 1}]))
     uris = DeltaTable(table_url(str(tmp_path), SOURCE, ORDERS)).file_uris()
     assert ds.dataset(uris).to_table()["_interval"].cast(pa.int64()).to_pylist() == [INTERVAL]
+
+
+def test_publishers_that_make_a_table_at_once_keep_each_others_columns(tmp_path: Path) -> None:
+    for round_ in range(4):
+        lake, start = tmp_path / str(round_), Barrier(4)
+
+        def work(number: int, lake: Path = lake, start: Barrier = start) -> None:
+            interval = INTERVAL + number * FIVE_MINUTES
+            rows = inserts(FIELDS | {f"c{number}": pa.int32()}, [{"id": number, f"c{number}": number}])
+            staged = stage(lake / "runs" / str(number), rows, interval=interval)
+            start.wait()
+            publish(str(lake), SOURCE, ORDERS, interval, staged)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+        found = read_changes(str(lake), SOURCE, ORDERS).sort_by("id")
+        for number in range(4):
+            assert found[f"c{number}"].to_pylist() == [number if at == number else None for at in range(4)]

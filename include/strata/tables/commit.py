@@ -133,7 +133,14 @@ class _Publication:
         url = table_url(self.lake, self.source, self.table, home.generation)
         if home.generation > len(generations):
             try:
-                create_table_with_add_actions(url, Schema.from_arrow(shape), [], partition_by=[INTERVAL])
+                # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
+                create_table_with_add_actions(
+                    url,
+                    Schema.from_arrow(shape),
+                    [],
+                    partition_by=[INTERVAL],
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
             except DeltaError:
                 if DeltaTable.is_deltatable(url):
                     raise _TableAppeared from None

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from strata.errors import LakeUnavailableError, Usage
 from strata.schema.model import TableName
+from strata.tables.common_types import common_schema
 from strata.tables.generation import open_generations
 from strata.tables.layout import INTERVAL, changes_url, name_of_path
 from strata.wire.storage import list_folders
@@ -57,14 +58,15 @@ def read_changes(
         )
     parts = [_read(generation, columns, start, end) for generation in generations]
     try:
-        return pa.concat_tables(parts, promote_options="permissive")
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        schema = common_schema([part.schema for part in parts])
+    except TypeError as error:
         raise Usage(
             f"the generations of the table have types without a common one: {error}",
             source=source,
             table=str(table),
             remedy="Read them one by one, with `read_generations`.",
         ) from error
+    return pa.concat_tables([_as_schema(part, schema) for part in parts])
 
 
 def read_generations(lake: str, source: str, table: TableName) -> list[pa.Table]:
@@ -88,6 +90,15 @@ def published_tables(lake: str, source: str) -> list[TableName]:
         for database in list_folders(root)
         for table in list_folders(f"{root}/{database}")
     )
+
+
+def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A generation with the columns of all; those that it lacks are NULL."""
+    columns = [
+        part[field.name].cast(field.type) if field.name in part.schema.names else pa.nulls(part.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _read(generation: DeltaTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
