@@ -237,3 +237,14 @@ def test_create_and_drop_index_are_alters():
     for statement in ("CREATE UNIQUE INDEX i ON t (a)", "DROP INDEX i ON t LOCK = NONE"):
         (change,) = read_ddl(statement, D)
         assert isinstance(change, AlterTable)
+
+
+def test_a_name_that_is_no_text_concerns_the_whole_database():
+    for statement in (
+        "CREATE TABLE IF NOT EXISTS `\ufffd` (a INT)",
+        "RENAME TABLE a TO `\ufffd`",
+        "DROP TABLE `\ufffd`, b",
+    ):
+        (change,) = read_ddl_or_gap(statement, DdlContext("d"))
+        assert isinstance(change, Unreadable)
+        assert (change.tables, change.database) == ((), "d"), statement

@@ -3,13 +3,15 @@ Not here: the walk (`scanner.py`), the index on disk (`index.py`), what a statem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strata.errors import CorruptEventError, StrataError
-from strata.events.model import Query
+from strata.events.model import Query, TableMap
 from strata.events.parse import parse_event, with_flags
 from strata.events.query import parse_query
 from strata.events.scanner import TransactionScanner
+from strata.events.table_map import parse_table_map
 from strata.kernels.statements import STATEMENT, classify
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import index_events, index_payload
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from strata.events.model import TransactionRecord
     from strata.gtid.clock import CommitClock
     from strata.wire.files import BinlogFile
+
+
+_FIRST_EVENTS: Final = 256
 
 
 class Statement(NamedTuple):
@@ -103,6 +108,31 @@ def ddl_events(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statem
             yield from _statements_at(binlog, offset, int(index.lengths[0]))
         except StrataError as error:
             raise error.located(file=binlog.path, gtid=str(record.gtid) if record.gtid else None) from None
+
+
+def table_maps(binlog: BinlogFile, record: TransactionRecord) -> Iterator[TableMap]:
+    """The TABLE_MAPs among the first events of a transaction.
+
+    Raises:
+        CorruptEventError: One of them is damaged.
+    """
+    index = index_events(binlog.buffer, record.begin, min(record.end, len(binlog.buffer)), binlog.format, _FIRST_EVENTS)
+    for kind, position, length in zip(index.types, index.positions, index.lengths, strict=True):
+        if kind == EventType.TABLE_MAP:
+            event = parse_event(binlog.buffer, int(position), int(length), binlog.format)
+            if isinstance(event, TableMap):
+                yield event
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            yield from _inner_table_maps(binlog, int(position), int(length))
+
+
+def _inner_table_maps(binlog: BinlogFile, offset: int, length: int) -> Iterator[TableMap]:
+    post_header = binlog.format.header_length(EventType.TABLE_MAP)
+    for chunk in islice(read_payload(binlog.buffer, offset, length, binlog.format), 1):
+        index = index_payload(chunk.buffer, 0, len(chunk.buffer), _FIRST_EVENTS)
+        for at in (index.types == EventType.TABLE_MAP).nonzero()[0]:
+            first, end = int(index.positions[at]) + HEADER_BYTES, int(index.positions[at] + index.lengths[at])
+            yield parse_table_map(chunk.buffer[first:end].tobytes(), post_header)
 
 
 def _statements_at(binlog: BinlogFile, offset: int, length: int) -> Iterator[Statement]:

@@ -13,9 +13,10 @@ from strata.events.landed import LandedStream
 from strata.events.model import GtidEvent, PreviousGtids
 from strata.events.parse import parse_event
 from strata.events.salvage import describe, find_stretches
-from strata.events.transactions import ddl_events, read_transactions
+from strata.events.transactions import ddl_events, read_transactions, table_maps
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
+from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.schema.stream import FileStart, Statement, TrackReport, Transaction
 from strata.schema.track import Tracker
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.events.landed import LandedSegment
-    from strata.events.model import TransactionRecord
+    from strata.events.model import TableMap, TransactionRecord
     from strata.events.salvage import Damage
     from strata.schema.baseline import Baseline
     from strata.wire.files import BinlogFile
@@ -181,20 +182,25 @@ def _track_segment(tracker: Tracker, segment: LandedSegment) -> None:
             if has_statements:
                 tracker.take(replace(_transaction(binlog(), record), seq=record.seq))
             else:
-                tracker.take(_quiet(record, record.seq))
+                tracker.take(replace(_quiet(record, binlog), seq=record.seq))
         tracker.end_file(summary.server_end)
 
 
-def _quiet(record: TransactionRecord, seq: int | None) -> Transaction:
-    """A transaction without statements: its bytes are not looked at."""
+def _quiet(record: TransactionRecord, binlog: Callable[[], BinlogFile]) -> Transaction:
+    """A transaction without statements: its bytes are not looked at, but where a table of it is not known."""
     return Transaction(
         gtid=record.gtid,
         binlog_pos=record.binlog_pos,
         end_pos=record.binlog_pos + record.end - record.begin,
         committed_at=record.committed_at,
-        seq=seq,
         incident=record.incident,
+        tables=tuple(TableName(table.database, table.table) for table in record.tables),
+        table_maps=_table_maps(binlog, record),
     )
+
+
+def _table_maps(binlog: Callable[[], BinlogFile], record: TransactionRecord) -> Iterator[TableMap]:
+    yield from table_maps(binlog(), record)
 
 
 def _damaged(tracker: Tracker, damage: Damage, shift: int) -> Transaction:
@@ -209,7 +215,7 @@ def _damaged(tracker: Tracker, damage: Damage, shift: int) -> Transaction:
 
 
 def _transaction(binlog: BinlogFile, record: TransactionRecord) -> Transaction:
-    quiet = _quiet(record, None)
+    quiet = _quiet(record, lambda: binlog)
     if not record.ddl_offsets:
         return quiet
     return replace(quiet, server_version=_server_version(binlog, record), statements=_statements(binlog, record))

@@ -3,6 +3,7 @@ Not here: the text's grammar (`ddl/`), what follows from the settings (`apply/`)
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,13 +79,18 @@ def statement_text(query: Query) -> str:
         charset = "utf8mb4"
     if query.statement.isascii():
         return query.statement.decode("ascii")
-    if query.statement.endswith(_WRITTEN_BY_SERVER):
+    if _is_written_by_server(query.statement):
         charset = "utf8mb4"
     return decode_text(query.statement, charset)
 
 
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
-_WRITTEN_BY_SERVER = b"START TRANSACTION"
+_WRITTEN_BY_SERVER = re.compile(rb"\n\)[^\n]* START TRANSACTION\b")
+
+
+def _is_written_by_server(statement: bytes) -> bool:
+    """Whether it is what CREATE TABLE ... SELECT became; options may follow."""
+    return b" START TRANSACTION" in statement and _WRITTEN_BY_SERVER.search(statement) is not None
 
 
 def _client_charset(collation_id: int | None) -> str:
@@ -118,7 +124,7 @@ def context_of(
         explicit = version >= _EXPLICIT_TIMESTAMPS_SINCE
     collation = carried.connection_collation or carried.client_charset or 0
     sql_mode = carried.sql_mode or 0
-    if query.statement.endswith(_WRITTEN_BY_SERVER):
+    if _is_written_by_server(query.statement):
         sql_mode &= ~NO_BACKSLASH_ESCAPES  # it escapes as ever, whatever the session (`append_unescaped`)
     return DdlContext(
         default_database=query.database,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.events.model import Query
+    from strata.events.model import Query, TableMap
     from strata.gtid.sets import Gtid, GtidSet
+    from strata.schema.model import TableName
     from strata.wire.format import FormatDescription
 
 MOST_EXAMPLES: Final = 10
@@ -71,6 +72,10 @@ class Transaction:
     """Of the server that ran it first; 0 if not known."""
     statements: Iterable[Statement] = ()
     incident: str | None = None
+    tables: tuple[TableName, ...] = ()
+    """Those whose rows it changes."""
+    table_maps: Iterable[TableMap] = ()
+    """The first ones; read only where a table of it is not known."""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.dml import tables_changed_by
+from strata.schema.metadata import definition_told_by
+from strata.schema.model import TableName
 from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
 from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
@@ -27,6 +29,7 @@ from strata.schema.versions import (
     TrackedFile,
     TrackedPosition,
     Version,
+    every_table_of,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 
     from strata.schema.baseline import Baseline
     from strata.schema.context import DdlContext
-    from strata.schema.model import TableName
     from strata.schema.settling import Settled
     from strata.schema.snapshots import Snapshot
     from strata.schema.store import SchemaStore
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
+_LONGEST_PAUSE: Final = 1000
+"""Transactions that are passed over after one whose TABLE_MAPs do not name their columns; fewer for the first ones."""
 
 
 class Tracker:
@@ -84,6 +88,9 @@ class Tracker:
         self._files: list[TrackedFile] = []
         self._changes: list[StatementChange] = []
         self._moved = False
+        self._doubts = store.names_in_doubt(source)
+        """Names that have had a gap."""
+        self._looks_again_at = self._fruitless = 0
         self.report = TrackReport(source)
 
     # The stream ---------------------------------------------------------------------------------
@@ -124,10 +131,7 @@ class Tracker:
         )
         self._moved = True
         self.report.transactions += 1
-        if transaction.incident is not None:
-            self._take_incident(transaction, transaction.incident)
-        for number, statement in enumerate(transaction.statements, start=1):
-            self._take_statement(transaction, number, statement)
+        self._take_content(transaction)
         if len(self._versions) >= FLUSH_VERSIONS:
             self._flush()
 
@@ -275,6 +279,44 @@ class Tracker:
         gtid = str(transaction.gtid) if transaction.gtid else None
         self._append(Version(place, Origin.GAP, gtid=gtid), self._replay.forget_everything(reason))
 
+    def _take_content(self, transaction: Transaction) -> None:
+        if transaction.incident is not None:
+            self._take_incident(transaction, transaction.incident)
+        number = 0
+        for number, statement in enumerate(transaction.statements, start=1):
+            self._take_statement(transaction, number, statement)
+        if not number and self._doubts:
+            self._take_table_maps(transaction)
+
+    def _take_table_maps(self, transaction: Transaction) -> None:
+        """Closes gaps of tables whose rows come with names (`binlog_row_metadata=FULL`)."""
+        unknown = {name for name in transaction.tables if self._is_in_doubt(name)}
+        if not unknown:
+            return
+        found: dict[TableName, TableEntry] = {}
+        for table_map in transaction.table_maps:
+            name = TableName(table_map.database, table_map.table)
+            if name in unknown and name not in found:
+                definition = definition_told_by(table_map)
+                if definition is None:
+                    # MINIMAL is a setting of the server: not every row has to be looked at.
+                    self._fruitless += 1
+                    self._looks_again_at = self._at.seq + min(self._fruitless // 16, _LONGEST_PAUSE)
+                    break
+                found[name] = TableEntry(name, definition)
+        for entry in found.values():
+            self._replay.put_table(entry)
+        gtid = str(transaction.gtid) if transaction.gtid else None
+        self._append(
+            Version(self._place(0, transaction.binlog_pos), Origin.METADATA, gtid=gtid), Changed((*found.values(),))
+        )
+
+    def _is_in_doubt(self, name: TableName) -> bool:
+        if self._at.seq < self._looks_again_at or name.database in self._exclude:
+            return False
+        wide = {name, every_table_of(name.database), EVERY_TABLE}
+        return not self._doubts.isdisjoint(wide) and self._replay.state(name).gap is not None
+
     def _place(self, statement_no: int, binlog_pos: int) -> Place:
         return Place(
             seq=self._at.seq,
@@ -292,6 +334,7 @@ class Tracker:
         if not (tables or databases or views):
             return
         unknown = [entry for entry in tables if entry.gap is not None]
+        self._doubts.update(entry.name for entry in unknown)
         origin = Origin.GAP if unknown and len(unknown) == len(tables) else version.origin
         self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
         self.report.versions += 1

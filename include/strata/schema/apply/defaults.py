@@ -59,7 +59,7 @@ def default_text(literal: Literal, column: Column, context: DdlContext) -> str |
         return shown_bytes(_bytes(literal, context), column_type)
     if kind in LABELLED:
         return _labels(literal, column, column_type, context)
-    return _bit(literal) if kind is TypeKind.BIT else temporal_text(literal, column_type)
+    return _bit(literal) if kind is TypeKind.BIT else temporal_text(literal, column_type, context.sql_mode)
 
 
 def _value(literal: Literal) -> Decimal | None:

@@ -9,16 +9,21 @@ from decimal import ROUND_HALF_UP, Decimal
 from strata.schema.literals import Literal, LiteralKind
 from strata.schema.types import ColumnType, TypeKind
 
+_NO_ZERO_IN_DATE = 0x800000
 
-def temporal_text(literal: Literal, column_type: ColumnType) -> str:
+
+def temporal_text(literal: Literal, column_type: ColumnType, sql_mode: int = 0) -> str:
     """The value as the server prints it; the literal's own text where it is not a date or time that is known."""
     text = str(literal.number()) if literal.kind in {LiteralKind.HEX, LiteralKind.BITS} else literal.text.strip()
     kind = column_type.kind
+    if literal.kind is not LiteralKind.TEXT and kind in {TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP}:
+        text = _filled(text)
     if kind is TypeKind.YEAR:
         return _year(text, is_number=literal.kind is not LiteralKind.TEXT)
-    read = _time if kind is TypeKind.TIME else _date_and_time
     try:
-        return read(text, column_type)
+        if kind is TypeKind.TIME:
+            return _time(text, column_type)
+        return _date_and_time(text, column_type, allows_zero=not sql_mode & _NO_ZERO_IN_DATE)
     except (ValueError, OverflowError):
         return literal.text
 
@@ -37,17 +42,18 @@ def _century(year: int) -> int:
     return year + (2000 if year < 70 else 1900)
 
 
-def _date_and_time(text: str, column_type: ColumnType) -> str:
+def _date_and_time(text: str, column_type: ColumnType, *, allows_zero: bool) -> str:
     runs, fraction = _runs(text)
     if len(runs) < 3:
         raise ValueError(text)
     year, month, day, *time = (int(run) for run in runs[:6])
-    if len(runs[0]) <= 2 and (year, month, day) != (0, 0, 0):
+    if len(runs[0]) == 2 and (year, month, day) != (0, 0, 0):
         year = _century(year)
+    if not (month and day) and (column_type.kind is TypeKind.TIMESTAMP or not allows_zero):
+        year = month = day = 0  # no timestamp has a part of a date
+        time, fraction = [], ""
     if column_type.kind is TypeKind.DATE:
         return f"{year:04d}-{month:02d}-{day:02d}"
-    if column_type.kind is TypeKind.TIMESTAMP and not (month and day):
-        year = month = day = 0  # no timestamp has a part of a date
     hour, minute, second = (*time, 0, 0, 0)[:3]
     carry, decimals = _rounded(fraction, column_type)
     if carry:
@@ -66,12 +72,19 @@ def _runs(text: str) -> tuple[list[str], str]:
     return (_digits_apart(runs[0]) if len(runs) == 1 else runs), fraction
 
 
+def _filled(number: str) -> str:
+    """A number with the zeros that are missing in front: 70101 is 070101. A text is read from its first digit on."""
+    whole, point, fraction = number.partition(".")
+    if not whole.isdigit() or not whole.strip("0"):
+        return number
+    return whole.zfill(next((size for size in (6, 8, 12, 14) if len(whole) <= size), 14)) + point + fraction
+
+
 def _digits_apart(digits: str) -> list[str]:
     """YYYYMMDDHHMMSS, YYMMDDHHMMSS, YYYYMMDD, YYMMDD; 0 is the zero date."""
     if not digits.strip("0"):
         return ["0000", "0", "0"]
-    digits = digits.zfill(next((size for size in (6, 8, 12, 14) if len(digits) <= size), 14))
-    year = 4 if len(digits) in {8, 14} else 2
+    year = 4 if len(digits) in {4, 8} or len(digits) >= 14 else 2
     rest = digits[year:]
     return [digits[:year], *(rest[at : at + 2] for at in range(0, len(rest), 2))]
 

@@ -36,7 +36,6 @@ def read_create_table(cursor: Cursor, existing: Existing, *, temporary: bool) ->
     if cursor.word == "(" and not _is_query_ahead(cursor):
         _read_elements(cursor, columns, keys)
     options = read_table_options(cursor)
-    started = cursor.take_all("START", "TRANSACTION")
     return CreateTable(
         cursor.context,
         name,
@@ -45,7 +44,7 @@ def read_create_table(cursor: Cursor, existing: Existing, *, temporary: bool) ->
         options,
         existing,
         temporary=temporary,
-        from_query=not started and not cursor.at_end(),
+        from_query=not cursor.at_end(),
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from strata.schema.context import DdlContext
     from strata.schema.model import TableName
 
+_NO_TEXT = "\ufffd"
 _BEFORE_A_TABLE = frozenset({"TABLE", "TABLES"})
 
 
@@ -22,7 +23,8 @@ def tables_named_in(statement: str, context: DdlContext) -> tuple[tuple[TableNam
         cursor = Cursor(statement, replace(context))
         found = _targets(cursor)
     except DdlError:
-        found = _targets_of_torn(statement, context)
+        # A name that is not text in the client's charset: the server made another one of it, nobody knows which.
+        found = [] if _NO_TEXT in statement else _targets_of_torn(statement, context)
     if found:
         return tuple(dict.fromkeys(found)), None
     return (), context.default_database or None
@@ -57,6 +59,8 @@ def _add_following_name(cursor: Cursor, found: list[TableName]) -> None:
     try:
         found.append(cursor.table_name())
     except DdlError:
+        if _NO_TEXT in cursor.text:
+            raise
         cursor.at += 1
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
 
 # Where the options of a CREATE TABLE end.
-_STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "(", "START"})
+_STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "("})
 
 
 @dataclass(slots=True)
@@ -46,11 +46,16 @@ def read_charset_option(cursor: Cursor) -> tuple[str | None, str | None] | None:
 
 
 def read_table_options(cursor: Cursor) -> TableOptions:
-    """Reads the options behind the columns of a CREATE TABLE, and its partitioning."""
+    """Reads the options behind the columns of a CREATE TABLE, and its partitioning.
+
+    Among them stands START TRANSACTION, which the server writes in place of a query.
+    """
     found = _Found()
     while cursor.word not in _STATEMENT_TAILS and not cursor.at_end():
         if cursor.sees("PARTITION", "BY"):
             found.partitioning = read_partitioning(cursor)
+            continue
+        if cursor.take_all("START", "TRANSACTION"):
             continue
         _read_option(cursor, found)
         cursor.take(",")
