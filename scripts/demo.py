@@ -21,7 +21,7 @@ from scripts import demo_report, fleet, services
 from scripts.dag_runs import run_dag
 from scripts.demo_proof import prove
 from scripts.processes import FleetError
-from scripts.state import State
+from scripts.state import GUEST_DATABASE, State
 from strata.config.settings import load_settings
 from strata.errors import StrataError
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 SOURCE = "shop"
 RUN_SECONDS = 1200
-OWN_DATABASE, GUEST_DATABASE = "shop", "strata_demo_shop"
-"""The shop's database on the private server, and on one that the user lent."""
+OWN_DATABASE = "shop"
+"""The shop's database on the private server."""
 
 
 def start_afresh(state: State, console: Console) -> None:
@@ -42,11 +42,14 @@ def start_afresh(state: State, console: Console) -> None:
     Raises:
         FleetError: The settings were edited, so the state is no longer the demo's alone.
     """
-    if state.settings_file.read_text() != state.default_settings():
+    lent = services.MYSQL_URL_VARIABLE in os.environ
+    if state.settings_file.read_text() not in {state.default_settings(guest=guest) for guest in (True, False)}:
         raise FleetError(
             f"{state.settings_file} has been edited, so the lake may hold more than the demo's tables: "
             "`make clean` removes them, or name another folder in STRATA_STATE"
         )
+    state.write_settings(guest=lent)
+    state.guest_store.unlink(missing_ok=True)
     former = [path for name in ("server", "lake", "airflow") if (path := state.folder / name).exists()]
     if former:
         console.print("a former demo's server, lake and runs are removed: this one starts afresh", style="dim")
@@ -65,7 +68,10 @@ def make_database(url: str, database: str, console: Console) -> None:
         if cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", [database]):
             agreed = sys.stdin.isatty() and console.input(f"drop database {database} on that server? [y/N] ") == "y"
             if not agreed:
-                raise FleetError(f"database {database} exists on that server, and the demo would have to drop it")
+                raise FleetError(
+                    f"database {database} exists on that server, and nobody is here to agree to its end: "
+                    f"`DROP DATABASE {database}` there, or run `make demo` at a terminal"
+                )
             cursor.execute(f"DROP DATABASE {database}")
         cursor.execute(f"CREATE DATABASE {database}")
 
@@ -162,7 +168,10 @@ def main() -> int:
         equal = demonstrate(state, console)
     except (FleetError, StrataError, pymysql.err.MySQLError) as error:
         console.print("[red]the demo failed:[/red]")
-        console.print(str(error), markup=False, soft_wrap=True)
+        # Those of PyMySQL are pairs of a number and a text.
+        console.print(
+            str(error.args[-1] if isinstance(error, pymysql.err.MySQLError) else error), markup=False, soft_wrap=True
+        )
         return 1
     finally:
         with console.status("stopping everything"):

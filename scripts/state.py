@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 STATE_VARIABLE = "STRATA_STATE"
 """Where all state lies; `.strata` in the repository by default."""
+GUEST_DATABASE = "strata_demo_shop"
+"""The shop's database on a server that the user lent."""
 PORTS = {"mysql": 33306, "airflow": 8080, "spark": 7077, "spark-ui": 8081}
 """Taken when they are free."""
 
@@ -50,12 +52,24 @@ class State:
         """The settings; written on first use, edits are kept."""
         path = self.folder / "settings.toml"
         if not path.exists():
-            _write(path, self.default_settings())
+            self.write_settings()
         return path
 
-    def default_settings(self) -> str:
-        """One source, the demo's shop."""
-        return f'lake = "{self.lake}"\n\n[sources.shop]\nconnection = "mysql_shop"\n'
+    def write_settings(self, *, guest: bool = False) -> None:
+        """Writes the settings anew, as `default_settings` has them."""
+        _write(self.folder / "settings.toml", self.default_settings(guest=guest))
+
+    def default_settings(self, *, guest: bool = False) -> str:
+        """One source, the demo's shop; as a guest on a server that the user lent, with nothing of ours kept there."""
+        own = f'lake = "{self.lake}"\n\n[sources.shop]\nconnection = "mysql_shop"\n'
+        if not guest:
+            return own
+        return f'{own}tables = ["{GUEST_DATABASE}.*"]\nstore = "sqlite:///{self.guest_store}"\n'
+
+    @property
+    def guest_store(self) -> Path:
+        """Where versions are kept while the server is a lent one."""
+        return self.folder / "store.db"
 
     def secret(self, name: str) -> str:
         """A password or key of this machine's own, made on first use and readable by its owner only."""
