@@ -3,7 +3,7 @@ Not here: reading binlogs (`jobs/track_schema.py`), what a statement does to a t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import DdlError
@@ -11,8 +11,8 @@ from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.dml import tables_changed_by
-from strata.schema.metadata import definition_told_by
-from strata.schema.model import TableName
+from strata.schema.doubts import Doubts
+from strata.schema.parts import FileParts, OpenFile
 from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
 from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
@@ -26,10 +26,8 @@ from strata.schema.versions import (
     SnapshotOutcome,
     StatementChange,
     TableEntry,
-    TrackedFile,
     TrackedPosition,
     Version,
-    every_table_of,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
 
     from strata.schema.baseline import Baseline
     from strata.schema.context import DdlContext
+    from strata.schema.model import TableName
     from strata.schema.settling import Settled
     from strata.schema.snapshots import Snapshot
     from strata.schema.store import SchemaStore
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
-_LONGEST_PAUSE: Final = 1000
-"""Transactions that are passed over after one whose TABLE_MAPs do not name their columns; fewer for the first ones."""
 
 
 class Tracker:
@@ -83,21 +80,19 @@ class Tracker:
             self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
         self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
         self._replay = self._new_replay()
-        self._file: _OpenFile | None = None
+        self._file: OpenFile | None = None
         self._versions: list[Version] = []
-        self._files: list[TrackedFile] = []
+        self._parts = FileParts(store, source)
         self._changes: list[StatementChange] = []
         self._moved = False
-        self._doubts = store.names_in_doubt(source)
-        """Names that have had a gap."""
-        self._looks_again_at = self._fruitless = 0
+        self._doubts = Doubts(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
 
     # The stream ---------------------------------------------------------------------------------
 
     def begin_file(self, start: FileStart) -> None:
         """A file or segment comes next; looks for what is missing between it and what came before."""
-        self._file = _OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
+        self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
         if start.restarted:
             self._replay.catalog.server_restarted()
         if not self._is_new:
@@ -116,7 +111,7 @@ class Tracker:
             return
         if file.begin_pos is None and transaction.gtid is not None:
             self._look_for_lost(file)
-        self._open_part(file, transaction.binlog_pos)
+        self._parts.open(file, transaction.binlog_pos, self._at, self._executed)
         if self._pending:
             self._look_for_snapshots()
         seq = transaction.seq if transaction.seq is not None else self._at.seq + 1
@@ -140,9 +135,9 @@ class Tracker:
         file = self._open_file()
         if self._is_new:
             self._begin_stream(file.start, is_anonymous=False)
-        self._close_part(file, end_pos)
+        self._moved |= self._parts.close(file, end_pos, self._at, self._executed)
         self._file = None
-        if len(self._files) >= 100:
+        if len(self._parts.closed) >= 100:
             self._flush()
 
     def finish(self) -> TrackReport:
@@ -200,7 +195,7 @@ class Tracker:
         self._append(Version(place, Origin.GAP, missing=str(missing) or None), changed)
         self._moved = True
 
-    def _look_for_lost(self, file: _OpenFile) -> None:
+    def _look_for_lost(self, file: OpenFile) -> None:
         """A server that took over may lack the last transactions of the one before it. Tables that a DDL among them
         changed are not there as the stream has them."""
         lost = self._executed.build() - file.seen.build()
@@ -218,7 +213,7 @@ class Tracker:
         place = replace(self._place(0, file.start.begin_pos), seq=self._at.seq + 1, binlog_file=file.start.binlog_file)
         self._append(Version(place, Origin.GAP), Changed(unknown))
 
-    def _is_known(self, transaction: Transaction, file: _OpenFile) -> bool:
+    def _is_known(self, transaction: Transaction, file: OpenFile) -> bool:
         if transaction.seq is not None:
             return transaction.seq <= self._at.seq
         if transaction.gtid is not None:
@@ -285,37 +280,13 @@ class Tracker:
         number = 0
         for number, statement in enumerate(transaction.statements, start=1):
             self._take_statement(transaction, number, statement)
-        if not number and self._doubts:
-            self._take_table_maps(transaction)
-
-    def _take_table_maps(self, transaction: Transaction) -> None:
-        """Closes gaps of tables whose rows come with names (`binlog_row_metadata=FULL`)."""
-        unknown = {name for name in transaction.tables if self._is_in_doubt(name)}
-        if not unknown:
+        if number:
             return
-        found: dict[TableName, TableEntry] = {}
-        for table_map in transaction.table_maps:
-            name = TableName(table_map.database, table_map.table)
-            if name in unknown and name not in found:
-                definition = definition_told_by(table_map)
-                if definition is None:
-                    # MINIMAL is a setting of the server: not every row has to be looked at.
-                    self._fruitless += 1
-                    self._looks_again_at = self._at.seq + min(self._fruitless // 16, _LONGEST_PAUSE)
-                    break
-                found[name] = TableEntry(name, definition)
-        for entry in found.values():
-            self._replay.put_table(entry)
-        gtid = str(transaction.gtid) if transaction.gtid else None
-        self._append(
-            Version(self._place(0, transaction.binlog_pos), Origin.METADATA, gtid=gtid), Changed((*found.values(),))
-        )
-
-    def _is_in_doubt(self, name: TableName) -> bool:
-        if self._at.seq < self._looks_again_at or name.database in self._exclude:
-            return False
-        wide = {name, every_table_of(name.database), EVERY_TABLE}
-        return not self._doubts.isdisjoint(wide) and self._replay.state(name).gap is not None
+        told = self._doubts.told_by(transaction, self._replay, self._at.seq)
+        if told:
+            gtid = str(transaction.gtid) if transaction.gtid else None
+            version = Version(self._place(0, transaction.binlog_pos), Origin.METADATA, gtid=gtid)
+            self._append(version, Changed(told))
 
     def _place(self, statement_no: int, binlog_pos: int) -> Place:
         return Place(
@@ -334,7 +305,7 @@ class Tracker:
         if not (tables or databases or views):
             return
         unknown = [entry for entry in tables if entry.gap is not None]
-        self._doubts.update(entry.name for entry in unknown)
+        self._doubts.add(entry.name for entry in unknown)
         origin = Origin.GAP if unknown and len(unknown) == len(tables) else version.origin
         self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
         self.report.versions += 1
@@ -386,89 +357,23 @@ class Tracker:
             Batch(
                 position=self._at,
                 versions=tuple(self._versions),
-                files=(*self._files, *self._part_so_far()),
+                files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
                 statements=tuple(self._changes),
                 drifts=settled.drifts if settled else (),
                 snapshots=(outcome,) if outcome else (),
             )
         )
-        self._versions, self._files, self._changes, self._moved = [], [], [], False
+        self._versions, self._changes, self._moved = [], [], False
+        self._parts.closed = []
 
-    def _part_so_far(self) -> list[TrackedFile]:
-        """The open file up to here; what follows becomes a part of its own."""
-        file = self._file
-        if file is None or file.begin_pos is None or self._at.seq < file.first_seq:
-            return []
-        part = self._part(file, self._at.binlog_pos or 0)
-        file.begin_pos, file.first_seq = part.end_pos, self._at.seq + 1
-        file.gtid_before = part.gtid_executed
-        return [part]
-
-    def _open_file(self) -> _OpenFile:
+    def _open_file(self) -> OpenFile:
         if self._file is None:
             raise RuntimeError("begin_file comes first")
         return self._file
 
-    def _open_part(self, file: _OpenFile, position: int) -> None:
-        if file.begin_pos is not None:
-            return
-        reached = self._reached(file)
-        file.begin_pos = file.start.begin_pos if reached is None else reached
-        if file.skipped_to is not None and reached is None:
-            # A replica's file that begins with what was tracked from another server's.
-            file.begin_pos = position
-        file.first_seq = self._at.seq + 1
-        file.gtid_before = str(self._executed.build())
-
-    def _reached(self, file: _OpenFile) -> int | None:
-        """How far this very file had been tracked before; None if it had not."""
-        parts = self._parts_of(file)
-        return parts[-1].end_pos if parts and file.start.begin_pos <= parts[-1].end_pos else None
-
-    def _parts_of(self, file: _OpenFile) -> list[TrackedFile]:
-        """What of this very file has been tracked and stored."""
-        found = self._store.files(self._source, file.start.binlog_file)
-        return [part for part in found if part.identity == file.start.identity]
-
-    def _close_part(self, file: _OpenFile, end_pos: int) -> None:
-        if file.begin_pos is None:
-            reached = self._reached(file)
-            is_known = reached is not None and end_pos <= reached
-            if is_known or (file.skipped_to is not None and reached is None):
-                return
-            self._open_part(file, end_pos)
-        if (file.begin_pos or 0) < end_pos:
-            self._files.append(self._part(file, end_pos))
-            self._moved = True
-
-    def _part(self, file: _OpenFile, end_pos: int) -> TrackedFile:
-        return TrackedFile(
-            binlog_file=file.start.binlog_file,
-            identity=file.start.identity,
-            begin_pos=file.begin_pos or 0,
-            end_pos=end_pos,
-            first_seq=file.first_seq,
-            last_seq=self._at.seq,
-            gtid_before=file.gtid_before,
-            gtid_executed=str(self._executed.build()),
-            committed_at=self._at.committed_at,
-        )
-
     def _new_replay(self) -> Replay:
         store = None if self._is_new else self._store
         return Replay(store, self._source, lower_case_table_names=self._at.lower_case_table_names)
-
-
-@dataclass(slots=True)
-class _OpenFile:
-    start: FileStart
-    seen: GtidSetBuilder
-    """What its server had executed, up to the first transaction that is new."""
-    begin_pos: int | None = None
-    """Of the part that is being tracked; None until something new has come."""
-    first_seq: int = 0
-    gtid_before: str = ""
-    skipped_to: int | None = None
 
 
 def _spoken(name: TableName) -> str:
