@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,7 +31,7 @@ def quick_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServ
 
 
 def run_sequence(server: MysqlServer, random: Random, count: int = STATEMENTS) -> Report:
-    """Runs one sequence in a database of its own, replays it, and compares."""
+    """Runs one sequence of which the server takes `count` statements, replays it, and compares."""
     observer = server.connect()
     with observer.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS d")
@@ -49,7 +48,6 @@ def run_sequence(server: MysqlServer, random: Random, count: int = STATEMENTS) -
     return compare(Catalog(), server.binlog_dir / recorded[-1].file, recorded) if recorded else Report()
 
 
-@pytest.mark.skipif("STRATA_SOAK_MINUTES" not in os.environ, reason="random statements still find corners: `make soak`")
 @pytest.mark.mysql
 @pytest.mark.slow
 def test_replay_equals_the_server(quick_server: MysqlServer):
