@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strata.kernels.jit import kernel
+from strata.kernels.memory import copy_bytes
 from strata.kernels.scan import HEADER_BYTES, read_u16, read_u32
 from strata.kernels.status import CORRUPT
 
@@ -69,8 +70,7 @@ def split_packets(  # noqa: C901, PLR0911, PLR0912 - one machine, a branch for e
                 return np.int64(MORE), count, at
             if size > state[EVENT_LEFT]:
                 return np.int64(CORRUPT), count, at
-            for k in range(size):
-                out[count + k] = data[at + k]
+            copy_bytes(data, at, out, count, size)
             at += size
             count += size
             state[LEFT] -= size

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from strata.wire.connection import ServerAddress
 
 _BUFFER_BYTES = 4 << 20
+_FILL_BYTES = 1 << 20
+_TLS_RECORD_BYTES = 1 << 14
 _LARGEST_CONTROL_BYTES = 32 << 20
 _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
@@ -202,24 +204,35 @@ class BinlogStream:
                 data, out = self._enlarged(data), np.empty(2 * len(data), np.uint8)
 
     def _fill(self, sock: socket.socket, room: memoryview) -> int:
-        """Reads what is there, at most half a second later; 0 if nothing is."""
-        try:
-            received = sock.recv_into(room)
-        except TimeoutError:
-            self._silent_seconds += _WAIT_SECONDS
-            if self._silent_seconds < _SILENCE_SECONDS:
-                return 0
+        """Reads what is there, at most half a second later; 0 if nothing is.
+
+        TLS gives out one record at a time: as long as these are full, more is there.
+        """
+        total = 0
+        while True:
+            try:
+                received = sock.recv_into(room[total:])
+            except TimeoutError:
+                if not total:
+                    self._note_silence()
+                return total
+            self._silent_seconds = 0.0
+            if received == 0 and not total:
+                raise SourceUnavailableError(
+                    f"{self._address}, or something between here and there, closed the connection",
+                    remedy="What had arrived is kept. Run the same again.",
+                )
+            total += received
+            if received != _TLS_RECORD_BYTES or total + received > min(len(room), _FILL_BYTES):
+                return total
+
+    def _note_silence(self) -> None:
+        self._silent_seconds += _WAIT_SECONDS
+        if self._silent_seconds >= _SILENCE_SECONDS:
             raise SourceUnavailableError(
                 f"{self._address} sent nothing for {_SILENCE_SECONDS} s, not even a heartbeat",
                 remedy="What had arrived is kept. Run the same again.",
             ) from None
-        self._silent_seconds = 0.0
-        if received == 0:
-            raise SourceUnavailableError(
-                f"{self._address}, or something between here and there, closed the connection",
-                remedy="What had arrived is kept. Run the same again.",
-            )
-        return received
 
     def _enlarged(self, data: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
         if len(data) >= _LARGEST_CONTROL_BYTES:
