@@ -3,9 +3,11 @@ Not here: the replication protocol (`replication.py`), what is asked over a conn
 
 from __future__ import annotations
 
+import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -128,6 +130,9 @@ def _tls_options(address: ServerAddress) -> dict[str, Any]:
     if address.tls == TlsMode.PREFERRED:
         # PyMySQL's own default: TLS where the server has it, its certificate unchecked.
         return {}
+    for option, path in (("ssl_ca", address.tls_ca), ("ssl_cert", address.tls_cert), ("ssl_key", address.tls_key)):
+        if path and not Path(path).is_file():
+            raise SettingsError(f"{option} of a server's URL names {path}, which is no file here")
     tls: dict[str, Any] = {
         "ca": address.tls_ca,
         "verify_mode": address.tls != TlsMode.REQUIRED,
@@ -160,7 +165,7 @@ def as_strata_error(error: Exception, address: ServerAddress) -> StrataError:
             f"{address} was refused: {text} ({code})",
             remedy="Check user and password of the connection, and run `strata doctor` for the grants that it needs.",
         )
-    if code == _TLS_FAILED:
+    if code == _TLS_FAILED or isinstance(getattr(error, "original_exception", None), ssl.SSLError):
         return SourceSettingsError(
             f"{address} does not speak TLS as asked for: {text}",
             remedy="Check `ssl_mode` and `ssl_ca` in the connection's URL, and the certificates of the server.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from strata.errors import CorruptEventError, SourceSettingsError, SourceUnavailableError
+from strata.errors import BinlogPurgedError, CorruptEventError, SourceSettingsError, SourceUnavailableError
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
 from strata.wire.connection import as_strata_error, connect, server_errors
@@ -40,6 +40,8 @@ _WAIT_SECONDS = 0.5
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
 _FIRST_POSITION = 4
+_CANNOT_SEND = 1236
+"""ER_SOURCE_FATAL_ERROR_READING_BINLOG: purged files, and other reasons that are only in its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,4 +252,10 @@ class BinlogStream:
         """Byte 0xFF, the number, `#` and five characters of SQL state, the text."""
         code = int.from_bytes(packet[1:3], "little")
         text = packet[9:] if packet[3:4] == b"#" else packet[3:]
-        return as_strata_error(RuntimeError(code, text.decode("utf-8", "replace")), self._address)
+        said = text.decode("utf-8", "replace")
+        if code == _CANNOT_SEND and "purge" in said:
+            return BinlogPurgedError(
+                f"{self._address} purged what comes next while it was asked for: {said}",
+                remedy="Run the same again: it says from where on the server still has its binlog.",
+            )
+        return as_strata_error(RuntimeError(code, said), self._address)

@@ -1,0 +1,124 @@
+"""What can be wrong between a server and a landing: one clear error each, and nothing landed is harmed."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.errors import AccessDeniedError, SettingsError, SourceSettingsError, SourceUnavailableError
+from strata.events.gtid import encode_gtid_set
+from strata.gtid.sets import GtidSet
+from strata.jobs.land_binlog import land_binlog
+from strata.wire import replication
+from strata.wire.connection import ServerAddress, TlsMode
+from strata.wire.replication import BinlogStream, Until
+from tests.mysql_server import MysqlServer, start_server
+from tests.wire.landing import address_of, assert_is_the_servers, executed, land
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[MysqlServer]:
+    """A server without TLS."""
+    with start_server(tmp_path_factory.mktemp("bad"), "--tls-version=") as running:
+        running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        yield running
+
+
+@contextmanager
+def cutting_proxy(server: MysqlServer, limits: Iterator[int]) -> Iterator[int]:
+    """The port of a proxy that cuts each connection after as many bytes from the server as the next limit says."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(client: socket.socket, limit: int) -> None:
+        with client, socket.create_connection((server.host, server.port)) as upstream:
+            threading.Thread(target=pump, args=(client, upstream, 1 << 40), daemon=True).start()
+            pump(upstream, client, limit)
+
+    def pump(source: socket.socket, target: socket.socket, limit: int) -> None:
+        with suppress(OSError):
+            while limit > 0 and (data := source.recv(min(limit, 65536))):
+                target.sendall(data)
+                limit -= len(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                threading.Thread(target=serve, args=(client, next(limits)), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_proxy_that_cuts(server, tmp_path):
+    server.run_sql("INSERT INTO t (a) VALUES (REPEAT('x', 20000));" * 30, "d")
+    chance = random.Random(3)
+    cuts = 0
+    with cutting_proxy(server, iter(lambda: chance.randrange(60, 400_000), None)) as port:
+        while True:
+            try:
+                landed = land_binlog(ServerAddress("127.0.0.1", port), lake=str(tmp_path), source="s")
+            except SourceUnavailableError:
+                cuts += 1
+                assert not list(tmp_path.glob("landing/s/*.part"))
+            else:
+                break
+    assert cuts >= 2
+    assert landed.executed == str(executed(server))
+    assert_is_the_servers(server, tmp_path)
+
+
+def test_tls_that_cannot_be_had(server, tmp_path):
+    with pytest.raises(SourceSettingsError, match=r"does not speak TLS as asked for.*Check `ssl_mode`"):
+        land_binlog(address_of(server, tls=TlsMode.REQUIRED), lake=str(tmp_path), source="s")
+    with pytest.raises(SettingsError, match=r"ssl_ca.*nowhere\.pem"):
+        address = address_of(server, tls=TlsMode.VERIFY_CA, tls_ca=str(tmp_path / "nowhere.pem"))
+        land_binlog(address, lake=str(tmp_path), source="s")
+    assert not list(tmp_path.glob("landing/s/*.binlog"))
+
+
+def test_tls_that_is_required_or_not_trusted(mysql_server, tmp_path):
+    others = mysql_server.binlog_dir / "client-cert.pem"
+    with pytest.raises(SourceSettingsError, match="certificate verify failed"):
+        land_binlog(address_of(mysql_server, tls=TlsMode.VERIFY_CA, tls_ca=str(others)), lake=str(tmp_path), source="s")
+    trusted = address_of(mysql_server, tls=TlsMode.VERIFY_CA, tls_ca=str(mysql_server.binlog_dir / "ca.pem"))
+    assert land_binlog(trusted, lake=str(tmp_path), source="s").executed == str(executed(mysql_server))
+    mysql_server.run_sql("SET GLOBAL require_secure_transport = ON")
+    try:
+        with pytest.raises(AccessDeniedError, match="insecure transport"):
+            land_binlog(address_of(mysql_server, tls=TlsMode.DISABLED), lake=str(tmp_path), source="s")
+    finally:
+        mysql_server.run_sql("SET GLOBAL require_secure_transport = OFF")
+
+
+def test_a_replica_identity_that_is_in_use(server, tmp_path, monkeypatch):
+    """Landings take a new one each; a clash ends the older stream with what the server says of it."""
+    monkeypatch.setattr(replication.uuid, "uuid4", lambda: uuid.UUID(int=7))
+    first, second = BinlogStream.open(address_of(server)), BinlogStream.open(address_of(server))
+    seen = encode_gtid_set(executed(server))
+    try:
+        items = first.read(seen, Until.CLOSED)
+        next(items)
+        next(second.read(seen, Until.CLOSED))
+        with pytest.raises(SourceUnavailableError, match="replica with the same server_uuid"):
+            for _ in items:
+                pass
+    finally:
+        first.close()
+        second.close()
+    assert GtidSet.parse(land(server, tmp_path).executed) == executed(server)
