@@ -14,8 +14,10 @@ from strata.errors import SchemaGapError
 from strata.jobs.specs import from_micros
 from strata.schema.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff
 from strata.schema.history import Gap
+from strata.schema.lineage import lineage, online_changes
 from strata.schema.model import fold_name
-from strata.schema.versions import EVERY_TABLE
+from strata.schema.snapshots import read_drifts
+from strata.schema.versions import EVERY_TABLE, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +72,8 @@ def history_lines(
     store: SchemaStore, source: str, table: TableName | None, column: str | None = None
 ) -> Iterator[Line]:
     """The lines of `history`, in stream order."""
-    for entry, _, definition, ddl in _changes(store, source, table, column):
+    changes = _Changes(store, source, table, column)
+    for entry, _, definition, ddl in changes:
         line: Line = {
             "gtid_executed": entry.gtid_executed,
             "database": entry.name.database or EVERY,
@@ -85,30 +88,45 @@ def history_lines(
         line |= {"gtid": entry.gtid, "ddl": ddl, "origin": str(entry.origin)}
         if entry.renamed_from:
             line["renamed_from"] = entry.renamed_from
+        online = changes.online.get((entry.version_id, entry.name))
+        if online is not None:
+            line["online_change"] = {"tool": online.tool, "copy": str(online.copy), "statements": online.statements}
+        drift = changes.drifts.get((entry.seq, entry.name))
+        if drift is not None and entry.origin is Origin.BASELINE:
+            line["drift"] = drift.texts()
         yield line
 
 
-def _changes(
-    store: SchemaStore, source: str, table: TableName | None, column: str | None
-) -> Iterator[tuple[StoredEntry, TableDefinition | None, TableDefinition | None, str | None]]:
+class _Changes:
     """Each entry with the shape before it, its own, and the statement; read a page at a time."""
-    entries = store.all_entries(source) if table is None else store.timeline(source, {table, EVERY_TABLE})
-    # That nothing else exists is no change of any table.
-    entries = [entry for entry in entries if entry.name.table or entry.gap is not None]
-    shapes = _Shapes()
-    for at in range(0, len(entries), _PAGE_LINES):
-        page = entries[at : at + _PAGE_LINES]
-        store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
-        ddls = store.ddls(entry.version_id for entry in page)
-        for entry in page:
-            definition = store.definition(entry.fingerprint) if entry.fingerprint else None
-            before = shapes.replace(entry, definition)
-            if column is None or _touches(before, definition, column):
-                yield entry, before, definition, ddls.get(entry.version_id)
+
+    def __init__(self, store: SchemaStore, source: str, table: TableName | None, column: str | None) -> None:
+        entries = store.all_entries(source) if table is None else lineage(store, source, table)
+        # That nothing else exists is no change of any table.
+        self.entries = [entry for entry in entries if entry.name.table or entry.gap is not None]
+        self.online = online_changes(store, source, self.entries)
+        self.drifts = {
+            (drift.seq, drift.table): TableDifference(drift.table, drift.replayed, drift.found)
+            for drift in read_drifts(store, source)
+        }
+        self._store, self._column = store, column
+
+    def __iter__(self) -> Iterator[tuple[StoredEntry, TableDefinition | None, TableDefinition | None, str | None]]:
+        store, shapes = self._store, _Shapes()
+        for at in range(0, len(self.entries), _PAGE_LINES):
+            page = self.entries[at : at + _PAGE_LINES]
+            store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
+            ddls = store.ddls(entry.version_id for entry in page)
+            for entry in page:
+                definition = store.definition(entry.fingerprint) if entry.fingerprint else None
+                before = shapes.replace(entry, definition)
+                if self._column is None or _touches(before, definition, self._column):
+                    yield entry, before, definition, ddls.get(entry.version_id)
 
 
 class _Shapes:
-    """The newest shape of each name, along a history; a renamed table has the shape of its old name before it."""
+    """The newest shape of each name, along a history; a renamed table has the shape of its old name before it, but
+    one that takes another's place has that one's: so a swap shows what changed under the name."""
 
     def __init__(self) -> None:
         self._settled: dict[str, TableDefinition | None] = {}
@@ -121,7 +139,8 @@ class _Shapes:
             self._settled |= self._of_this_version
             self._of_this_version, self._version_id = {}, entry.version_id
         self._of_this_version[str(entry.name)] = definition
-        return self._settled.get(entry.renamed_from or str(entry.name))
+        own = self._settled.get(str(entry.name))
+        return own if own is not None or entry.renamed_from is None else self._settled.get(entry.renamed_from)
 
 
 def _touches(before: TableDefinition | None, after: TableDefinition | None, column: str) -> bool:
@@ -230,7 +249,12 @@ def print_definitions(executed: str, found: Sequence[tuple[TableName, SchemaVers
 def print_history(store: SchemaStore, source: str, table: TableName | None, column: str | None) -> None:
     """Every change, what it did and the statement."""
     console = _console()
-    for entry, before, definition, ddl in _changes(store, source, table, column):
+    changes = _Changes(store, source, table, column)
+    within = {part for online in changes.online.values() for part in online.parts} if table is None else set()
+    for entry, before, definition, ddl in changes:
+        if (entry.version_id, entry.name) in within:
+            continue
+        online = changes.online.get((entry.version_id, entry.name))
         name = str(entry.name) if entry.name.table else "all tables"
         when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
         head = f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]"
@@ -244,8 +268,14 @@ def print_history(store: SchemaStore, source: str, table: TableName | None, colu
             console.print("  [red]gone[/red]")
         else:
             _print_differences(console, TableDifference(entry.name, before, definition).texts())
-        if ddl:
-            console.print(f"  [dim]{escape(_one_line(ddl))}[/dim]", highlight=False)
+        drift = changes.drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
+        if drift is not None:
+            console.print("  [red]drift: the server had it so, and the stream had not:[/red]", highlight=False)
+            _print_differences(console, drift.texts())
+        if online is not None:
+            console.print(f"  [cyan]online change by {online.tool}, through {escape(str(online.copy))}[/cyan]")
+        for statement in (*(online.statements if online else ()), *([ddl] if ddl else [])):
+            console.print(f"  [dim]{escape(_one_line(statement))}[/dim]", highlight=False)
 
 
 def print_diff(lines: Sequence[TableDifference]) -> None:

@@ -99,6 +99,7 @@ class StoredDrift:
 
     snapshot_id: int
     table: TableName
+    seq: int
     gtid_executed: str
     replayed: TableDefinition | None
     found: TableDefinition | None
@@ -113,6 +114,7 @@ def read_drifts(store: SchemaStore, source: str) -> list[StoredDrift]:
         StoredDrift(
             row.snapshot_id,
             TableName(row.database_name, row.table_name),
+            row.seq,
             row.gtid_executed,
             store.definition(row.replayed) if row.replayed else None,
             store.definition(row.found) if row.found else None,
