@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
+from strata.config.settings import Source, SourceSettings
 from strata.errors import AccessDeniedError, SchemaGapError, SourceUnavailableError
 from strata.jobs.land_binlog import land_binlog
+from strata.jobs.notice_ddl import track_source
 from strata.jobs.snapshot_schemas import snapshot_schemas
 from strata.jobs.track_schema import track_landed
 from strata.schema.history import AtSeq, History
@@ -131,3 +133,23 @@ def test_what_stands_in_the_way_is_said(server):
     assert "sEcReT" not in str(caught.value)
     with pytest.raises(SourceUnavailableError):
         snapshot_schemas(ServerAddress("127.0.0.1", 1), engine, "s")
+
+
+@pytest.mark.mysql
+def test_versions_switched_off_and_on_again(server, place, tmp_path):
+    address, lake, engine = place
+    source = Source("s", address, lake, server.url, SourceSettings("c"))
+    switched_off = replace(source, settings=SourceSettings("c", track_schema_versions=False))
+    snapshot_schemas(address, engine, "s")
+    land_binlog(address, lake=lake, source="s")
+    before = track_source(source, engine)
+    server.run_sql("ALTER TABLE shop.t ADD b INT; INSERT INTO shop.t VALUES (1, 2); CREATE VIEW shop.v AS SELECT 1")
+    land_binlog(address, lake=lake, source="s")
+    for _ in range(2):
+        report = track_source(switched_off, engine)
+        assert (report.statements, report.versions, report.seq) == (2, 0, before.seq)
+        assert "ALTER TABLE shop.t ADD b INT" in report.examples[0]
+    with pytest.raises(SchemaGapError, match="beyond what has been tracked"):
+        columns(place, before.seq + 1)
+    assert track_source(source, engine).seq > before.seq
+    assert columns(place, History(SchemaStore(engine), "s").tracked.seq) == ["a", "b"]

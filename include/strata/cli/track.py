@@ -55,11 +55,11 @@ def track(
         )
     elif store is None and baseline is None:
         # Imported here: the command's help must not load Arrow.
-        from strata.jobs.track_schema import track_landed  # noqa: PLC0415  see above
+        from strata.jobs.notice_ddl import track_source  # noqa: PLC0415  see above
         from strata.store.engine import open_store  # noqa: PLC0415  see above
 
         found = load_settings(os.environ).source(source)
-        report = track_landed(found.lake, source, open_store(found.store_url))
+        report = track_source(found, open_store(found.store_url))
     else:
         raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
     _print(report, as_json=as_json)

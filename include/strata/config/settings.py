@@ -44,6 +44,8 @@ class SourceSettings:
     """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
     keep_gb: int | None = None
     """How many gigabytes of landed segments are kept, likewise."""
+    track_schema_versions: bool = True
+    """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
     checks: str | None = None
     """Folder of users' own expectations, one file a table."""
 
@@ -167,7 +169,7 @@ def _take_sources(raw: dict[str, Any], mistakes: list[str]) -> dict[str, SourceS
     return found
 
 
-_TEXT, _LIST, _NUMBER = "a text", "a list of texts", "a whole number above 0"
+_TEXT, _LIST, _NUMBER, _SWITCH = "a text", "a list of texts", "a whole number above 0", "true or false"
 _FIELDS = {
     "connection": _TEXT,
     "store": _TEXT,
@@ -178,6 +180,7 @@ _FIELDS = {
     "segment_mb": _NUMBER,
     "keep_days": _NUMBER,
     "keep_gb": _NUMBER,
+    "track_schema_versions": _SWITCH,
     "checks": _TEXT,
 }
 
@@ -203,6 +206,8 @@ def _take_source(where: str, given: dict[str, Any], mistakes: list[str]) -> Sour
 def _is_a(kind: str, value: object) -> bool:
     if kind is _TEXT:
         return isinstance(value, str) and bool(value)
+    if kind is _SWITCH:
+        return isinstance(value, bool)
     if kind is _LIST:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, int) and not isinstance(value, bool) and value > 0

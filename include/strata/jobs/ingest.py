@@ -11,12 +11,12 @@ from strata.errors import SchemaGapError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.land_binlog import land_binlog
+from strata.jobs.notice_ddl import track_source
 from strata.jobs.plan_slices import MEGABYTE, Request, plan_run
 from strata.jobs.publish_interval import publish_interval
 from strata.jobs.retain_landed import retain_landed
 from strata.jobs.run_folder import read_plan, run_folder
 from strata.jobs.snapshot_schemas import snapshot_schemas
-from strata.jobs.track_schema import track_landed
 from strata.store.engine import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
 
@@ -77,9 +77,9 @@ def land(source: str, *, settings: Settings) -> Report:
 
 
 def track(source: str, *, settings: Settings) -> Report:
-    """Turns the DDL of what has landed into schema versions."""
+    """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
     found = settings.source(source)
-    return brief(asdict(track_landed(found.lake, source, open_store(found.store_url))))
+    return brief(asdict(track_source(found, open_store(found.store_url))))
 
 
 def plan(

@@ -72,7 +72,7 @@ def track_files(
         SchemaStore(engine),
         source,
         baseline=baseline,
-        exclude=_own_database(engine),
+        exclude=own_database(engine),
         lower_case_table_names=lower_case_table_names,
     )
     try:
@@ -93,7 +93,7 @@ def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
         AlreadyRunningError: Another tracker is at work on the source.
         StreamHoleError: A segment is missing.
     """
-    tracker = Tracker(SchemaStore(engine), source, exclude=_own_database(engine))
+    tracker = Tracker(SchemaStore(engine), source, exclude=own_database(engine))
     stream = LandedStream.open(lake, source)
     try:
         for segment in stream.segments:
@@ -105,7 +105,7 @@ def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     return tracker.finish()
 
 
-def _own_database(engine: sa.Engine) -> list[str]:
+def own_database(engine: sa.Engine) -> list[str]:
     """The store's database, which may be on the source itself: its transactions are in the source's binlog."""
     database = engine.url.database
     return [database] if engine.dialect.name == "mysql" and database else []
