@@ -16,7 +16,7 @@ from strata.events.gtid import encode_gtid_set
 from strata.gtid.sets import GtidSet
 from strata.jobs.land_binlog import land_binlog
 from strata.wire import replication
-from strata.wire.connection import ServerAddress, TlsMode
+from strata.wire.connection import Compression, ServerAddress, TlsMode, connect
 from strata.wire.replication import BinlogStream, Until
 from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import address_of, assert_is_the_servers, executed, land
@@ -86,8 +86,8 @@ def test_a_proxy_that_cuts(server, tmp_path):
 def test_tls_that_cannot_be_had(server, tmp_path):
     with pytest.raises(SourceSettingsError, match=r"does not speak TLS as asked for.*Check `ssl_mode`"):
         land_binlog(address_of(server, tls=TlsMode.REQUIRED), lake=str(tmp_path), source="s")
+    address = address_of(server, tls=TlsMode.VERIFY_CA, tls_ca=str(tmp_path / "nowhere.pem"))
     with pytest.raises(SettingsError, match=r"ssl_ca.*nowhere\.pem"):
-        address = address_of(server, tls=TlsMode.VERIFY_CA, tls_ca=str(tmp_path / "nowhere.pem"))
         land_binlog(address, lake=str(tmp_path), source="s")
     assert not list(tmp_path.glob("landing/s/*.binlog"))
 
@@ -104,6 +104,31 @@ def test_tls_that_is_required_or_not_trusted(mysql_server, tmp_path):
             land_binlog(address_of(mysql_server, tls=TlsMode.DISABLED), lake=str(tmp_path), source="s")
     finally:
         mysql_server.run_sql("SET GLOBAL require_secure_transport = OFF")
+
+
+def test_a_compressed_protocol(server, mysql_server, tmp_path):
+    noise = "".join(f"INSERT INTO t (a) VALUES (HEX(RANDOM_BYTES({size})));" for size in (1, 40, 1000, 500))
+    server.run_sql("FLUSH BINARY LOGS; INSERT INTO t (a) VALUES (REPEAT('x', 3000000)), ('y');" + noise, "d")
+    address = address_of(server, compression=Compression.ZLIB)
+    assert land_binlog(address, lake=str(tmp_path), source="s").executed == str(executed(server))
+    assert_is_the_servers(server, tmp_path)
+    with connect(address) as connection, connection.cursor() as cursor:
+        for size in (0, 1, 100_000, 20_000_000, 7):
+            cursor.execute("SELECT REPEAT('x', %s), 7, LENGTH(%s)", (size, "y" * min(size, 1_000_000)))
+            ((text, seven, length),) = cursor.fetchall()
+            assert (len(text), seven, length) == (size, 7, min(size, 1_000_000))
+    over_tls = address_of(mysql_server, compression=Compression.ZLIB, tls=TlsMode.REQUIRED)
+    assert land_binlog(over_tls, lake=str(tmp_path / "tls"), source="s").executed == str(executed(mysql_server))
+    with cutting_proxy(server, iter(lambda: 2_000, None)) as port:
+        cut = ServerAddress("127.0.0.1", port, compression=Compression.ZLIB)
+        with pytest.raises(SourceUnavailableError):
+            land_binlog(cut, lake=str(tmp_path / "cut"), source="s")
+    server.run_sql("SET GLOBAL protocol_compression_algorithms = 'uncompressed'")
+    try:
+        with pytest.raises(SourceSettingsError, match="does not compress"):
+            land_binlog(address, lake=str(tmp_path), source="s")
+    finally:
+        server.run_sql("SET GLOBAL protocol_compression_algorithms = DEFAULT")
 
 
 def test_a_replica_identity_that_is_in_use(server, tmp_path, monkeypatch):

@@ -30,10 +30,13 @@ LEFT = 0
 CONTINUES = 1
 """1 if the event goes on in the next packet."""
 NUMBER = 2
-"""What the next packet has to be numbered, modulo 256."""
+"""What the next packet has to be numbered, modulo 256; from `UNNUMBERED` on it may have any number."""
 EVENT_LEFT = 3
 """Bytes of the current event that are still to come."""
 STATE_FIELDS = 4
+
+UNNUMBERED = -(1 << 62)
+"""For the compressed protocol, where the server lets numbers jump with each packet around them (`net_flush`)."""
 
 PACKET_HEADER_BYTES = 4
 _LARGEST = 0xFFFFFF
@@ -79,7 +82,7 @@ def split_packets(  # noqa: C901, PLR0911, PLR0912 - one machine, a branch for e
         if end - at < PACKET_HEADER_BYTES + 1 and not (end - at == PACKET_HEADER_BYTES and state[CONTINUES]):
             return np.int64(MORE), count, at
         length = read_u16(data, at) | (np.int64(data[at + 2]) << 16)
-        if np.int64(data[at + 3]) != state[NUMBER] & 255:
+        if state[NUMBER] >= 0 and np.int64(data[at + 3]) != state[NUMBER] & 255:
             return np.int64(CORRUPT), count, at
         if state[CONTINUES]:
             state[LEFT] = length

@@ -43,6 +43,13 @@ class TlsMode(StrEnum):
     VERIFY_IDENTITY = "VERIFY_IDENTITY"
 
 
+class Compression(StrEnum):
+    """What becomes of the bytes between here and the server; the names are those of MySQL."""
+
+    UNCOMPRESSED = "uncompressed"
+    ZLIB = "zlib"
+
+
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
     """Where a server is and how to log in."""
@@ -59,6 +66,7 @@ class ServerAddress:
     """File with the certificate that this side shows, where the server asks for one."""
     tls_key: str | None = None
     """File with its key."""
+    compression: Compression = Compression.UNCOMPRESSED
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -78,6 +86,9 @@ class ServerAddress:
         mode = options.get("ssl_mode", TlsMode.VERIFY_CA if "ssl_ca" in options else TlsMode.PREFERRED).upper()
         if mode not in set(TlsMode):
             raise SettingsError(f"ssl_mode {mode} is not known; there are: {', '.join(TlsMode)}")
+        compression = options.get("compression", Compression.UNCOMPRESSED).lower()
+        if compression not in set(Compression):
+            raise SettingsError(f"compression {compression} is not known; there are: {', '.join(Compression)}")
         return cls(
             host=parts.hostname,
             port=port,
@@ -88,6 +99,7 @@ class ServerAddress:
             tls_ca=options.get("ssl_ca"),
             tls_cert=options.get("ssl_cert"),
             tls_key=options.get("ssl_key"),
+            compression=Compression(compression),
         )
 
     def __str__(self) -> str:
@@ -104,12 +116,17 @@ def connect(address: ServerAddress, *, read_seconds: float | None = None) -> pym
     Raises:
         AccessDeniedError: Wrong user or password, or TLS is required.
         SourceUnavailableError: The server does not answer.
-        SourceSettingsError: TLS was asked for and cannot be had.
+        SourceSettingsError: TLS or compression was asked for and cannot be had.
     """
     import pymysql  # noqa: PLC0415 - the settings import the address, and stay light
 
+    kind = pymysql.Connection
+    if address.compression is Compression.ZLIB:
+        from strata.wire.compression import CompressedConnection  # noqa: PLC0415 - as above
+
+        kind = CompressedConnection
     with server_errors(address):
-        return pymysql.connect(
+        return kind(
             host=address.host,
             port=address.port,
             user=address.user,

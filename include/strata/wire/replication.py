@@ -15,7 +15,7 @@ import numpy as np
 from strata.errors import BinlogPurgedError, CorruptEventError, SourceSettingsError, SourceUnavailableError
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
-from strata.wire.connection import as_strata_error, connect, server_errors
+from strata.wire.connection import Compression, as_strata_error, connect, server_errors
 
 if TYPE_CHECKING:
     import socket
@@ -176,7 +176,8 @@ class BinlogStream:
         data = np.empty(_BUFFER_BYTES, np.uint8)
         out = np.empty(_BUFFER_BYTES, np.uint8)
         state = np.zeros(packets.STATE_FIELDS, np.int64)
-        state[packets.NUMBER] = 1
+        is_plain = self._address.compression is Compression.UNCOMPRESSED
+        state[packets.NUMBER] = 1 if is_plain else packets.UNNUMBERED
         begin = end = 0
         while True:
             received = self._fill(sock, data[end:].data)
