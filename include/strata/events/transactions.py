@@ -15,6 +15,7 @@ from strata.events.table_map import parse_table_map
 from strata.kernels.statements import STATEMENT, classify
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import index_events, index_payload
+from strata.wire.pages import forget_pages
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 
 _FIRST_EVENTS: Final = 256
+
+
+_BATCH_EVENTS: Final = 4096
+"""Of the 8 KB that the server gives a row event by default, 32 MB."""
 
 
 class Statement(NamedTuple):
@@ -71,8 +76,9 @@ def scan_transactions(
     )
     try:
         while at < end:
-            index = index_events(binlog.buffer, at, end, binlog.format)
+            index = index_events(binlog.buffer, at, end, binlog.format, _BATCH_EVENTS)
             yield from scanner.scan(binlog.buffer, index)
+            forget_pages(binlog.buffer, at, index.next)
             at = index.next
         scanner.finish(end)
     except StrataError as error:

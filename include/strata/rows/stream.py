@@ -25,9 +25,9 @@ from strata.kernels.crc import CRC_TABLES, verify_events
 from strata.kernels.layout import Events
 from strata.kernels.stream import walk_events
 from strata.rows.gather import Region
-from strata.rows.pages import forget_pages
 from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
 from strata.wire.frames import EventIndex, index_events, index_payload
+from strata.wire.pages import forget_pages
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ROW_GROUP_ROWS = 256 * 1024
 """Rows that are gathered before a row group is written."""
-ROW_GROUP_BYTES = 128 << 20
+ROW_GROUP_BYTES = 64 << 20
 """Bytes of Arrow buffers that are held for one row group at most."""
 
 _COMPRESSION_LEVEL = 1

@@ -1,5 +1,5 @@
 """Gives back the memory of mapped bytes that have been read.
-Not here: mapping files (`wire/files.py`)."""
+Not here: mapping files (`files.py`)."""
 
 from __future__ import annotations
 
