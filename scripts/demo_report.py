@@ -55,8 +55,8 @@ def show_rows(source: Source, database: str, console: Console) -> None:
                 rows[file.table, file.version_id] += file.rows
         for verdict in read_verdicts(folder).values():
             failed += len(verdict.failures)
-            for table in verdict.tables:
-                checks[table.table] += table.checks
+            for judged in verdict.tables:
+                checks[judged.table] += judged.checks
     found = Table("table", "version", "row changes", title="Rows decoded", title_justify="left")
     for (table, version), count in sorted(rows.items()):
         found.add_row(table, str(version), f"{count:,}")

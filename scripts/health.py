@@ -19,7 +19,7 @@ def is_well(component: str, state: State) -> bool:
         url = airflow_environment(state)["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"].removesuffix("/execution/")
         health = AirflowApi(url, "", "").health() or {}
         name = "metadatabase" if component == "api-server" else component.replace("-", "_")
-        return health.get(name, {}).get("status") == "healthy"
+        return bool(health.get(name, {}).get("status") == "healthy")
     if component == "init":
         return (Path(airflow_environment(state)["AIRFLOW_HOME"]) / "migrated").exists()
     port = WORKER_UI_PORT if component == "spark-worker" else os.environ["STRATA_SPARK_UI_PORT"]

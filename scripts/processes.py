@@ -65,7 +65,7 @@ class Fleet:
         # Not subprocess: its objects complain when they are forgotten, and these programs outlive this one.
         pid = os.posix_spawnp(
             program.command[0],
-            program.command,
+            list(program.command),
             {**program.environment, **tags},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -95,7 +95,7 @@ class Fleet:
         if psutil.pid_exists(session) and not _is_same(session, created):
             session = 0
         tags = {FLEET_VARIABLE: str(self.state), COMPONENT_VARIABLE: name}
-        found = {}
+        found: dict[int, psutil.Process] = {}
         for process in psutil.process_iter():
             if process.pid != os.getpid() and _belongs(process, session, created, tags):
                 found |= {one.pid: one for one in (process, *_descendants(process))}
@@ -161,14 +161,14 @@ def _belongs(process: psutil.Process, session: int, created: float, tags: Mappin
             return False
         if session and os.getsid(process.pid) == session and process.create_time() >= created - 1:
             return True
-        return tags.items() <= process.environ().items()
+        return bool(tags.items() <= process.environ().items())
     except (psutil.Error, OSError):
         return False
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return process.children(recursive=True)
+        return list(process.children(recursive=True))
     except psutil.Error:
         return []
 
