@@ -3,7 +3,6 @@ Not here: the text's grammar (`ddl/`), what follows from the settings (`apply/`)
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,12 +84,13 @@ def statement_text(query: Query) -> str:
 
 
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
-_WRITTEN_BY_SERVER = re.compile(rb"\n\)[^\n]* START TRANSACTION\b")
+_WRITTEN_BY_SERVER = b" START TRANSACTION"
 
 
 def _is_written_by_server(statement: bytes) -> bool:
-    """Whether it is what CREATE TABLE ... SELECT became; options may follow."""
-    return b" START TRANSACTION" in statement and _WRITTEN_BY_SERVER.search(statement) is not None
+    """Whether it is what CREATE TABLE ... SELECT became: the server breaks the line behind the columns, and writes the
+    options in one line behind them."""
+    return _WRITTEN_BY_SERVER in statement.partition(b"\n)")[2].partition(b"\n")[0]
 
 
 def _client_charset(collation_id: int | None) -> str:
