@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from strata.errors import ChecksumError, CorruptEventError, TruncatedEventError
 from strata.kernels import status
 from strata.kernels.crc import CRC_TABLES, crc32
+from strata.wire import frames
+from strata.wire.files import open_binlog
 from strata.wire.format import parse_format_description
 from strata.wire.frames import index_events, verify_checksums
 from tests.wire.binlogs import Binlog
@@ -103,3 +105,18 @@ def test_crc_is_zlibs(data, cut):
     assert crc32(CRC_TABLES, buffer, 2, 2 + len(data), 0) == zlib.crc32(data)
     first = crc32(CRC_TABLES, buffer, 2, 2 + cut, 0)
     assert crc32(CRC_TABLES, buffer, 2 + cut, 2 + len(data), first) == zlib.crc32(data)
+
+
+def test_checksums_of_very_large_events(tmp_path, monkeypatch):
+    monkeypatch.setattr(frames, "_LARGE_BYTES", 100)
+    binlog = Binlog()
+    offsets = [binlog.query(text) for text in ("a", "b" * 400, "c", "d" * 100, "e" * 201, "f")]
+    (tmp_path / "x.1").write_bytes(binlog.data)
+    with open_binlog(tmp_path / "x.1") as opened:
+        index = index_events(opened.buffer, opened.first_event, len(opened.buffer), opened.format)
+        assert frames.count_sound(opened.buffer, index) == len(index) == 7
+    for number, offset in enumerate(offsets, 1):
+        for at in (offset + 30, (*offsets, len(binlog.data))[number] - 1):
+            damaged = bytearray(binlog.data)
+            damaged[at] ^= 1
+            assert frames.count_sound(np.frombuffer(damaged, np.uint8), index) == number

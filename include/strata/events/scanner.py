@@ -16,10 +16,9 @@ from strata.gtid.clock import CommitClock
 from strata.gtid.sets import Gtid
 from strata.kernels import status as codes
 from strata.kernels import transactions as walk
-from strata.kernels.crc import CRC_TABLES, verify_events
 from strata.wire.codes import HEADER_BYTES, ROW_EVENTS, EventType
 from strata.wire.format import FormatDescription
-from strata.wire.frames import EventIndex, index_payload
+from strata.wire.frames import EventIndex, count_sound, index_payload
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:
@@ -123,9 +122,9 @@ class TransactionScanner:
         """How many events at the front are as they were written, and the fault behind them."""
         if not self._format.has_checksum:
             return len(index), None
-        status, sound = verify_events(CRC_TABLES, buffer, index.positions, index.lengths)
-        if status == codes.DONE:
-            return len(index), None
+        sound = count_sound(buffer, index)
+        if sound == len(index):
+            return sound, None
         at = int(index.positions[sound])
         return sound, ChecksumError("the CRC32 of an event does not match its bytes", offset=at)
 
