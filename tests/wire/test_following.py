@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
-from strata.errors import SourceDivergedError
+from strata.config.settings import load_settings
+from strata.errors import AlreadyRunningError, SourceDivergedError
+from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs import land_state
-from strata.jobs.follow_binlog import follow_binlog
+from strata.jobs import ingest, land_state
+from strata.jobs.follow_binlog import follow_binlog, wait_for_follower
 from strata.jobs.land_state import Doing, LandProgress, read_state
 from tests.mysql_server import MysqlServer, launch, start_server
 from tests.wire.landing import address_of, assert_is_the_servers, executed, land
@@ -122,6 +124,23 @@ def break_streams(server: MysqlServer) -> None:
             # One whose client is gone may end by itself in between.
             with suppress(pymysql.err.OperationalError):
                 cursor.execute("KILL %s", (number,))
+
+
+def test_the_step_of_the_dag_waits_for_it(server, tmp_path):
+    (tmp_path / "strata.toml").write_text('lake = "."\n[sources.s]\nconnection = "it"\nstore = "sqlite:///:memory:"\n')
+    environ = {"STRATA_SETTINGS": str(tmp_path / "strata.toml"), "AIRFLOW_CONN_IT": server.url}
+    land(server, tmp_path)
+    with following(server, tmp_path, segment_seconds=0.5) as follower:
+        follower.wait_for(lambda: (state := read_state(str(tmp_path), "s")) and state.doing == Doing.FOLLOWING)
+        server.run_sql("INSERT INTO t (a) VALUES ('x')", "d")
+        report = ingest.land("s", settings=load_settings(environ))
+        assert report["gtid_executed"] == str(executed(server))
+        assert LandedStream.open(str(tmp_path), "s").executed() == executed(server)
+    with following(server, tmp_path, segment_seconds=100.0) as follower:
+        follower.wait_for(lambda: follower.seen)
+        server.run_sql("INSERT INTO t (a) VALUES ('y')", "d")
+        with pytest.raises(AlreadyRunningError, match="has not landed"):
+            wait_for_follower(address_of(server), str(tmp_path), "s", seconds=0.5)
 
 
 FOLLOWER = """

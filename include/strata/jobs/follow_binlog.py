@@ -7,13 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 from strata.errors import AlreadyRunningError, SourceUnavailableError, StrataError
+from strata.events.landed import LandedStream
 from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata.jobs.land_binlog import Landing, landing_lock
 from strata.jobs.land_state import Doing, LandNotes, LandProgress
+from strata.wire.replication import BinlogStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata.gtid.sets import GtidSet
     from strata.wire.connection import ServerAddress
     from strata.wire.source_lock import SourceLock
 
@@ -22,6 +25,8 @@ SEGMENT_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _STEP_SECONDS = 0.2
+_LOOK_SECONDS = 1.0
+WAIT_SECONDS = 3 * SEGMENT_SECONDS
 
 
 def follow_binlog(
@@ -56,6 +61,33 @@ def follow_binlog(
     with open_landing(lake, source, segment_bytes, notes, lock) as cutter:
         _follow(address, lock, cutter, notes, stop, segment_seconds)
     return cutter.report(cutter.end.executed)
+
+
+def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds: float = WAIT_SECONDS) -> GtidSet:
+    """Waits until another process, which follows the server, has landed all that the server has executed by now.
+
+    Returns:
+        What had been executed.
+
+    Raises:
+        AlreadyRunningError: It has not arrived after so many seconds.
+        StrataError: The server or the lake does not answer.
+    """
+    stream = BinlogStream.open(address)
+    try:
+        goal = stream.state().executed
+    finally:
+        stream.close()
+    until = time.monotonic() + seconds
+    while not goal <= LandedStream.open(lake, source).executed():
+        if time.monotonic() > until:
+            raise AlreadyRunningError(
+                f"`strata land --follow` has not landed what was executed {seconds:.0f} s ago",
+                source=source,
+                remedy="`strata status` shows how far it is.",
+            )
+        time.sleep(_LOOK_SECONDS)
+    return goal
 
 
 def _follow(

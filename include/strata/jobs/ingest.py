@@ -7,10 +7,12 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import SchemaGapError
+from strata.errors import AlreadyRunningError, SchemaGapError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
+from strata.jobs.follow_binlog import wait_for_follower
 from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land_state import Doing, read_state
 from strata.jobs.notice_ddl import track_source
 from strata.jobs.plan_slices import MEGABYTE, Request, plan_run
 from strata.jobs.publish_interval import publish_interval
@@ -23,7 +25,7 @@ from strata.store.ledgers import PublishedInterval, PublishedLedger
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.config.settings import Settings
+    from strata.config.settings import Settings, Source
 
 Report = dict[str, Any]
 BRIEF_CHARACTERS = 120
@@ -64,16 +66,28 @@ def land(source: str, *, settings: Settings) -> Report:
     Before the very first landing it takes a snapshot: a server's oldest binlog rarely is its first, and what was there
     before it is known from nowhere else. The landing that follows reaches the moment of the snapshot.
 
+    Where `strata land --follow` does the copying, it waits until that has come so far.
+
     Afterwards it deletes the landed segments that nothing needs any more and that the settings do not keep.
     """
     found = settings.source(source)
     if not LandedStream.open(found.lake, source).segments:
         snapshot_schemas(found.address, open_store(found.store_url), source)
-    report = land_binlog(
-        found.address, lake=found.lake, source=source, segment_bytes=found.settings.segment_mb * MEGABYTE
-    )
+    report = _land(found)
     deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
-    return brief({**asdict(report), "deleted": [one.segment for one in deleted.segments]})
+    return brief({**report, "deleted": [one.segment for one in deleted.segments]})
+
+
+def _land(source: Source) -> Report:
+    segment_bytes = source.settings.segment_mb * MEGABYTE
+    try:
+        return asdict(land_binlog(source.address, lake=source.lake, source=source.name, segment_bytes=segment_bytes))
+    except AlreadyRunningError:
+        state = read_state(source.lake, source.name)
+        if state is None or state.doing is not Doing.FOLLOWING:
+            raise
+        goal = wait_for_follower(source.address, source.lake, source.name)
+        return {"source": source.name, "followed": True, "gtid_executed": str(goal)}
 
 
 def track(source: str, *, settings: Settings) -> Report:
