@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -36,4 +37,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         return str(tmp_path / "lake")
     for name, value in request.getfixturevalue("s3_environment").items():
         monkeypatch.setenv(name, value)
+    # Segments are written on this machine first.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return f"s3://{BUCKET}/{uuid4().hex}"

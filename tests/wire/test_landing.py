@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 from strata.wire.files import open_binlog
+from strata.wire.segment import staging_folder
 from strata.wire.storage import list_files
 from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import address_of, assert_is_the_servers, executed, land
@@ -171,7 +173,8 @@ def killed_at_random_instants(server, lake, times: int, seed: int) -> None:
             assert segment.summary.bytes == segment_size(segment)
     land(server, lake)
     assert_is_the_servers(server, lake)
-    assert [path for path in list_files(f"{lake}/landing/s") if path.endswith(".part")] == []
+    places = (f"{lake}/landing/s", staging_folder(landing_folder(lake, "s")))
+    assert [path for place in places for path in list_files(place) if path.endswith(".part")] == []
 
 
 def segment_size(segment) -> int:
@@ -199,9 +202,12 @@ def test_lost_indexes_are_made_again(server, lake):
         if name.endswith(SUFFIX):
             folder.delete(name)
     folder.write("landing-left.part", b"x")
+    staged = Path(staging_folder(folder), "landing-staged.part")
+    staged.write_bytes(b"x")
     folder.write(f"0000000999-binlog.000001-000000000004.binlog{SUFFIX}", b"x")
     land(server, lake)
     assert [record for _, record in LandedStream.open(str(lake), "s").records()] == before
+    assert not staged.exists()
     left = [path.rsplit("/", 1)[-1] for path in list_files(folder.url)]
     assert not [name for name in left if name.endswith(".part") or name.startswith("0000000999")]
 

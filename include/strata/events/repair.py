@@ -17,7 +17,7 @@ from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.wire.files import BinlogFile, open_binlog
 from strata.wire.frames import index_events
-from strata.wire.segment import SegmentName
+from strata.wire.segment import SegmentName, remove_leftovers
 
 if TYPE_CHECKING:
     from strata.wire.storage import Folder
@@ -31,8 +31,7 @@ def repair_landing(folder: Folder) -> None:
         CorruptEventError: A segment without index is damaged.
         StreamHoleError: A segment lost its index and its predecessor.
     """
-    for leftover in folder.leftovers():
-        folder.delete(leftover)
+    remove_leftovers(folder)
     names = folder.names()
     segments = [parsed for name in names if (parsed := SegmentName.parse(name))]
     indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}

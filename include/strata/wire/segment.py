@@ -3,6 +3,7 @@ Not here: which bytes go into one (`events/recorder.py`), reading them (`files.p
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import re
@@ -70,8 +71,7 @@ class SegmentFile:
         with _storage_errors(folder):
             if folder.is_local:
                 folder.filesystem.create_dir(folder.path, recursive=True)
-            place = folder.path if folder.is_local else None
-            handle, self.path = tempfile.mkstemp(TEMPORARY_SUFFIX, "landing-", place)
+            handle, self.path = tempfile.mkstemp(TEMPORARY_SUFFIX, "landing-", staging_folder(folder))
         self._file = os.fdopen(handle, "r+b", buffering=0)
         self.size = 0
         self.append(head)
@@ -131,6 +131,37 @@ def publish_file(folder: Folder, path: str, name: str) -> None:
             shutil.copyfileobj(source, target, _COPY_BYTES)
         folder.rename(temporary, f"{folder.path}/{name}")
         Path(path).unlink()
+
+
+def staging_folder(folder: Folder) -> str:
+    """Where segments are written before they appear in a folder: itself, or a place of its own on this machine.
+
+    Raises:
+        OSError: There is no such place to be had.
+    """
+    if folder.is_local:
+        return folder.path
+    # The same one for each run, so that what a killed one left there is found; of nobody else's making.
+    name = f"strata-{os.getuid()}-{hashlib.sha256(folder.url.encode()).hexdigest()[:24]}"
+    place = Path(tempfile.gettempdir(), name)
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.lstat().st_uid != os.getuid() or place.is_symlink():
+        raise PermissionError(f"{place} belongs to somebody else")
+    return str(place)
+
+
+def remove_leftovers(folder: Folder) -> None:
+    """Removes what a killed landing has left half-written; needs the lock of the landing.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    for name in folder.leftovers():
+        folder.delete(name)
+    if not folder.is_local:
+        with _storage_errors(folder):
+            for path in Path(staging_folder(folder)).glob(f"*{TEMPORARY_SUFFIX}"):
+                path.unlink()
 
 
 @contextmanager
