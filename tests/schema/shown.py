@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata.schema.catalog import Catalog, Gap
 from strata.schema.model import KeyKind, TableDefinition
+from strata.schema.types import shown_text
 
 if TYPE_CHECKING:
     import pymysql
@@ -108,19 +109,19 @@ def shown_of(definition: TableDefinition) -> dict[str, Any]:
         "columns": [
             {
                 "name": column.name,
-                "type": column.column_type,
+                "type": shown_text(column.column_type),
                 "nullable": column.nullable,
                 "charset": column.character_set,
                 "collation": column.collation,
                 "default": "(expression)"
                 if column.default_is_expression and not str(column.default).startswith("CURRENT_TIMESTAMP")
-                else column.default,
+                else column.default and shown_text(column.default),
                 "default_is_expression": column.default_is_expression,
                 "auto_increment": column.auto_increment,
                 "on_update": column.on_update,
                 "generated": column.generated.value if column.generated else None,
                 "invisible": column.invisible,
-                "comment": column.comment,
+                "comment": shown_text(column.comment),
                 "srid": column.srid,
             }
             for column in definition.columns

@@ -17,6 +17,7 @@ from strata.schema.history import Gap
 from strata.schema.lineage import lineage, online_changes
 from strata.schema.model import fold_name
 from strata.schema.snapshots import read_drifts
+from strata.schema.types import shown_text
 from strata.schema.versions import EVERY_TABLE, Origin
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def definition_fields(definition: TableDefinition) -> Line:
         "columns": [
             {
                 "name": column.name,
-                "column_type": column.column_type,
+                "column_type": shown_text(column.column_type),
                 "nullable": column.nullable,
                 "character_set": column.character_set,
                 "collation": column.collation,

@@ -24,6 +24,8 @@ from strata.schema.changes import (
     DropViews,
     Existing,
     RenameTables,
+    SetOptions,
+    TableOptions,
     Unreadable,
 )
 from strata.schema.model import TableDefinition, TableName
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata.schema.context import DdlContext
+
+
+_NOTHING = SetOptions(TableOptions())
+"""A step of an ALTER that changes neither columns nor keys."""
 
 
 class Coverage(StrEnum):
@@ -252,7 +258,7 @@ class Catalog:
 
     def _alter(self, change: AlterTable) -> list[TableChange]:
         name = change.name
-        if not change.steps and change.new_name is None:
+        if change.new_name is None and all(step == _NOTHING for step in change.steps):
             return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
         temporary = self._in_session(change.context, name)
         if temporary is not None or change.context.uses_temporary:

@@ -126,6 +126,12 @@ class ColumnType:
 _ESCAPED = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\\": "\\\\", "'": "''"})
 
 
+def shown_text(text: str) -> str:
+    """A text of a definition as information_schema shows it, which knows no characters beyond U+FFFF. The definition
+    has them: they are in rows."""
+    return text if text.isascii() else "".join(ch if ch <= "\uffff" else "?" for ch in text)
+
+
 def quoted_label(label: str) -> str:
     """A member of ENUM or SET as COLUMN_TYPE has it (sql-common/sql_string.cc, `append_unescaped`).
 

@@ -216,3 +216,12 @@ CREATE TABLE zero_parts7 (a DATE DEFAULT '2012-02-00', b DATETIME DEFAULT '2012-
 SET sql_mode = '';
 CREATE TABLE written_charset CHARSET latin1 SELECT bin(130), left(_latin2'a',1) x, concat('a') y, 'z' z;
 CREATE TABLE written_charset2 (q CHAR(3), w CHAR(3) CHARSET utf8mb4) CHARSET latin1 SELECT 'z' z;
+SET sql_mode = '';
+SET NAMES utf8mb4;
+CREATE TABLE wide_labels (a ENUM('a', 0xf0909080) CHARSET utf8mb4, b SET('𐐀', 'x') CHARSET utf8mb4 DEFAULT '𐐀', c VARCHAR(3) CHARSET utf8mb4 DEFAULT '𐐀' COMMENT '𐐀x');
+CREATE TABLE wide_labels2 (a INT COMMENT '🐬', `é` INT COMMENT 'é🐬é');
+CREATE TABLE partitioned (a INT NOT NULL) PARTITION BY HASH (a) PARTITIONS 2;
+ALTER TABLE partitioned ALGORITHM = INPLACE, OPTIMIZE PARTITION p0;
+DROP TABLE partitioned;
+ALTER TABLE partitioned ALGORITHM = INPLACE, OPTIMIZE PARTITION p0;
+ALTER TABLE partitioned OPTIMIZE PARTITION p0;
