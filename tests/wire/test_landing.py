@@ -215,12 +215,18 @@ def test_lost_indexes_are_made_again(server, lake):
 def test_two_landings_of_one_source(server, lake):
     land(server, lake)
 
+    refused = []
+
     def refuse(_: LandProgress) -> None:
+        if refused:
+            return
+        refused.append(1)
         with pytest.raises(AlreadyRunningError, match=f"process {os.getpid()}|connection [0-9]+ of"):
             land(server, lake)
 
     server.run_sql("INSERT INTO t (a) VALUES ('x')", "d")
     assert land(server, lake, progress=refuse).transactions == 1
+    assert refused
 
 
 def test_a_binlog_without_checksums(server, tmp_path):
