@@ -46,8 +46,8 @@ bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 soak: setup ## Random DDL on a real server, replayed and compared, for MINUTES (10); prints how many sequences ran
 	@$(PYTHON) -m tests.schema.soak --minutes $${MINUTES:-10}
 
-fuzz: setup ## Random corruption of binlogs against the decoder, with many more examples than `make test`
-	@$(PYTHON) -m pytest -q --hypothesis-profile=nightly tests/wire tests/rows tests/kernels
+fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz
+	@$(PYTHON) -m tests.rows.fuzz --minutes $${MINUTES:-10}
 
 lock: ## Compile pyproject.toml to the locked requirements
 	@$(COMPILE) pyproject.toml -o requirements.txt

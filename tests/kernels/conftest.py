@@ -8,7 +8,6 @@ from hypothesis import settings
 
 # The first call of a kernel may compile it.
 settings.register_profile("kernels", deadline=None)
-settings.register_profile("nightly", max_examples=20_000, deadline=None)
 settings.load_profile("kernels")
 
 

@@ -224,7 +224,9 @@ def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hot loop:
     if present < slot[COLUMNS] or (op == UPDATE and updated < slot[COLUMNS]):
         flags |= HAS_ABSENT
     # An image without columns takes no bytes; the server applies such an event once (sql/log_event.cc).
-    empty = at == end and present + updated == 0 and event_type != PARTIAL_UPDATE
+    empty = present + updated == 0 and event_type != PARTIAL_UPDATE
+    if empty and at < end:
+        return np.int64(CORRUPT)
     if state[AT] > 0:
         at = state[AT]
     wanted = slot[WANTED] != 0

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from strata.errors import CorruptEventError
+from strata.gtid.sets import Gtid
 from strata.kernels import layout
 from strata.kernels.nulls import op_validity
 from strata.kernels.strings import gtid_texts
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from strata.kernels.arrays import Cells, Ints
     from strata.rows.book import SlotPlan
     from strata.rows.columns import ColumnPlan
-    from strata.rows.gather import Region
     from strata.rows.slots import SlotRows
     from strata.rows.stream import FullSlot
 
@@ -43,6 +43,17 @@ class Built:
     batch: pa.RecordBatch
     unreadable: tuple[tuple[str, Fault], ...]
     """Column and fault of each value that is not to be had; the column is `_before.NAME` in the before image."""
+
+
+class CorruptRow(Exception):
+    """A row with a cell that contradicts its type."""
+
+    def __init__(self, seq: int, row: int, error: CorruptEventError) -> None:
+        super().__init__(error.message)
+        self.seq = seq
+        self.row = row
+        """In its transaction."""
+        self.error = error
 
 
 class BatchBuilder:
@@ -65,25 +76,26 @@ class BatchBuilder:
         """The batch of the rows in a slot.
 
         Raises:
-            CorruptEventError: A cell contradicts its type; with the place of its row event in the server's file.
+            CorruptRow: A cell contradicts its type; with the place of its row event in the server's file.
         """
-        rows, region = full.rows, full.region
+        rows = full.rows
         faults: list[tuple[str, Fault]] = []
-        after = self._images(rows, region, rows.after, layout.HAS_AFTER, "", faults)
-        before = self._before(rows, region, faults)
+        after = self._images(full, servers, rows.after, layout.HAS_AFTER, "", faults)
+        before = self._before(full, servers, faults)
         arrays = [*after, before, *self._facts(rows, servers, faults)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return Built(batch, tuple((name, fault) for name, fault in faults if fault.kind.quarantines))
 
     def _images(
         self,
-        rows: SlotRows,
-        region: Region,
+        full: FullSlot,
+        servers: Sequence[Sid],
         cells: tuple[Cells, ...],
         flag: int,
         prefix: str,
         faults: list[tuple[str, Fault]],
     ) -> list[pa.Array]:
+        rows = full.rows
         if not rows.flags & flag:
             return [each.slice(0, rows.count) for each in self._empty_image().flatten()]
         partial = rows.flags & layout.HAS_PARTIAL and flag == layout.HAS_AFTER
@@ -94,16 +106,17 @@ class BatchBuilder:
                 gather = GatherPartialJson(column.json_ordinal, rows.before[at], rows.facts[layout.FACT_PARTIAL])
             collected = Faults()
             try:
-                found.append(gather(region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
+                found.append(gather(full.region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
             except CorruptCell as error:
-                raise self._corrupt(error, column, rows) from None
+                raise self._corrupt(error, column, rows, servers) from None
             faults += [(prefix + column.name, fault) for fault in collected.found]
         return found
 
-    def _before(self, rows: SlotRows, region: Region, faults: list[tuple[str, Fault]]) -> pa.Array:
+    def _before(self, full: FullSlot, servers: Sequence[Sid], faults: list[tuple[str, Fault]]) -> pa.Array:
+        rows = full.rows
         if not rows.flags & layout.HAS_BEFORE:
             return self._empty_image().slice(0, rows.count)
-        children = self._images(rows, region, rows.before, layout.HAS_BEFORE, f"{BEFORE}.", faults)
+        children = self._images(full, servers, rows.before, layout.HAS_BEFORE, f"{BEFORE}.", faults)
         bitmap = np.zeros((rows.count + 7) >> 3, np.uint8)
         nulls = int(op_validity(rows.facts[layout.FACT_OP], layout.INSERT, bitmap))
         buffers = [pa.py_buffer(bitmap) if nulls else None]
@@ -133,13 +146,17 @@ class BatchBuilder:
             invalid,
         ]
 
-    def _corrupt(self, error: CorruptCell, column: ColumnPlan, rows: SlotRows) -> CorruptEventError:
-        return CorruptEventError(
+    def _corrupt(self, error: CorruptCell, column: ColumnPlan, rows: SlotRows, servers: Sequence[Sid]) -> CorruptRow:
+        facts = [int(fact[error.row]) for fact in rows.facts]
+        sid = facts[layout.FACT_SID]
+        found = CorruptEventError(
             f"column {column.name}: {error.reason}",
             table=str(self._plan.table),
+            gtid=str(Gtid(servers[sid], facts[layout.FACT_GNO])) if sid >= 0 else None,
             file=self._binlog_file,
-            offset=int(rows.facts[layout.FACT_POSITION][error.row]),
+            offset=facts[layout.FACT_POSITION],
         )
+        return CorruptRow(facts[layout.FACT_SEQ], facts[layout.FACT_ROW], found)
 
 
 def _there(rows: SlotRows, flag: int) -> Cells:

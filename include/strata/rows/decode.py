@@ -3,14 +3,14 @@ Not here: cutting slices (`plan.py`), the walk (`stream.py`), files of the lake 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from strata.errors import StrataError, UndecodableTextError
-from strata.rows.batch import BatchBuilder, Built
+from strata.rows.batch import BatchBuilder, Built, CorruptRow
 from strata.rows.book import OnMismatch, SlotPlan, TableBook, Version
 from strata.rows.slots import Slots
 from strata.rows.stream import FullSlot, Hole, RowStream, Settled
@@ -104,7 +104,34 @@ def decode_steps(stream: RowStream, slots: Slots, binlog_file: str) -> Iterator[
         builder = builders.get(id(step.plan))
         if builder is None:
             builder = builders[id(step.plan)] = BatchBuilder(step.plan, binlog_file)
-        yield from _sorted_out(step.plan, builder.build(step, slots.servers.sids))
+        try:
+            built = builder.build(step, slots.servers.sids)
+        except CorruptRow as fault:
+            yield from _in_front_of(fault, stream, slots, binlog_file)
+        else:
+            yield from _sorted_out(step.plan, built)
+
+
+def _in_front_of(fault: CorruptRow, stream: RowStream, slots: Slots, binlog_file: str) -> Iterator[Decoded]:
+    """All rows that wait and stand before a fault, then the fault. A slot holds rows of one table only, so others may
+    hold rows from in front of it, and faults that come first."""
+    waiting = stream.waiting()
+    found: list[tuple[SlotPlan, Built]] = []
+    while len(found) < len(waiting):
+        found.clear()
+        for full in waiting:
+            rows = full.rows.in_front_of(fault.seq, fault.row)
+            try:
+                built = BatchBuilder(full.plan, binlog_file).build(replace(full, rows=rows), slots.servers.sids)
+            except CorruptRow as earlier:
+                fault = earlier
+                break
+            found.append((full.plan, built))
+    for plan, built in found:
+        if built.batch.num_rows:
+            yield from _sorted_out(plan, built)
+    yield Settled()
+    raise fault.error
 
 
 def _sorted_out(plan: SlotPlan, built: Built) -> Iterator[ChangeBatch | QuarantinedRows]:

@@ -46,6 +46,21 @@ class SlotRows:
     before: tuple[Cells, ...]
     facts: tuple[Ints, ...]
 
+    def in_front_of(self, seq: int, row: int) -> SlotRows:
+        """Those that stand in the stream before row number `row` of transaction `seq`."""
+        seqs, numbers = self.facts[layout.FACT_SEQ], self.facts[layout.FACT_ROW]
+        return self.first(int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row)))))
+
+    def first(self, count: int) -> SlotRows:
+        """The first of them."""
+        return SlotRows(
+            count,
+            self.flags,
+            tuple(cells[:count] for cells in self.after),
+            tuple(cells[:count] for cells in self.before),
+            tuple(facts[:count] for facts in self.facts),
+        )
+
 
 class Slots:
     """All slots of a walk, and what else it keeps."""

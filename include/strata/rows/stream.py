@@ -137,6 +137,10 @@ class RowStream:
         if fault is not None:
             raise fault.located(file=self._binlog.path, gtid=self.gtid())
 
+    def waiting(self) -> list[FullSlot]:
+        """The slots that hold rows, one that was just given and not emptied yet among them."""
+        return [self._full(slot) for slot in self._slots.waiting()]
+
     @property
     def seq(self) -> int:
         """Ordinal of the last transaction that began."""
