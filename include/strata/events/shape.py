@@ -98,9 +98,9 @@ def _width(code: int, metadata: int) -> int | None:
         width = metadata if 1 <= metadata <= 8 else None
     elif code == FieldType.NEWDECIMAL:
         precision, scale = metadata >> 8, metadata & 0xFF
-        width = decimal_bytes(precision, scale) if scale <= precision <= 65 else None
+        width = decimal_bytes(precision, scale) if precision and scale <= precision <= 65 else None
     elif code == FieldType.BIT:
-        width = (bit_length(metadata) + 7) // 8 if bit_length(metadata) <= 64 else None
+        width = (bit_length(metadata) + 7) // 8 if 1 <= bit_length(metadata) <= 64 else None
     return width
 
 
