@@ -1,0 +1,23 @@
+"""The same tests with kernels as plain Python, and with a check of each access: the three must not differ."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TESTS = ("tests/kernels", "tests/rows/test_recorded.py")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_kernels_pass_in_every_mode(mode, tmp_path):
+    # A cache of its own: Numba takes a kernel from it whatever the mode was when it was compiled.
+    environment = {**os.environ, mode: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
