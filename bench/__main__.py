@@ -16,7 +16,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-NAMES = ("decode", "ddl", "history", "landing")
+NAMES = ("decode", "ddl", "history", "landing", "positions")
 INTRODUCTION = """# What was measured
 
 By `make bench`, in one run on one machine, tools in turn, medians of five. `times` is how much faster than

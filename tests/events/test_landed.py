@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.errors import StreamHoleError, Usage
+from strata.events.batch import add_gtids
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.repair import repair_landing
 from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import GtidSet
+from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata.wire.segment import SegmentName
 from tests.wire.binlogs import SERVER, Binlog
 
@@ -32,6 +35,10 @@ def landed(lake, segments: list[list[int]], previous: str = "") -> LandedStream:
             executed |= GtidSet.parse(f"{SERVER}:{gno}")
         (folder / str(SegmentName(ordinal, f"binlog.{ordinal:06d}", 127))).write_bytes(binlog.data)
     repair_landing(landing_folder(str(lake), "s"))
+    for path in folder.glob(f"*{SUFFIX}"):
+        # A large segment has many row groups.
+        known = pq.read_metadata(path).metadata
+        pq.write_table(pq.read_table(path).replace_schema_metadata(known), path, row_group_size=2)
     return LandedStream.open(str(lake), "s")
 
 
@@ -66,6 +73,22 @@ def test_every_point_has_all_of_its_forms(tmp_path_factory, segments):
         assert stream.record_at(record.seq) == (segment, record)
         position = BinlogPosition.of(record.binlog_file, record.binlog_pos)
         assert stream.seq_at_position(position) == record.seq - 1
+
+
+NUMBERED = st.lists(st.tuples(st.integers(-1, 2), st.integers(1, 12)), max_size=20)
+
+
+@given(NUMBERED)
+def test_columns_of_gtids_are_added_as_one_by_one(numbered):
+    sids = (Sid(SERVER), Sid(SERVER, "tag"), Sid(SERVER.replace("1", "2")))
+    one_by_one, at_once = GtidSetBuilder(), GtidSetBuilder(GtidSet.parse(f"{SERVER}:4-6"))
+    one_by_one.add_span(sids[0], (4, 6))
+    for slot, number in numbered:
+        if slot >= 0:
+            one_by_one.add(Gtid(sids[slot], number))
+    columns = np.array(numbered, np.int64).reshape(-1, 2)
+    add_gtids(at_once, sids, columns[:, 0], columns[:, 1])
+    assert at_once.build() == one_by_one.build()
 
 
 def test_points_that_are_not_in_the_stream(tmp_path):

@@ -134,11 +134,13 @@ class TransactionBatch:
 
 def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> None:
     """Adds GTIDs that are given as columns to a set; slot -1 stands for an anonymous transaction."""
-    if not len(slots):
-        return
-    # Runs of consecutive numbers of one server are added as one span.
-    breaks = (slots[1:] != slots[:-1]) | (numbers[1:] != numbers[:-1] + 1)
-    starts = [0, *(breaks.nonzero()[0] + 1).tolist(), len(slots)]
-    for begin, end in pairwise(starts):
-        if slots[begin] >= 0:
-            executed.add_span(sids[slots[begin]], (int(numbers[begin]), int(numbers[end - 1])))
+    for slot, sid in enumerate(sids):
+        mine = numbers[slots == slot]
+        if not len(mine):
+            continue
+        # The servers take turns, and a replica's commits change places; in order, each has a few runs of numbers.
+        if (mine[1:] < mine[:-1]).any():
+            mine.sort()
+        starts = [0, *((mine[1:] > mine[:-1] + 1).nonzero()[0] + 1).tolist(), len(mine)]
+        for begin, end in pairwise(starts):
+            executed.add_span(sid, (int(mine[begin]), int(mine[end - 1])))

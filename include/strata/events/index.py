@@ -157,6 +157,17 @@ class SegmentIndex:
                     yield from_arrow(batch, self.summary.binlog_file)
             seq += rows
 
+    def record(self, seq: int) -> TransactionRecord:
+        """The transaction `seq`, which must be in this segment."""
+        first = self.summary.first_seq
+        for group in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            if seq < first + rows:
+                row = self._file.read_row_group(group).slice(seq - first, 1).combine_chunks()
+                return next(from_arrow(row.to_batches()[0], self.summary.binlog_file).records())
+            first += rows
+        raise IndexError(seq)
+
     def records(self, first_seq: int = 0, last_seq: int | None = None) -> Iterator[TransactionRecord]:
         """The transactions with first_seq <= seq <= last_seq, one by one."""
         for batch in self.batches(first_seq):
@@ -181,10 +192,23 @@ class SegmentIndex:
                 left -= len(batch)
         return executed.build()
 
-    def column(self, name: str) -> npt.NDArray[np.int64]:
-        """One column of numbers, all rows."""
-        column = self._file.read(columns=[name]).column(0).combine_chunks()
-        return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+    def count_below(self, name: str, value: int) -> int:
+        """How many transactions have less than `value` in a column of numbers that never falls.
+
+        Only the row group in which that is decided is read; what the file says of the others is enough.
+        """
+        before, column = 0, SCHEMA.get_field_index(name)
+        for group in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(group)
+            # The plain columns come first, so that their numbers are the same in the file.
+            known = rows.column(column).statistics
+            if known is None or not known.has_min_max or known.max >= value:
+                numbers = _numbers(self._file.read_row_group(group, columns=[name]).column(0).combine_chunks())
+                below = int(np.searchsorted(numbers, value, side="left"))
+                if below < len(numbers):
+                    return before + below
+            before += rows.num_rows
+        return before
 
 
 def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:

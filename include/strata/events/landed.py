@@ -8,8 +8,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from strata.errors import StreamHoleError, Usage
 from strata.events.index import SUFFIX, SegmentIndex, SegmentSummary
 from strata.gtid.sets import GtidSet
@@ -126,8 +124,7 @@ class LandedStream:
         if at == len(self.segments):
             return self.last_seq
         segment = self.segments[at]
-        committed = segment.index.column("committed_at")
-        return segment.summary.first_seq - 1 + int(np.searchsorted(committed, time, side="left"))
+        return segment.summary.first_seq - 1 + segment.index.count_below("committed_at", time)
 
     def seq_at(self, executed: GtidSet) -> int:
         """Ordinal of the last transaction when exactly this set had been executed.
@@ -135,17 +132,13 @@ class LandedStream:
         Raises:
             Usage: The stream never was at this set.
         """
-        at = self._first(lambda summary: not GtidSet.parse(summary.executed) <= executed)
-        if at == len(self.segments):
-            if self.executed() == executed or not self.segments:
-                return self.last_seq
+        if not self.segments:
+            return 0
+        # A landed transaction has a GTID of its own, so that the size of the set says which ordinal it could be.
+        seq = self.first_seq - 1 + executed.count() - self.executed_before().count()
+        if not self.first_seq - 1 <= seq <= self.last_seq or self.executed_at(seq) != executed:
             raise self._never_at(executed)
-        segment = self.segments[at]
-        before = GtidSet.parse(segment.summary.executed_before)
-        inside = (executed - before).count()
-        if not before <= executed or self.executed_at(segment.summary.first_seq - 1 + inside) != executed:
-            raise self._never_at(executed)
-        return segment.summary.first_seq - 1 + inside
+        return seq
 
     def executed_at(self, seq: int) -> GtidSet:
         """GTID set executed up to and with the transaction `seq`; what preceded the stream for 0.
@@ -189,8 +182,7 @@ class LandedStream:
             raise Usage(f"nothing has landed from {position.file}", source=self.source)
         # After a failover another server's file may have the same name: the newest one is meant.
         segment = inside[-1]
-        begins = segment.index.column("binlog_pos")
-        return segment.summary.first_seq - 1 + int(np.searchsorted(begins, position.offset, side="left"))
+        return segment.summary.first_seq - 1 + segment.index.count_below("binlog_pos", position.offset)
 
     def record_at(self, seq: int) -> tuple[LandedSegment, TransactionRecord]:
         """The transaction `seq` and its segment.
@@ -198,10 +190,11 @@ class LandedStream:
         Raises:
             Usage: It has not landed.
         """
-        found = next(iter(self.records(seq, seq)), None)
-        if found is None:
+        if seq > self.last_seq:
             raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
-        return found
+        self._refuse_deleted(seq)
+        segment = self.segments[self._segment_of(seq)]
+        return segment, segment.index.record(seq)
 
     def _refuse_deleted(self, seq: int) -> None:
         if seq < self.first_seq:

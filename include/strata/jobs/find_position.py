@@ -57,10 +57,12 @@ def find_position(
         LakeUnavailableError: The storage does not answer.
     """
     stream = LandedStream.open(lake, source)
+    executed = None
     if time is not None:
         seq = stream.seq_before(time)
     elif gtid_set is not None:
-        seq = stream.seq_at(GtidSet.parse(gtid_set))
+        executed = GtidSet.parse(gtid_set)
+        seq = stream.seq_at(executed)
     else:
         seq = stream.seq_at_position(BinlogPosition.parse(file or ""))
     if seq < stream.first_seq:
@@ -73,5 +75,5 @@ def find_position(
         committed_at=from_micros(record.committed_at).isoformat(),
         binlog_position=f"{record.binlog_file}:{record.binlog_pos + record.end - record.begin}",
         segment=segment.url,
-        gtid_executed=str(stream.executed_at(seq)),
+        gtid_executed=str(executed or stream.executed_at(seq)),
     )
