@@ -25,7 +25,7 @@ RUN uv pip install --system --no-cache --no-deps --build-constraints requirement
     && install -d -o strata -g strata /strata
 
 USER 50000
-ENV STRATA_STATE=/strata
+ENV STRATA_STATE=/strata STRATA_CONTAINER=1
 VOLUME /strata
 # The same entry as `make up` uses; the compose file names the component.
 ENTRYPOINT ["tini", "--", "python", "-m", "scripts.fleet", "run"]

@@ -159,7 +159,10 @@ def main() -> int:
     console = Console(highlight=False)
     state = State.from_environment(os.environ)
     # The demo starts its runs itself; scheduled ones come with `make up`.
-    os.environ["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
+    os.environ[services.SCHEDULES_VARIABLE] = "off"
+    # They may name a server of the user's, and this one is the demo's.
+    for variable in ("AIRFLOW_CONN_MYSQL_SHOP", "STRATA_SETTINGS"):
+        os.environ.pop(variable, None)
     began = time.monotonic()
     # So that nothing is left running when the demo is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -23,6 +23,10 @@ ADMIN = "admin"
 LOOPBACK = "127.0.0.1"
 WORKER_UI_PORT = 8082
 """Of a Spark worker; it takes the next free one if it has to."""
+CONTAINER_VARIABLE = "STRATA_CONTAINER"
+"""Set where the environment is all about this fleet."""
+SCHEDULES_VARIABLE = "STRATA_SCHEDULES"
+"""`off`: runs start by hand only."""
 MYSQL_URL_VARIABLE = "STRATA_DEMO_MYSQL_URL"
 """A server of the user's instead of the private one."""
 
@@ -91,12 +95,12 @@ def spark(role: str, state: State) -> Program:
 def airflow_environment(state: State) -> dict[str, str]:
     """Everything that Airflow, its tasks and the Spark drivers that they start need to know.
 
-    What the caller's environment says already stands: that is how the containers point the same programs at PostgreSQL
-    and a cluster.
+    In a container what the environment says already stands: that is how the same programs are pointed at PostgreSQL and
+    a cluster. On a user's machine it may be about an Airflow of theirs, which must not be touched.
     """
     home = state.airflow_home
     url = f"http://127.0.0.1:{state.port('airflow')}"
-    given = os.environ
+    given = os.environ if CONTAINER_VARIABLE in os.environ else _without_other_airflow(os.environ)
     chosen = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
@@ -131,11 +135,22 @@ def airflow_environment(state: State) -> dict[str, str]:
         "AIRFLOW__API_AUTH__JWT_SECRET": "airflow-tokens",
     }
     chosen |= {variable: state.secret(name) for variable, name in secrets.items() if variable not in given}
+    if os.environ.get(SCHEDULES_VARIABLE) == "off":
+        chosen["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
     if "STRATA_SETTINGS" not in given:
         chosen["STRATA_SETTINGS"] = str(state.settings_file)
     if "AIRFLOW_CONN_MYSQL_SHOP" not in given:
         chosen["AIRFLOW_CONN_MYSQL_SHOP"] = given.get(MYSQL_URL_VARIABLE) or strata_url(state)
     return {**_python_environment(), **_spark_address(), **chosen, **given, **_path(given)}
+
+
+def _without_other_airflow(given: Mapping[str, str]) -> dict[str, str]:
+    """Connections are kept: they are how a source is named."""
+    return {
+        name: value
+        for name, value in given.items()
+        if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "AIRFLOW_CONFIG"))
+    }
 
 
 def strata_url(state: State) -> str:

@@ -1,0 +1,38 @@
+"""The environment of a local fleet: its own Airflow, whatever Airflow the user's shell is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.services import CONTAINER_VARIABLE, airflow_environment
+from scripts.state import State
+
+THEIRS = {
+    "AIRFLOW_HOME": "/home/me/airflow",
+    "AIRFLOW_CONFIG": "/home/me/airflow.cfg",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://me@db/airflow",
+    "AIRFLOW__API__SECRET_KEY": "theirs",
+    "AIRFLOW_CONN_MYSQL_SHOP": "mysql://me@db/",
+}
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    for name, value in THEIRS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("shell")
+def test_an_airflow_of_the_users_is_left_alone(tmp_path):
+    found = airflow_environment(State(tmp_path))
+    assert found["AIRFLOW_HOME"] == str(tmp_path / "airflow")
+    assert str(tmp_path) in found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+    assert "AIRFLOW_CONFIG" not in found
+    assert found["AIRFLOW__API__SECRET_KEY"] != "theirs"
+    assert found["AIRFLOW_CONN_MYSQL_SHOP"] == THEIRS["AIRFLOW_CONN_MYSQL_SHOP"]
+
+
+@pytest.mark.usefixtures("shell")
+def test_in_a_container_the_environment_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv(CONTAINER_VARIABLE, "1")
+    assert THEIRS.items() <= airflow_environment(State(tmp_path)).items()
