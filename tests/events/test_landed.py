@@ -17,6 +17,7 @@ from strata.events.landed import LandedStream, landing_folder
 from strata.events.repair import repair_landing
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
+from strata.jobs.find_position import find_position
 from strata.wire.segment import SegmentName
 from tests.wire.binlogs import SERVER, Binlog
 
@@ -102,6 +103,44 @@ def test_points_that_are_not_in_the_stream(tmp_path):
         stream.executed_at(4)
     with pytest.raises(Usage, match="the last is 3"):
         stream.record_at(4)
+
+
+STAMPS = st.tuples(
+    st.integers(1, 40),
+    st.sampled_from(("source", "replica", "old")),
+    st.integers(1, 40),
+    st.sampled_from((SERVER, SERVER.replace("3", "4"))),
+)
+
+
+@given(st.lists(st.lists(STAMPS, max_size=6), max_size=4), st.lists(st.integers(0, 45), max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_the_clock_is_that_of_the_server_that_wrote_the_file_and_never_falls(tmp_path_factory, segments, cuts):
+    """A replica keeps the source's time beside its own, an old server has whole seconds only, clocks jump back."""
+    lake = tmp_path_factory.mktemp("lake")
+    folder = lake / "landing" / "s"
+    folder.mkdir(parents=True)
+    executed, expected = GtidSetBuilder(), []
+    for ordinal, stamps in enumerate(segments, 1):
+        binlog = Binlog()
+        binlog.previous(str(executed.build()))
+        for halves, kind, original, server in stamps:
+            expected.append(max([*expected[-1:], halves * 500_000 if kind != "old" else halves // 2 * 1_000_000]))
+            micros = None if kind == "old" else halves * 500_000
+            gno = len(expected)
+            executed.add(Gtid(Sid(server), gno))
+            binlog.gtid(gno, micros=micros, original=original * 500_000 if kind == "replica" else None, server=server)
+            binlog.query("BEGIN", seconds=halves // 2)
+            binlog.xid(seconds=halves // 2)
+        (folder / str(SegmentName(ordinal, f"binlog.{ordinal:06d}", 127))).write_bytes(binlog.data)
+    repair_landing(landing_folder(str(lake), "s"))
+    stream = LandedStream.open(str(lake), "s")
+    assert [record.committed_at for _, record in stream.records()] == expected
+    for cut in (half * 500_000 for half in cuts):
+        seq = stream.seq_before(cut)
+        assert seq == sum(time < cut for time in expected)
+        point = find_position(str(lake), "s", time=cut)
+        assert (point.seq, find_position(str(lake), "s", gtid_set=point.gtid_executed).seq) == (seq, seq)
 
 
 def test_an_empty_lake(tmp_path):

@@ -41,9 +41,14 @@ class Binlog:
     def previous(self, gtid_set: str = "") -> int:
         return self.event(35, encode_gtid_set(GtidSet.parse(gtid_set)), flags=0x80)
 
-    def gtid(self, gno: int, *, micros: int = 0, server: str = SERVER) -> int:
+    def gtid(self, gno: int, *, micros: int | None = 0, original: int | None = None, server: str = SERVER) -> int:
+        """`micros` is None on servers that are too old for it; `original` is what a replica adds."""
         body = b"\1" + UUID(server).bytes + struct.pack("<qBqq", gno, 2, 0, 1)
-        return self.event(33, body + micros.to_bytes(7, "little"))
+        if micros is None:
+            return self.event(33, body)
+        if original is None:
+            return self.event(33, body + micros.to_bytes(7, "little"))
+        return self.event(33, body + (micros | 1 << 55).to_bytes(7, "little") + original.to_bytes(7, "little"))
 
     def query(self, text: str, *, database: str = "d", variables: bytes = b"", seconds: int = 1_700_000_000) -> int:
         body = struct.pack("<IIBHH", 7, 0, len(database), 0, len(variables)) + variables

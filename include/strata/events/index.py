@@ -100,11 +100,19 @@ class SegmentSummary:
 
 
 class IndexWriter:
-    """Writes an index batch by batch; it is whole once `close` has returned."""
+    """Writes an index batch by batch; it is whole once `close` has returned.
+
+    What the storage refuses is an OSError; after one, `abandon` is all that is left to do.
+    """
 
     def __init__(self, path: str) -> None:
         """Starts the local file `path`, replacing what is there."""
-        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd", store_schema=True)
+        self._file = pa.OSFile(path, "wb")
+        try:
+            self._writer = pq.ParquetWriter(self._file, SCHEMA, compression="zstd", store_schema=True)
+        except OSError:
+            self._file.close()
+            raise
 
     def write(self, batch: TransactionBatch) -> None:
         """Adds the next transactions."""
@@ -114,10 +122,13 @@ class IndexWriter:
         """Adds what is known of the whole, and ends the file."""
         self._writer.add_key_value_metadata({_METADATA: summary.to_json().encode()})
         self._writer.close()
+        self._file.close()
 
     def abandon(self) -> None:
-        """Ends the file as it is; it is of no use."""
-        self._writer.close()
+        """Lets go of a file that is of no use without writing to it; of one that is whole, too."""
+        # Else the writer would write its footer when it is collected, to a disk that may be full.
+        self._writer.is_open = False
+        self._file.close()
 
 
 class SegmentIndex:

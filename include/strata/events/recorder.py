@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.errors import SourceDivergedError, StrataError
+from strata.errors import LakeUnavailableError, SourceDivergedError, StrataError
 from strata.events.gtid import encode_gtid_set
 from strata.events.index import SUFFIX, IndexWriter, SegmentSummary
 from strata.events.scanner import TransactionScanner
@@ -16,7 +16,7 @@ from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.kernels import status as codes
 from strata.wire.codes import MAGIC, EventFlag, EventType
 from strata.wire.frames import index_events
-from strata.wire.segment import SegmentFile, SegmentName, make_event, publish_file
+from strata.wire.segment import SegmentFile, SegmentName, make_event, publish_file, storage_errors
 from strata.wire.storage import TEMPORARY_SUFFIX, Folder
 
 if TYPE_CHECKING:
@@ -98,7 +98,12 @@ class SegmentRecorder:
         self._file = SegmentFile(folder, head.before(offset, after.executed))
         self._head_bytes = self._scanned = self._whole = self._file.size
         self._index_path = f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}"
-        self._index = IndexWriter(self._index_path)
+        try:
+            with storage_errors(folder):
+                self._index = IndexWriter(self._index_path)
+        except LakeUnavailableError:
+            self._remove()
+            raise
 
     @property
     def size(self) -> int:
@@ -144,7 +149,8 @@ class SegmentRecorder:
                 index = replace(index, status=codes.DONE)
             try:
                 for batch in self._scanner.scan(buffer, index):
-                    self._index.write(batch)
+                    with storage_errors(self._folder):
+                        self._index.write(batch)
                     batch.add_to(self._executed)
                     self.transactions += len(batch)
             except StrataError as error:
@@ -196,7 +202,8 @@ class SegmentRecorder:
             executed_before=str(self._after.executed),
             executed=str(executed),
         )
-        self._index.close(summary)
+        with storage_errors(self._folder):
+            self._index.close(summary)
         publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
         self._file.publish(str(self.name))
         return StreamEnd.of(summary, self.name.ordinal)
@@ -204,6 +211,9 @@ class SegmentRecorder:
     def discard(self) -> None:
         """Drops what was written; what is published stays."""
         self._index.abandon()
+        self._remove()
+
+    def _remove(self) -> None:
         self._file.discard()
         Path(self._index_path).unlink(missing_ok=True)
 

@@ -17,7 +17,7 @@ from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.wire.files import BinlogFile, open_binlog
 from strata.wire.frames import index_events
-from strata.wire.segment import SegmentName, remove_leftovers
+from strata.wire.segment import SegmentName, remove_leftovers, storage_errors
 
 if TYPE_CHECKING:
     from strata.wire.storage import Folder
@@ -63,30 +63,38 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
 
     Raises:
         CorruptEventError: The segment is damaged.
+        LakeUnavailableError: The storage, or this machine's temporary folder, refuses or is full.
     """
-    with open_binlog(folder.join(str(name))) as binlog, tempfile.TemporaryDirectory(prefix="strata-") as place:
+    with (
+        open_binlog(folder.join(str(name))) as binlog,
+        storage_errors(folder),
+        tempfile.TemporaryDirectory(prefix="strata-") as place,
+    ):
         before = after.executed if after.ordinal else _previous(binlog)
         executed, clock = GtidSetBuilder(before), CommitClock(after.clock)
         path, transactions = f"{place}/index", 0
         writer = IndexWriter(path)
-        for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock):
-            writer.write(batch)
-            batch.add_to(executed)
-            transactions += len(batch)
-        summary = SegmentSummary(
-            segment=str(name),
-            binlog_file=name.binlog_file,
-            server_uuid="",
-            bytes=len(binlog.buffer),
-            first_seq=after.seq + 1,
-            transactions=transactions,
-            clock_before=after.clock,
-            clock_after=clock.now,
-            server_end=0,
-            executed_before=str(before),
-            executed=str(executed.build()),
-        )
-        writer.close(summary)
+        try:
+            for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock):
+                writer.write(batch)
+                batch.add_to(executed)
+                transactions += len(batch)
+            summary = SegmentSummary(
+                segment=str(name),
+                binlog_file=name.binlog_file,
+                server_uuid="",
+                bytes=len(binlog.buffer),
+                first_seq=after.seq + 1,
+                transactions=transactions,
+                clock_before=after.clock,
+                clock_after=clock.now,
+                server_end=0,
+                executed_before=str(before),
+                executed=str(executed.build()),
+            )
+            writer.close(summary)
+        finally:
+            writer.abandon()
         folder.write(f"{name}{SUFFIX}", Path(path).read_bytes())
     return StreamEnd.of(summary, name.ordinal)
 

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,8 +53,10 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
                 remedy="Wait until it has ended, or end it; nothing is left locked after it.",
             ) from None
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(owner).encode(), 0)
+        with suppress(OSError):
+            # On a full disk only the owner stays unknown: what makes room there needs the lock, too.
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(owner).encode(), 0)
         yield
     finally:
         os.close(handle)

@@ -68,17 +68,21 @@ class SegmentFile:
             LakeUnavailableError: The storage refuses or is full.
         """
         self._folder = folder
-        with _storage_errors(folder):
+        with storage_errors(folder):
             if folder.is_local:
                 folder.filesystem.create_dir(folder.path, recursive=True)
             handle, self.path = tempfile.mkstemp(TEMPORARY_SUFFIX, "landing-", staging_folder(folder))
         self._file = os.fdopen(handle, "r+b", buffering=0)
         self.size = 0
-        self.append(head)
+        try:
+            self.append(head)
+        except LakeUnavailableError:
+            self.discard()
+            raise
 
     def append(self, data: bytes | memoryview) -> None:
         """Adds bytes of events."""
-        with _storage_errors(self._folder):
+        with storage_errors(self._folder):
             left = memoryview(data)
             while left:
                 left = left[self._file.write(left) :]
@@ -90,12 +94,12 @@ class SegmentFile:
 
     def read(self, begin: int) -> bytes:
         """The bytes from `begin` to the end."""
-        with _storage_errors(self._folder):
+        with storage_errors(self._folder):
             return os.pread(self._file.fileno(), self.size - begin, begin)
 
     def cut(self, size: int) -> None:
         """Forgets what is behind the first `size` bytes."""
-        with _storage_errors(self._folder):
+        with storage_errors(self._folder):
             self._file.truncate(size)
             self._file.seek(size)
         self.size = size
@@ -121,7 +125,7 @@ def publish_file(folder: Folder, path: str, name: str) -> None:
     Raises:
         LakeUnavailableError: The storage refuses or is full.
     """
-    with _storage_errors(folder):
+    with storage_errors(folder):
         if folder.is_local:
             Path(path).chmod(0o644)  # mkstemp keeps it to its owner.
             folder.rename(path, f"{folder.path}/{name}")
@@ -159,13 +163,14 @@ def remove_leftovers(folder: Folder) -> None:
     for name in folder.leftovers():
         folder.delete(name)
     if not folder.is_local:
-        with _storage_errors(folder):
+        with storage_errors(folder):
             for path in Path(staging_folder(folder)).glob(f"*{TEMPORARY_SUFFIX}"):
                 path.unlink()
 
 
 @contextmanager
-def _storage_errors(folder: Folder) -> Iterator[None]:
+def storage_errors(folder: Folder) -> Iterator[None]:
+    """Within it, what the storage of a landing refuses is a LakeUnavailableError."""
     try:
         yield
     except OSError as error:
