@@ -36,6 +36,9 @@ RETRIES = {
 SHORT_JOB = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A job of a minute ends before the JVM's second compiler and its parallel collector have paid for themselves."""
 
+_SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
+"""An XCom is small; all of it is in the events."""
+
 Report = dict[str, Any]
 
 
@@ -154,3 +157,11 @@ def publish(source: str, planned: Any) -> Report:
 def refuse_gaps(source: str, planned: Any) -> None:
     """Fails when rows were left out because their schema is not known; all others are published by then."""
     _job("refuse_gaps")(source, planned["run"])
+
+
+@task
+def list_ddl() -> list[str]:
+    """The statements that started this run, in brief."""
+    events = get_current_context()["triggering_asset_events"]
+    notices = [event.extra["payload"] for found in events.values() for event in found]
+    return [f"{notice['id']}: {notice['statement'][:_SHOWN_CHARACTERS]}" for notice in notices[:_SHOWN_NOTICES]]

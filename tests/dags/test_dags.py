@@ -31,7 +31,7 @@ def dags():
 
 
 def test_exactly_these_dags(dags):
-    assert set(dags) == {"ingest_binlog", "snapshot_schemas"}
+    assert set(dags) == {"ingest_binlog", "snapshot_schemas", "watch_schemas"}
 
 
 def test_the_steps_and_their_order(dags):
@@ -53,7 +53,7 @@ def test_the_steps_and_their_order(dags):
     assert dag.get_task("ingest.publish").trigger_rule == "none_failed"
 
 
-@pytest.mark.parametrize("name", ["ingest_binlog", "snapshot_schemas"])
+@pytest.mark.parametrize("name", ["ingest_binlog", "snapshot_schemas", "watch_schemas"])
 def test_one_run_at_a_time_and_none_for_the_past(dags, name):
     dag = dags[name]
     assert dag.max_active_runs == 1

@@ -9,9 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from strata.errors import AccessDeniedError, SettingsError, StoreFormatError, StoreUnavailableError
-from strata.store.engine import OnMissing, describe, open_store, reading
+from strata.store.engine import OnMissing, describe, open_store, reading, writing
 from strata.store.migrations import FORMAT
-from strata.store.tables import METADATA, store_format
+from strata.store.notified import NotifiedLedger
+from strata.store.tables import METADATA, notified_position, store_format
 
 
 def test_opening_makes_the_tables_once(tmp_path):
@@ -128,4 +129,16 @@ def test_many_open_one_file_at_once(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         engines = list(pool.map(lambda _: open_store(url), range(8)))
     with reading(engines[0]) as connection:
+        assert connection.execute(sa.select(store_format.c.format)).scalars().all() == [FORMAT]
+
+
+def test_a_store_of_format_1_gets_what_it_lacks(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    with writing(open_store(url)) as connection:
+        notified_position.drop(connection)
+        connection.execute(store_format.update().values(format=1))
+    engine = open_store(url)
+    NotifiedLedger(engine).put_watched("s", "")
+    assert NotifiedLedger(engine).watched("s") == ""
+    with reading(engine) as connection:
         assert connection.execute(sa.select(store_format.c.format)).scalars().all() == [FORMAT]

@@ -46,6 +46,8 @@ class SourceSettings:
     """How many gigabytes of landed segments are kept, likewise."""
     track_schema_versions: bool = True
     """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
+    watch_replication_stream: bool = False
+    """Whether Airflow's triggerer follows the server's stream and tells of each DDL within seconds."""
     checks: str | None = None
     """Folder of users' own expectations, one file a table."""
 
@@ -69,6 +71,10 @@ class Settings:
     """Folder or URL below which everything lands and is published."""
     sources: Mapping[str, SourceSettings]
     find_connection: Callable[[str], str | None] = field(repr=False)
+
+    def watched(self) -> list[str]:
+        """Names of the sources whose stream is watched, in order."""
+        return sorted(name for name, found in self.sources.items() if found.watch_replication_stream)
 
     def source(self, name: str) -> Source:
         """A source with its address.
@@ -181,6 +187,7 @@ _FIELDS = {
     "keep_days": _NUMBER,
     "keep_gb": _NUMBER,
     "track_schema_versions": _SWITCH,
+    "watch_replication_stream": _SWITCH,
     "checks": _TEXT,
 }
 

@@ -111,7 +111,7 @@ def ddl_events(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statem
             index.raise_fault()
             if not len(index):
                 raise CorruptEventError("there is no event", offset=offset)
-            yield from _statements_at(binlog, offset, int(index.lengths[0]))
+            yield from statements_at(binlog, offset, int(index.lengths[0]))
         except StrataError as error:
             raise error.located(file=binlog.path, gtid=str(record.gtid) if record.gtid else None) from None
 
@@ -141,7 +141,12 @@ def _inner_table_maps(binlog: BinlogFile, offset: int, length: int) -> Iterator[
             yield parse_table_map(chunk.buffer[first:end].tobytes(), post_header)
 
 
-def _statements_at(binlog: BinlogFile, offset: int, length: int) -> Iterator[Statement]:
+def statements_at(binlog: BinlogFile, offset: int, length: int) -> Iterator[Statement]:
+    """The statements of one event (bytes): itself if it is a QUERY, or those inside a compressed transaction.
+
+    Raises:
+        CorruptEventError: It is neither.
+    """
     kind = int(binlog.buffer[offset + 4])
     if kind == EventType.TRANSACTION_PAYLOAD:
         for query in _inner_statements(binlog, offset, length):

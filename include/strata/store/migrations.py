@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from strata.errors import StoreFormatError
-from strata.store.tables import METADATA, schema_version, store_format
+from strata.store.tables import METADATA, notified_position, schema_version, store_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """What this version of Strata reads and writes."""
 
-STEPS: Mapping[int, Callable[[sa.Connection], None]] = {}
+
+def _add_notified_position(connection: sa.Connection) -> None:
+    notified_position.create(connection, checkfirst=True)
+
+
+STEPS: Mapping[int, Callable[[sa.Connection], None]] = {1: _add_notified_position}
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 
 

@@ -247,3 +247,13 @@ published_interval = Table(
     Index("published_interval_table", "source", "table_name", "start_at"),
     **_OPTIONS,
 )
+
+notified_position = Table(
+    "notified_position",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("gtid_executed", _LONG, comment="the server's stream up to here was watched; NULL: never"),
+    Column("version_id", BigInteger, comment="the newest schema version whose event is known to be sent; NULL: none"),
+    comment="how far others have been told of DDL",
+    **_OPTIONS,
+)
