@@ -3,7 +3,7 @@
 | step | does |
 |---|---|
 | `land` | copies what the server has executed and we do not have, byte for byte |
-| `track` | DDL to schema versions, in the table `schema_version` |
+| `track` | DDL to schema versions, in the table `schema_version`; each is an event of `strata://SOURCE/schema` |
 | `plan` | cuts the interval into slices, none of which spans a DDL |
 | `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
 | `check` | Spark: expectations compiled from the schema versions; a failing one stops here |

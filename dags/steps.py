@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SPARK_JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 PUBLISHED = AssetAlias("strata_published")
 """Every table that is published becomes an asset `strata://SOURCE/DATABASE/TABLE` with an event for each interval."""
+VERSIONS = AssetAlias("strata_schema_versions")
+"""Every schema version becomes an event of the asset `strata://SOURCE/schema`."""
 RETRIES = {
     "retries": 3,
     "retry_delay": timedelta(seconds=20),
@@ -80,10 +82,32 @@ def land(source: str) -> Report:
     return _job("land")(source)
 
 
-@task
+@task(outlets=[VERSIONS])
 def track(source: str) -> Report:
-    """Turns the DDL of what has landed into schema versions."""
-    return _job("track")(source)
+    """Turns the DDL of what has landed into schema versions, and tells of each once.
+
+    Airflow stores the events together with the task's success. So they themselves say what has been told: a task that
+    died had told nothing, and the next one tells of its versions too.
+    """
+    report = _job("track")(source)
+    asset = Asset(f"strata://{source}/schema")
+    events = get_current_context()["outlet_events"][VERSIONS]
+    versions: Any = _job("unsent_versions")(source, _newest_told(asset))
+    for version in versions:
+        events.add(asset, extra=version)
+    return report
+
+
+def _newest_told(asset: Asset) -> int:
+    """The newest version among the asset's events; 0 if there are none, or no longer.
+
+    A task's own accessor knows only what the DAG file names; sources are known when a run begins. The events of one
+    task may have any order, and there are not more of them than are read here.
+    """
+    accessor = importlib.import_module("airflow.sdk.execution_time.context").InletEventsAccessor
+    most = importlib.import_module("strata.jobs.notify_versions").MOST_VERSIONS
+    told = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(most)
+    return max((int(event.extra["version"]) for event in told if "version" in event.extra), default=0)
 
 
 @task

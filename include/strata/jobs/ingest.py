@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from strata.errors import AlreadyRunningError, SchemaGapError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
+from strata.jobs import notify_versions
 from strata.jobs.follow_binlog import wait_for_follower
 from strata.jobs.land_binlog import land_binlog
 from strata.jobs.land_state import Doing, read_state
@@ -94,6 +95,12 @@ def track(source: str, *, settings: Settings) -> Report:
     """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
     found = settings.source(source)
     return brief(asdict(track_source(found, open_store(found.store_url))))
+
+
+def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[Report]:
+    """The schema versions behind the newest one that others have been told of."""
+    found = settings.source(source)
+    return notify_versions.unsent_versions(open_store(found.store_url), source, sent)
 
 
 def plan(

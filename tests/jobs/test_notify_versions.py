@@ -1,0 +1,61 @@
+"""Each schema version is told of once, whatever was told before."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.jobs import notify_versions
+from strata.jobs.notify_versions import unsent_versions
+from strata.jobs.track_schema import track_files
+from strata.store.engine import open_store
+from strata.store.notified import NotifiedLedger
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture
+def engine(mysql_server):
+    """A store with the versions of five statements, and those of another source."""
+    mysql_server.run_sql("DROP DATABASE IF EXISTS told; FLUSH BINARY LOGS; CREATE DATABASE told;")
+    long = ", ".join(f"'{number:04}'" for number in range(300))
+    mysql_server.run_sql(
+        f"CREATE TABLE t (a INT, e ENUM({long})); INSERT INTO t VALUES (1, 1); ALTER TABLE t ADD b INT;"
+        "RENAME TABLE t TO u; DROP TABLE u",
+        "told",
+    )
+    engine = open_store("sqlite://")
+    for source in ("shop", "other"):
+        track_files([str(mysql_server.binlogs()[-1])], engine, source)
+    return engine
+
+
+def test_a_version_is_told_of_with_its_gtid_tables_and_the_beginning_of_its_statement(engine):
+    told = unsent_versions(engine, "shop", 0)
+    assert {one["source"] for one in told} == {"shop"}
+    words = [one["statement"].split()[0] for one in told if one["origin"] == "ddl"]
+    assert words == ["CREATE", "CREATE", "ALTER", "RENAME", "DROP"]
+    assert told[-2]["tables"] == ["told.t", "told.u"]
+    assert all(len(one["statement"]) <= 1000 for one in told)
+    assert len({one["gtid"] for one in told if one["origin"] == "ddl"}) == 5
+
+
+def test_what_was_told_is_not_told_again_also_when_the_receiver_forgets(engine):
+    told = unsent_versions(engine, "shop", 0)
+    assert unsent_versions(engine, "shop", 0) == told  # whoever asked has died before it told anybody
+    newest = told[-1]["version"]
+    assert unsent_versions(engine, "shop", told[1]["version"]) == told[2:]
+    assert unsent_versions(engine, "shop", newest) == []
+    assert unsent_versions(engine, "shop", 0) == []
+    assert NotifiedLedger(engine).version("shop") == newest
+    assert len(unsent_versions(engine, "other", 0)) == len(told)
+
+
+def test_many_are_told_of_in_turn(engine, monkeypatch):
+    everything = unsent_versions(engine, "shop", 0)
+    monkeypatch.setattr(notify_versions, "MOST_VERSIONS", 2)
+    found, sent = [], 0
+    while told := unsent_versions(engine, "shop", sent):
+        assert len(told) <= 2
+        found += told
+        sent = told[-1]["version"]
+    assert found == everything
