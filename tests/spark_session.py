@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A local session, started once however many modules ask for it."""
+    # It speaks when its objects are collected, at the very end: into a stream that pytest has closed by then.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     session = open_local_session("tests", {"spark.ui.showConsoleProgress": "false"})
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -11,8 +11,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pymysql
 
-from strata.errors import BinlogPurgedError, CorruptEventError, SourceSettingsError, SourceUnavailableError
+from strata.errors import (
+    AccessDeniedError,
+    BinlogPurgedError,
+    CorruptEventError,
+    SourceSettingsError,
+    SourceUnavailableError,
+)
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
@@ -20,8 +27,6 @@ from strata.wire.connection import Compression, as_strata_error, connect, server
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
-
-    import pymysql
 
     from strata.wire.connection import ServerAddress
 
@@ -40,6 +45,8 @@ _WAIT_SECONDS = 0.5
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
 _FIRST_POSITION = 4
+_NO_REPLICATION = frozenset({1045, 1227})
+"""The server says "access denied for user" where a user that it has let in lacks the grant (sql/rpl_replica.cc)."""
 _CANNOT_SEND = 1236
 """ER_SOURCE_FATAL_ERROR_READING_BINLOG: purged files, and other reasons that are only in its text."""
 
@@ -166,8 +173,18 @@ class BinlogStream:
         # Any number that no replica has; the server tells connections apart by the UUID that was set above.
         server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
         registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
-        self._connection._execute_command(_COM_REGISTER_REPLICA, registration)  # noqa: SLF001 - not a command of SQL
-        self._connection._read_ok_packet()  # noqa: SLF001 - as above
+        try:
+            self._connection._execute_command(_COM_REGISTER_REPLICA, registration)  # noqa: SLF001 - not a command of SQL
+            self._connection._read_ok_packet()  # noqa: SLF001 - as above
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in _NO_REPLICATION:
+                raise
+            user = self._address.user
+            raise AccessDeniedError(
+                f"{self._address} does not let {user} read its binlog: the grant REPLICATION SLAVE is missing",
+                remedy=f"As an administrator: `GRANT REPLICATION SLAVE ON *.* TO {user}`; "
+                "`strata doctor` shows all grants that are needed.",
+            ) from error
         request = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, _FIRST_POSITION, len(seen)) + seen
         self._connection._execute_command(_COM_BINLOG_DUMP_GTID, request)  # noqa: SLF001 - as above
 
