@@ -36,14 +36,16 @@ format: ## Format all code, and mend what ruff can mend
 	@.venv/bin/ruff format $(SOURCES)
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
-test: setup ## Every test, those on a real MySQL, Spark and Airflow included; CASE=path runs one
+test: ## Every test, those on a real MySQL, Spark and Airflow included; CASE=path runs one
+	@scripts/setup.sh tests
 	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@$(PYTHON) -m pytest $(CASE)
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
 
-soak: setup ## Random DDL on a real server, replayed and compared, for MINUTES (10); prints how many sequences ran
+soak: setup ## Fifty kills of a landing; then random DDL on a real server, replayed and compared, for MINUTES (10)
+	@STRATA_KILLS=50 $(PYTHON) -m pytest -q tests/wire/test_landing.py -k killed_and_resumed_many
 	@$(PYTHON) -m tests.schema.soak --minutes $${MINUTES:-10}
 
 fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz

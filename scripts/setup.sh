@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # From a machine with Python 3.11+, make and a JDK to everything that the other targets need. Quick when nothing changed.
 #
+# usage: setup.sh [tests]      `tests` adds what only they need
+#
 # Registries, proxies and certificates are the user's: pip's and uv's own settings and environment variables are honoured.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -90,11 +92,13 @@ if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     .venv/bin/python -m scripts.warm_kernels >/dev/null
     printf '%s\n' "$wanted" >"$kernels"
 fi
-s3=.strata/s3/strata.stamp
-wanted=$(sha256sum <requirements-s3.txt | cut -d ' ' -f 1)
-if [ "$(cat "$s3" 2>/dev/null)" != "$wanted" ]; then
-    make_s3_server
-    printf '%s\n' "$wanted" >"$s3"
+if [ "${1:-}" = tests ]; then
+    s3=.strata/s3/strata.stamp
+    wanted=$(sha256sum <requirements-s3.txt | cut -d ' ' -f 1)
+    if [ "$(cat "$s3" 2>/dev/null)" != "$wanted" ]; then
+        make_s3_server
+        printf '%s\n' "$wanted" >"$s3"
+    fi
 fi
 if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi
 say "ready; the command line is .venv/bin/strata"

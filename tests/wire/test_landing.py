@@ -188,9 +188,9 @@ def test_killed_and_resumed(server, lake):
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_fifty_times(server, lake):
+def test_killed_and_resumed_many_times(server, lake):
     server.run_sql("INSERT INTO t (a) VALUES ('seed'), ('seed')", "d")
-    killed_at_random_instants(server, lake, 50, 2)
+    killed_at_random_instants(server, lake, int(os.environ.get("STRATA_KILLS", "12")), 2)
 
 
 def test_lost_indexes_are_made_again(server, lake):
