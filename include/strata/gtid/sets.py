@@ -26,6 +26,7 @@ _PLAIN = re.compile(r"(?:[1-9][0-9]{0,17}[:-])*[1-9][0-9]{0,17}")
 """Numbers that are in bounds by their length alone, without blanks, tags and leading zeros: what a server prints."""
 _TWO_DASHES = re.compile(r"-[0-9]+-")
 _MANY_CHARACTERS = 1 << 10
+_BEHIND_ALL = (MAX_GNO + 2, MAX_GNO + 2)
 
 Span = tuple[int, int]
 """Transaction numbers from the first (inclusive) to the last (inclusive)."""
@@ -281,12 +282,14 @@ def _unite(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
 
 def _merge(spans: Iterable[Span]) -> tuple[Span, ...]:
     merged: list[Span] = []
-    for first, last in sorted(spans):
-        if merged and first <= merged[-1][1] + 1:
-            if last > merged[-1][1]:
-                merged[-1] = (merged[-1][0], last)
-        else:
-            merged.append((first, last))
+    begin, end = 0, -1
+    for span in sorted(spans):
+        if span[0] > end + 1:
+            merged.append(span)
+            begin, end = span
+        elif span[1] > end:
+            end = span[1]
+            merged[-1] = (begin, end)
     return tuple(merged)
 
 
@@ -311,18 +314,29 @@ def _subtract(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> tuple[Span, .
         return spans[front : len(spans) - back]
     begin = max(bisect_right(spans, (minus[0][0], 0), lo=front) - 1, front)
     end = bisect_right(spans, (minus[-1][1], MAX_GNO + 1), hi=len(spans) - back)
-    left = list(spans[front:begin])
-    at = 0
-    for span_first, last in spans[begin:end]:
-        first = span_first
-        while at < len(minus) and minus[at][1] < first:
-            at += 1
-        cut = at
-        while cut < len(minus) and minus[cut][0] <= last:
-            if minus[cut][0] > first:
-                left.append((first, minus[cut][0] - 1))
-            first = max(first, minus[cut][1] + 1)
-            cut += 1
+    return (*spans[front:begin], *_cut_out(spans[begin:end], minus), *spans[end : len(spans) - back])
+
+
+def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
+    """What of `spans` is not in `minus`, of which there is at least one."""
+    left: list[Span] = []
+    cuts = iter(minus)
+    low, high = next(cuts)
+    for span in spans:
+        first, last = span
+        while high < first:
+            low, high = next(cuts, _BEHIND_ALL)
+        if low > last:
+            left.append(span)
+            continue
+        while low <= last:
+            if low > first:
+                left.append((first, low - 1))
+            first = high + 1
+            if high >= last:
+                # It may reach into the next span.
+                break
+            low, high = next(cuts, _BEHIND_ALL)
         if first <= last:
             left.append((first, last))
-    return (*left, *spans[end : len(spans) - back])
+    return left
