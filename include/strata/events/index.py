@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from strata.errors import LakeUnavailableError, StoreFormatError
 from strata.events.batch import TransactionBatch, add_gtids
+from strata.events.columns import from_numbers, to_numbers, to_texts
 from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
 
 if TYPE_CHECKING:
@@ -197,9 +198,9 @@ class SegmentIndex:
                 break
             for batch in self._file.read_row_group(group, columns=["sid", "gno"]).combine_chunks().to_batches():
                 sids = batch.column("sid")
-                slots, numbers = sids.indices.fill_null(-1), batch.column("gno").fill_null(0)
+                slots, numbers = from_numbers(sids.indices, -1), from_numbers(batch.column("gno"))
                 names = tuple(_parse_sid(text) for text in sids.dictionary.to_pylist())
-                add_gtids(executed, names, _numbers(slots)[:left], _numbers(numbers)[:left])
+                add_gtids(executed, names, slots[:left], numbers[:left])
                 left -= len(batch)
         return executed.build()
 
@@ -214,7 +215,7 @@ class SegmentIndex:
             # The plain columns come first, so that their numbers are the same in the file.
             known = rows.column(column).statistics
             if known is None or not known.has_min_max or known.max >= value:
-                numbers = _numbers(self._file.read_row_group(group, columns=[name]).column(0).combine_chunks())
+                numbers = from_numbers(self._file.read_row_group(group, columns=[name]).column(0).combine_chunks())
                 below = int(np.searchsorted(numbers, value, side="left"))
                 if below < len(numbers):
                     return before + below
@@ -225,43 +226,43 @@ class SegmentIndex:
 def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
     """A batch in the form it is stored in."""
     anonymous = batch.slots < 0
-    sids = pa.array([str(sid) for sid in batch.sids] or [""], pa.string())
-    slots = pa.array(np.where(anonymous, 0, batch.slots).astype(np.int32), mask=anonymous)
+    sids = to_texts([str(sid) for sid in batch.sids] or [""])
+    slots = to_numbers(np.where(anonymous, 0, batch.slots).astype(np.int32), anonymous)
     incidents = dict(batch.incidents)
-    databases = pa.array([database for database, _ in batch.tables] or [""], pa.string())
-    tables = pa.array([table for _, table in batch.tables] or [""], pa.string())
-    entry_tables = pa.array(batch.entry_tables.astype(np.int32))
+    databases = to_texts([database for database, _ in batch.tables] or [""])
+    tables = to_texts([table for _, table in batch.tables] or [""])
+    entry_tables = to_numbers(batch.entry_tables.astype(np.int32))
     entries = pa.StructArray.from_arrays(
         [
             pa.DictionaryArray.from_arrays(entry_tables, databases),
             pa.DictionaryArray.from_arrays(entry_tables, tables),
-            pa.array(batch.entry_events),
-            pa.array(batch.entry_rows),
+            to_numbers(batch.entry_events),
+            to_numbers(batch.entry_rows),
         ],
         fields=list(_ENTRY),
     )
     splits = pa.StructArray.from_arrays(
         [
-            pa.array(batch.split_offsets),
-            pa.array(batch.split_rows),
-            _lists(batch.split_maps_end, pa.array(batch.split_maps)),
+            to_numbers(batch.split_offsets),
+            to_numbers(batch.split_rows),
+            _lists(batch.split_maps_end, to_numbers(batch.split_maps)),
         ],
         fields=list(_SPLIT),
     )
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(np.arange(batch.first_seq, batch.first_seq + len(batch))),
+            to_numbers(np.arange(batch.first_seq, batch.first_seq + len(batch))),
             pa.DictionaryArray.from_arrays(slots, sids),
-            pa.array(batch.numbers, mask=anonymous),
-            pa.array(batch.begins),
-            pa.array(batch.ends),
-            pa.array(batch.positions),
-            pa.array(batch.committed_at),
-            pa.array(batch.commit_timestamps),
+            to_numbers(batch.numbers, anonymous),
+            to_numbers(batch.begins),
+            to_numbers(batch.ends),
+            to_numbers(batch.positions),
+            to_numbers(batch.committed_at),
+            to_numbers(batch.commit_timestamps),
             _lists(batch.entries_end, entries),
-            _lists(batch.statements_end, pa.array(batch.statements)),
+            _lists(batch.statements_end, to_numbers(batch.statements)),
             _lists(batch.splits_end, splits),
-            pa.array([incidents.get(row) for row in range(len(batch))], pa.string())
+            to_texts([incidents.get(row) for row in range(len(batch))])
             if incidents
             else pa.nulls(len(batch), pa.string()),
         ],
@@ -272,7 +273,7 @@ def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
 def _lists(ends: npt.NDArray[np.int64], values: pa.Array) -> pa.ListArray:
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
-    return pa.ListArray.from_arrays(pa.array(offsets), values)
+    return pa.ListArray.from_arrays(to_numbers(offsets), values)
 
 
 def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
@@ -288,43 +289,39 @@ def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
     return TransactionBatch(
         binlog_file=binlog_file,
         first_seq=batch.column("seq")[0].as_py() if len(batch) else 0,
-        begins=_numbers(batch.column("begin")),
-        ends=_numbers(batch.column("end")),
-        positions=_numbers(batch.column("binlog_pos")),
+        begins=from_numbers(batch.column("begin")),
+        ends=from_numbers(batch.column("end")),
+        positions=from_numbers(batch.column("binlog_pos")),
         sids=tuple(_parse_sid(text) for text in sids.dictionary.to_pylist()),
-        slots=_numbers(sids.indices.fill_null(-1)),
-        numbers=_numbers(batch.column("gno").fill_null(0)),
-        committed_at=_numbers(batch.column("committed_at")),
-        commit_timestamps=_numbers(batch.column("commit_timestamp")),
+        slots=from_numbers(sids.indices, -1),
+        numbers=from_numbers(batch.column("gno")),
+        committed_at=from_numbers(batch.column("committed_at")),
+        commit_timestamps=from_numbers(batch.column("commit_timestamp")),
         incidents=tuple((row, text) for row, text in enumerate(lost) if text is not None),
         tables=tables,
         entries_end=entries_end,
         entry_tables=entry_tables,
-        entry_events=_numbers(entries.field("row_events")),
-        entry_rows=_numbers(entries.field("rows")),
+        entry_events=from_numbers(entries.field("row_events")),
+        entry_rows=from_numbers(entries.field("rows")),
         statements_end=statements_end,
-        statements=_numbers(statements),
+        statements=from_numbers(statements),
         splits_end=splits_end,
-        split_offsets=_numbers(splits.field("offset")),
-        split_rows=_numbers(splits.field("row")),
+        split_offsets=from_numbers(splits.field("offset")),
+        split_rows=from_numbers(splits.field("row")),
         split_maps_end=split_maps_end,
-        split_maps=_numbers(split_maps),
+        split_maps=from_numbers(split_maps),
     )
 
 
-def _numbers(array: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
-
-
 def _unlist(lists: pa.ListArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    offsets = np.asarray(lists.offsets.to_numpy(zero_copy_only=False), np.int64)
+    offsets = from_numbers(lists.offsets)
     return offsets[1:] - offsets[0], lists.flatten()
 
 
 def _tables(entries: pa.StructArray) -> tuple[tuple[tuple[str, str], ...], npt.NDArray[np.int64]]:
     """Parquet keeps the names of databases and tables apart; the pairs that occur are numbered again."""
     databases, tables = entries.field("database"), entries.field("table")
-    pairs = _numbers(databases.indices) << 32 | _numbers(tables.indices)
+    pairs = from_numbers(databases.indices) << 32 | from_numbers(tables.indices)
     distinct, numbers = np.unique(pairs, return_inverse=True)
     database_names, table_names = databases.dictionary.to_pylist(), tables.dictionary.to_pylist()
     names = tuple((database_names[pair >> 32], table_names[pair & 0xFFFFFFFF]) for pair in distinct.tolist())

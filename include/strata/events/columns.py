@@ -1,0 +1,53 @@
+"""NumPy columns as Arrow arrays and back, over the same memory.
+Not here: which columns an index has (`index.py`).
+
+Arrow's own conversions (`pa.array`, `to_numpy`, `fill_null`) first look whether they were given something of pandas,
+and load it for that (pyarrow 26, `pandas-shim.pxi`): a third of a second and 30 MB for each landing and each look-up.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
+
+_TYPES = {np.dtype(np.int64): pa.int64(), np.dtype(np.int32): pa.int32()}
+
+
+def to_numbers(
+    values: npt.NDArray[np.int64] | npt.NDArray[np.int32], nulls: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """A column of numbers; it is null where `nulls` is true."""
+    known = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    content = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(_TYPES[values.dtype], len(values), [known, content])
+
+
+def to_texts(texts: Sequence[str | None]) -> pa.Array:
+    """A column of texts."""
+    encoded = [(text or "").encode() for text in texts]
+    ends = np.array([0, *accumulate(map(len, encoded))], np.int32)
+    known = pa.py_buffer(np.packbits(np.array([text is not None for text in texts], np.bool_), bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(texts), [known, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
+
+
+def from_numbers(column: pa.Array, null: int = 0) -> Numbers:
+    """The numbers of a column of integers, with `null` in the place of nulls."""
+    known, content = column.buffers()
+    begin, end = column.offset, column.offset + len(column)
+    if content is None or not len(column):
+        return np.full(len(column), null, np.int64)
+    values = np.frombuffer(content, column.type.to_pandas_dtype(), end)[begin:].astype(np.int64, copy=False)
+    if known is None or not column.null_count:
+        return values
+    is_known = np.unpackbits(np.frombuffer(known, np.uint8), count=end, bitorder="little")[begin:]
+    return np.where(is_known, values, null)
