@@ -7,21 +7,28 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/.venv/bin:$PATH" PYTHONPATH=include:.
 folders=()
 for folder in "$@"; do [ -d "$folder" ] && folders+=("$folder"); done
-failed=()
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+names=()
+# All at once: most of the time goes to one of them, the types.
 judge() {
-    local name=$1
-    shift
-    local said
-    if said=$("$@" 2>&1); then printf 'check: %-12s ok\n' "$name"; else
-        printf 'check: %-12s FAILED\n%s\n' "$name" "$said"
-        failed+=("$name")
-    fi
+    names+=("$1")
+    { "${@:2}" >"$said/$1" 2>&1 && touch "$said/$1.ok"; } &
 }
+judge types mypy
 judge format ruff format --check "${folders[@]}"
 judge lint ruff check "${folders[@]}"
-judge types mypy
 judge rooms lint-imports --no-cache
 judge dead-code vulture
 judge dependencies deptry include dags plugins spark_jobs scripts demo
 judge spelling codespell include dags spark_jobs plugins scripts tests docs README.md CONTRIBUTING.md Makefile
+wait
+failed=()
+for name in "${names[@]}"; do
+    if [ -e "$said/$name.ok" ]; then printf 'check: %-12s ok\n' "$name"; else
+        printf 'check: %-12s FAILED\n' "$name"
+        cat "$said/$name"
+        failed+=("$name")
+    fi
+done
 [ ${#failed[@]} -eq 0 ] || { printf 'check: failed: %s\n' "${failed[*]}" >&2; exit 1; }

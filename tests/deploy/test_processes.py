@@ -13,6 +13,9 @@ import pytest
 
 from scripts.processes import Fleet, Program, free_port, is_free
 
+# Each waits for processes that must not end.
+pytestmark = pytest.mark.slow
+
 SLEEP = "import time; time.sleep(600)"
 PARENT = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}]); {SLEEP}"
 # What Airflow's workers do: the title overwrites the environment, and the tag in it.
