@@ -14,11 +14,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.decode import WORKLOADS, make
+from bench.timing import as_a_user, watch_memory
 from strata.events.landed import LandedStream
 from strata.jobs.find_position import find_position
 from tests.mysql_server import MysqlServer, program, start_server
@@ -40,7 +42,7 @@ class Run:
     seconds: float
     cpu_seconds: float
     memory_mb: float
-    """Largest resident set, mapped pages of files included."""
+    """Largest resident set, shared libraries and mapped pages of files included."""
     megabytes: float
     """What was written."""
 
@@ -48,13 +50,18 @@ class Run:
 def timed(command: list[str], folder: Path) -> Run:
     """Runs a command that fills a folder."""
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=as_a_user())
+    seen, over = [0], threading.Event()
+    watcher = threading.Thread(target=watch_memory, args=(process.pid, seen, over))
+    watcher.start()
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - started
+    over.set()
+    watcher.join()
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, command
     written = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, written / 1e6)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, seen[0] / 1e6, written / 1e6)
 
 
 def by_strata(server: MysqlServer, folder: Path) -> Run:

@@ -48,15 +48,14 @@ def python(code: str, *arguments: str | Path) -> Run:
 
 
 def _run(command: Sequence[str | Path], *, keep: bool) -> Run:
-    # Without this variable, as on a user's machine: modules are not compiled again and again.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = as_a_user()
     with tempfile.TemporaryFile() as output:
         begin = time.perf_counter()
         process = subprocess.Popen(
             list(map(str, command)), stdout=output if keep else subprocess.DEVNULL, env=environment
         )
         seen, over = [0], threading.Event()
-        watcher = threading.Thread(target=_watch_memory, args=(process.pid, seen, over))
+        watcher = threading.Thread(target=watch_memory, args=(process.pid, seen, over))
         watcher.start()
         code = process.wait()
         seconds = time.perf_counter() - begin
@@ -68,7 +67,16 @@ def _run(command: Sequence[str | Path], *, keep: bool) -> Run:
         return Run(seconds, seen[0] / 1e6, output.read().decode())
 
 
-def _watch_memory(pid: int, seen: list[int], over: threading.Event) -> None:
+def as_a_user() -> dict[str, str]:
+    """The environment without what makes Python compile modules again and again."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def watch_memory(pid: int, seen: list[int], over: threading.Event) -> None:
+    """Keeps the most memory (bytes) that a process and its children held in `seen[0]`, until `over`.
+
+    What `wait4` says would be the memory of this process if that is larger: it counts what was there before `exec`.
+    """
     while not over.wait(0.02):
         try:
             process = psutil.Process(pid)
