@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,6 +118,12 @@ class Pipeline:
                 time.sleep(0.01)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+    def asset_events(self, uri: str) -> list[dict[str, Any]]:
+        """What the events of an asset carry, in the order in which Airflow stored them."""
+        query = "SELECT e.extra FROM asset_event e JOIN asset a ON a.id = e.asset_id WHERE a.uri = ? ORDER BY e.id"
+        with closing(sqlite3.connect(self.state.airflow_home / "airflow.db", timeout=30)) as database:
+            return [json.loads(extra) for (extra,) in database.execute(query, [uri])]
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """The published changes of a table of database `shop`, in stream order, as comparable rows."""

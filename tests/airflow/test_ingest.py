@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from strata.jobs import ingest
 from tests.airflow.pipeline import PASSWORD, make_account
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
@@ -33,7 +34,11 @@ def pipeline(source_server, make_pipeline):
 
 
 def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_changes_nothing(pipeline):
+    # As after a task that was killed when the versions were stored and nobody had been told.
+    ingest.land("shop", settings=pipeline.settings)
+    ingest.track("shop", settings=pipeline.settings)
     pipeline.ingest()
+    told = pipeline.asset_events("strata://shop/schema")
     rows = pipeline.rows("orders")
     assert len(rows) == ROWS
     commits = pipeline.published()
@@ -41,7 +46,16 @@ def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_chan
     pipeline.ingest(start=start, end=end)
     assert pipeline.rows("orders") == rows
     assert pipeline.published() == commits
+    assert pipeline.asset_events("strata://shop/schema") == told
+    check_events(told)
     check_for_secrets(pipeline)
+
+
+def check_events(told):
+    """Each schema version was told once, with its statement."""
+    assert len({one["version"] for one in told}) == len(told)
+    statements = {one["statement"] for one in told if "shop.orders" in one["tables"] and one["origin"] == "ddl"}
+    assert statements == {line.strip(" ;") for line in LIFE.splitlines() if " TABLE " in line}
 
 
 def check_for_secrets(pipeline):

@@ -82,7 +82,7 @@ class StatementWalk:
         self._rest += data
         if self._form is None or self._scanner is None or not self._has_event():
             return
-        buffer = np.frombuffer(bytes(self._rest), np.uint8).copy()
+        buffer = np.frombuffer(self._rest, np.uint8).copy()
         at = 0
         binlog = BinlogFile("", buffer, self._form, None)
         while at < len(buffer):
