@@ -3,7 +3,6 @@ The statements are those of the golden cases and random sequences, as a server w
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -52,14 +51,12 @@ def measure(name: str, events: Events, seconds: float) -> None:
     )
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Prints one line for each set of statements."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5)
-    seconds = parser.parse_args().seconds
+    seconds = float(arguments[0]) if arguments else 5
     measure("golden cases", golden(), seconds)
     measure("random sequences", everyday(), seconds)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
