@@ -1,4 +1,4 @@
-"""How many DDL statements a second are read and applied, without a store: `python bench/ddl.py [--seconds 5]`.
+"""How many DDL statements a second are read and applied, without a store: `python -m bench ddl [SECONDS]` (default 5).
 The statements are those of the golden cases and random sequences, as a server with default settings logs them."""
 
 from __future__ import annotations
