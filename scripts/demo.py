@@ -48,14 +48,14 @@ def start_afresh(state: State, console: Console) -> None:
             f"{state.settings_file} has been edited, so the lake may hold more than the demo's tables: "
             "`make clean` removes them, or name another folder in STRATA_STATE"
         )
-    state.write_settings(guest=lent)
-    state.guest_store.unlink(missing_ok=True)
     former = [path for name in ("server", "lake", "airflow") if (path := state.folder / name).exists()]
     if former:
         console.print("a former demo's server, lake and runs are removed: this one starts afresh", style="dim")
     fleet.down(state, lambda _: None)
     for path in former:
         shutil.rmtree(path)
+    state.guest_store.unlink(missing_ok=True)
+    state.write_settings(guest=lent)
 
 
 def make_database(url: str, database: str, console: Console) -> None:

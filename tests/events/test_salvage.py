@@ -12,6 +12,7 @@ from strata.events.salvage import find_stretches
 from strata.events.transactions import read_transactions
 from strata.wire.files import open_binlog
 from tests.events.test_transactions import MIXED
+from tests.wire.binlogs import Binlog
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +86,25 @@ def test_bytes_that_are_gone_from_the_middle(records, tmp_path):
     before, after = stretches_of(cut, tmp_path)
     assert (before.transactions, after.transactions) == (3, len(records) - 4)
     assert after.begin == victim.end - 10
+
+
+def test_a_binlog_inside_a_blob_is_no_transaction(tmp_path):
+    """Its events are sound, checksums and all; only their place in the server's file is another."""
+    inner, outer = Binlog(), Binlog()
+    inner.previous()
+    inner.insert(77, [7])
+    outer.previous()
+    outer.insert(1, [1])
+    damaged = len(outer.data) + 30
+    outer.gtid(2)
+    outer.query("BEGIN")
+    outer.table_map()
+    at = outer.event(30, bytes(10) + bytes(inner.data))
+    outer.xid()
+    following = outer.insert(3, [3])
+    data = bytearray(outer.data)
+    data[damaged] ^= 1
+    data[at + 21] ^= 1
+    before, after = stretches_of(data, tmp_path)
+    assert before.damage.end == after.begin == following
+    assert (before.transactions, after.transactions) == (1, 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.plan import print_report
-from strata.errors import StrataError, Usage
+from strata.errors import LakeUnavailableError, StrataError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,9 +72,16 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         else _versioned(files, wanted, source, store, baseline, on_mismatch, skip_corrupt=skip_corrupt)
     )
     output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out, source)
-    with output:
-        for step in steps:
-            output.take(step)
+    try:
+        with output:
+            for step in steps:
+                output.take(step)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise LakeUnavailableError(
+            f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
+        ) from error
     if out != "-" and (skip_corrupt or not output.errors):
         print_report(output.report(), as_json=context.obj["json"])
     if output.errors:

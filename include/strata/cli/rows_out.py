@@ -4,7 +4,6 @@ Not here: their form (`rows/jsonl.py`, `tables/write.py`)."""
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -14,13 +13,17 @@ from strata.events.salvage import Damage, describe
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
-from strata.tables.row_groups import RowGroupWriter
+from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroupWriter
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
+
+
+MOST_HELD_BYTES = ROW_GROUP_BYTES
+"""Of the row groups of all tables that are being gathered: of many tables none may ever have a whole one."""
 
 
 class _Output:
@@ -105,8 +108,9 @@ class ParquetOutput(_Output):
         self._out = out
         self._source = source
         self._writers: dict[tuple[TableName, int | None], RowGroupWriter] = {}
+        self._held_bytes = 0
         # Encoding takes as long as decoding, and both leave the interpreter alone.
-        self._encoder = ThreadPoolExecutor(1, thread_name_prefix="parquet")
+        self._encoder = Encoder()
 
     def __enter__(self) -> Self:
         return self
@@ -114,9 +118,10 @@ class ParquetOutput(_Output):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._encoder, ExitStack() as files:
+        with ExitStack() as open_files:
+            open_files.callback(self._encoder.close)
             for writer in self._writers.values():
-                files.callback(writer.close)
+                open_files.callback(writer.close)
 
     def take(self, step: Decoded | Damage) -> None:
         """Takes a step of decoding."""
@@ -133,4 +138,10 @@ class ParquetOutput(_Output):
                 raise Usage(f"the output cannot be written: {error.strerror}", file=str(folder)) from error
             path = folder / f"version-{step.version_id or 0}.parquet"
             writer = self._writers[key] = RowGroupWriter(path, step.batch.schema, encoder=self._encoder)
+        self._held_bytes -= writer.held_bytes
         writer.add(step.batch)
+        self._held_bytes += writer.held_bytes
+        if self._held_bytes > MOST_HELD_BYTES:
+            largest = max(self._writers.values(), key=lambda each: each.held_bytes)
+            self._held_bytes -= largest.held_bytes
+            largest.flush()

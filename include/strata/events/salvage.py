@@ -20,6 +20,8 @@ from strata.wire.frames import index_events
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from strata.gtid.sets import Gtid
     from strata.wire.files import BinlogFile
 
@@ -28,6 +30,8 @@ _ROWS: Final = (EventType.TABLE_MAP, EventType.ROWS_QUERY)
 _LONGEST_GTID: Final = 1024
 """Bytes; with a tag and all optional fields such an event has not half of it."""
 _WINDOW_BYTES: Final = 1 << 20
+_SHIFT_EVENTS: Final = 64
+_MODULUS: Final = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,13 @@ def find_stretches(binlog: BinlogFile) -> Iterator[Stretch]:
                 count, end = count + len(batch), int(batch.ends[-1])
         except CorruptEventError as error:
             fault = error
-        damage = None if fault is None else _assess(binlog, end, fault)
+        damage = None if fault is None else _assess(binlog, begin, end, fault)
         yield Stretch(begin, end, count, damage)
         begin = size if damage is None else damage.end
 
 
-def _assess(binlog: BinlogFile, end: int, fault: CorruptEventError) -> Damage:
-    """What is damaged behind the whole transactions that end at `end`."""
+def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError) -> Damage:
+    """What is damaged behind the whole transactions between `stretch` and `end`."""
     size = len(binlog.buffer)
     at = end if fault.offset is None else max(fault.offset, end)
     head = None
@@ -87,7 +91,7 @@ def _assess(binlog: BinlogFile, end: int, fault: CorruptEventError) -> Damage:
         behind = begin + head.transaction_length
         if behind > at and (behind == size or _is_sound(binlog, behind)):
             return Damage(fault, end, behind, head.gtid, may_hide_ddl=not _changes_rows(binlog, begin, at))
-    following = _next_transaction(binlog, at + 1)
+    following = _next_transaction(binlog, at + 1, _shift(binlog, stretch, at))
     gtid = head.gtid if head is not None else None
     return Damage(fault, end, size if following is None else following, gtid, may_hide_ddl=True)
 
@@ -105,19 +109,49 @@ def _changes_rows(binlog: BinlogFile, begin: int, end: int) -> bool:
     return len(index) == 3 and index.types[1] == EventType.QUERY and int(index.types[2]) in _ROWS
 
 
-def _next_transaction(binlog: BinlogFile, begin: int) -> int | None:
-    """Offset of the first GTID event from byte `begin` on, wherever events begin."""
-    buffer, size = binlog.buffer, len(binlog.buffer)
-    last = size - HEADER_BYTES
+def _next_transaction(binlog: BinlogFile, begin: int, shift: int | None) -> int | None:
+    """Offset of the first GTID event from byte `begin` on, wherever events begin.
+
+    One whose header gives the place in the server's file that its offset leads to goes first: any other may be bytes of
+    a binlog that somebody keeps in a BLOB. It is taken only if there is none, as where bytes are gone from the file.
+
+    Args:
+        binlog: The file.
+        begin: Where to begin.
+        shift: What `_shift` says of the events in front of the damage.
+    """
+    buffer, last, other = binlog.buffer, len(binlog.buffer) - HEADER_BYTES, None
     for start in range(begin, last, _WINDOW_BYTES):
         stop = min(start + _WINDOW_BYTES, last)
         at = start + np.flatnonzero(np.isin(buffer[start + 4 : stop + 4], _GTIDS))
-        # The length, little-endian; its upper two bytes are 0 in an event that short.
-        short = (buffer[at + 10] < _LONGEST_GTID >> 8) & (buffer[at + 11] == 0) & (buffer[at + 12] == 0)
-        for position in at[short].tolist():
-            if _gtid_event(binlog, position) is not None:
-                return int(position)
-    return None
+        # Of a length that is so short the upper two bytes are 0.
+        at = at[(buffer[at + 10] < _LONGEST_GTID >> 8) & (buffer[at + 11] == 0) & (buffer[at + 12] == 0)]
+        in_place = at[(_number(buffer, at + 13) - _number(buffer, at + 9) - at) & _MODULUS == shift]
+        found = _first_gtid_event_of(binlog, in_place)
+        if found is not None:
+            return found
+        if other is None:
+            other = _first_gtid_event_of(binlog, at)
+    return other
+
+
+def _first_gtid_event_of(binlog: BinlogFile, places: npt.NDArray[np.int64]) -> int | None:
+    return next((place for place in places.tolist() if _gtid_event(binlog, place) is not None), None)
+
+
+def _shift(binlog: BinlogFile, begin: int, end: int) -> int | None:
+    """How far behind their offsets events lie in the server's file, modulo 2**32; None if no event tells it."""
+    index = index_events(binlog.buffer, begin, end, binlog.format, _SHIFT_EVENTS)
+    told = np.flatnonzero(index.log_positions)
+    if not len(told):
+        return None
+    at = told[-1]
+    return int(index.log_positions[at] - index.lengths[at] - index.positions[at]) & _MODULUS
+
+
+def _number(buffer: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The four bytes at each place, little-endian."""
+    return sum(buffer[at + k].astype(np.int64) << (8 * k) for k in range(4))  # type: ignore[return-value]  # an array
 
 
 def _gtid_event(binlog: BinlogFile, position: int) -> GtidEvent | None:

@@ -3,7 +3,8 @@ Not here: slices of landed segments (`decode_slice.py`), tracking (`track_schema
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.errors import CorruptEventError, SchemaGapError, StrataError
@@ -115,16 +116,17 @@ def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Decod
         yield from _decode_bytes(binlog, place, way, binlog.first_event, len(binlog.buffer))
         return
     for stretch in find_stretches(binlog):
-        damage, seq = stretch.damage, place.seq + stretch.transactions
-        try:
-            # With the rows of the damaged transaction that stand before its fault.
-            yield from _decode_bytes(binlog, place, way, stretch.begin, damage.end if damage else stretch.end)
-        except CorruptEventError:
-            if damage is None:
-                raise
-        if damage is not None:
-            place.seq = seq + 1
-            yield replace(damage, error=damage.error.located(gtid=str(damage.gtid) if damage.gtid else None))
+        yield from _decode_bytes(binlog, place, way, stretch.begin, stretch.end)
+        damage = stretch.damage
+        if damage is None:
+            continue
+        seq = place.seq + 1
+        # The rows that stand in front of the fault are right.
+        with suppress(CorruptEventError):
+            yield from _decode_bytes(binlog, place, way, damage.begin, damage.end)
+        place.seq = seq
+        damage.error.located(gtid=str(damage.gtid) if damage.gtid else None)
+        yield damage
 
 
 def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Decoded]:

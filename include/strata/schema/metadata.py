@@ -9,7 +9,7 @@ from strata.errors import DdlError
 from strata.schema.apply.labels import hidden_bytes, shown_label
 from strata.schema.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
 from strata.schema.model import Column, Key, KeyKind, KeyPart, TableDefinition
-from strata.schema.types import AS_BINARY, ColumnType, TypeKind
+from strata.schema.types import AS_BINARY, GEOMETRIES, ColumnType, TypeKind
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
@@ -38,17 +38,6 @@ _FRACTIONAL = {
 }
 _TEXTS = {1: TypeKind.TINYTEXT, 2: TypeKind.TEXT, 3: TypeKind.MEDIUMTEXT, 4: TypeKind.LONGTEXT}
 _BLOBS = {1: TypeKind.TINYBLOB, 2: TypeKind.BLOB, 3: TypeKind.MEDIUMBLOB, 4: TypeKind.LONGBLOB}
-_GEOMETRIES = (
-    TypeKind.GEOMETRY,
-    TypeKind.POINT,
-    TypeKind.LINESTRING,
-    TypeKind.POLYGON,
-    TypeKind.MULTIPOINT,
-    TypeKind.MULTILINESTRING,
-    TypeKind.MULTIPOLYGON,
-    TypeKind.GEOMCOLLECTION,
-)
-"""By the numbers of `Field::geometry_type`."""
 _STRINGS = {
     FieldType.STRING: TypeKind.CHAR,
     FieldType.VARCHAR: TypeKind.VARCHAR,
@@ -109,7 +98,7 @@ def _type(table_map: TableMap, at: int, charset: str, labels: tuple[bytes, ...] 
     if code is FieldType.VECTOR:
         return ColumnType(TypeKind.VECTOR, _ordinal(table_map.vector_dimensions, table_map, at))
     if code is FieldType.GEOMETRY:
-        return ColumnType(_GEOMETRIES[_ordinal(table_map.geometry_types, table_map, at)])
+        return ColumnType(GEOMETRIES[_ordinal(table_map.geometry_types, table_map, at)])
     if code is FieldType.BIT:
         return ColumnType(TypeKind.BIT, (metadata >> 8) * 8 + (metadata & 0xFF))
     return _string_type(code, metadata, charset)

@@ -59,18 +59,18 @@ BLOBS = frozenset({TypeKind.TINYBLOB, TypeKind.BLOB, TypeKind.MEDIUMBLOB, TypeKi
 STRINGS = frozenset({TypeKind.CHAR, TypeKind.VARCHAR}) | TEXTS
 """Types of text: always with a charset."""
 LABELLED = frozenset({TypeKind.ENUM, TypeKind.SET})
-SPATIAL = frozenset(
-    {
-        TypeKind.GEOMETRY,
-        TypeKind.POINT,
-        TypeKind.LINESTRING,
-        TypeKind.POLYGON,
-        TypeKind.MULTIPOINT,
-        TypeKind.MULTILINESTRING,
-        TypeKind.MULTIPOLYGON,
-        TypeKind.GEOMCOLLECTION,
-    }
+GEOMETRIES = (
+    TypeKind.GEOMETRY,
+    TypeKind.POINT,
+    TypeKind.LINESTRING,
+    TypeKind.POLYGON,
+    TypeKind.MULTIPOINT,
+    TypeKind.MULTILINESTRING,
+    TypeKind.MULTIPOLYGON,
+    TypeKind.GEOMCOLLECTION,
 )
+"""By the numbers of `Field::geometry_type` (sql/field.h)."""
+SPATIAL = frozenset(GEOMETRIES)
 AS_BINARY = {
     TypeKind.CHAR: TypeKind.BINARY,
     TypeKind.VARCHAR: TypeKind.VARBINARY,
