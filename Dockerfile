@@ -3,7 +3,7 @@ FROM python:3.11.14-slim-bookworm
 
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends openjdk-17-jre-headless tini \
+    && apt-get install -y --no-install-recommends binutils openjdk-17-jre-headless tini \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 50000 strata
 
@@ -21,6 +21,7 @@ COPY plugins plugins
 COPY spark_jobs spark_jobs
 COPY scripts scripts
 RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
+    && python -m scripts.link_kernels \
     && python -m scripts.warm_kernels \
     && install -d -o strata -g strata /strata
 

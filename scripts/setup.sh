@@ -37,6 +37,12 @@ need_java() {
     install_packages openjdk-17-jre-headless || install_packages default-jre-headless
 }
 
+# What links the kernels to a library; without it they are compiled by each process, which works, and starts slower.
+want_linker() {
+    if command -v cc >/dev/null || command -v ld >/dev/null || ! may_install; then return; fi
+    install_packages binutils || say "no linker: commands will start a second later"
+}
+
 make_environment() {
     local python=$1
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
@@ -86,9 +92,11 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     printf '%s\n' "$wanted" >"$stamp"
 fi
 kernels=.venv/strata.kernels
-wanted=$(cat "$stamp" include/strata/kernels/*.py | sha256sum | cut -d ' ' -f 1)
+wanted=$(cat "$stamp" include/strata/kernels/*.py scripts/*_kernels.py | sha256sum | cut -d ' ' -f 1)
 if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     say "compiling the decoding kernels (a minute)"
+    want_linker
+    .venv/bin/python -m scripts.link_kernels
     .venv/bin/python -m scripts.warm_kernels >/dev/null
     printf '%s\n' "$wanted" >"$kernels"
 fi

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from strata.kernels.doubles import LONGEST_DOUBLE, POWERS, write_double
 from strata.kernels.json_values import BASE64
-from strata.kernels.jsonb import gather_json
+from strata.kernels.jsonb import FRAME_FIELDS, MOST_DEPTH, gather_json
 from strata.kernels.status import CORRUPT, DONE, FULL
 from tests.kernels.cells import BASE, cells_of, prefixed
 from tests.naive.decoder import json_double, json_text
@@ -17,7 +17,8 @@ from tests.naive.decoder import json_double, json_text
 def _gather(values: list[bytes | None], room: int = 100_000):
     buffer, cells = cells_of(prefixed(values, 4))
     offsets, out = np.zeros(len(cells) + 1, np.int32), np.empty(room, np.uint8)
-    status, row = gather_json(POWERS, BASE64, buffer, BASE, cells, 4, 0, offsets, out)
+    frames = np.empty((MOST_DEPTH, FRAME_FIELDS), np.int64)
+    status, row = gather_json(POWERS, BASE64, buffer, BASE, cells, 4, 0, frames, offsets, out)
     texts = [out[offsets[at] : offsets[at + 1]].tobytes().decode("utf-8", "replace") for at in range(row)]
     return status, row, texts
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from strata.kernels import transactions as walk
 from strata.kernels.gtid import GTID_BYTES
+from strata.kernels.widths import ROOM_FOR_COLUMNS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,6 +48,7 @@ class Room:
         self.splits = np.zeros((4, walk.SPLIT_FIELDS), np.int64)
         self.split_maps = np.zeros(64, np.int64)
         self.maps = np.zeros((64, walk.MAP_FIELDS), np.int64)
+        self.present = np.empty(ROOM_FOR_COLUMNS, np.int64)
         self.key = np.zeros(GTID_BYTES, np.uint8)
         self.state = np.zeros(walk.STATE_FIELDS, np.int64)
 

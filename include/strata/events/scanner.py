@@ -158,6 +158,7 @@ class TransactionScanner:
                 room.statements,
                 room.splits,
                 room.split_maps,
+                room.present,
                 room.state,
             )
             if status == codes.DONE:

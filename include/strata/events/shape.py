@@ -10,7 +10,7 @@ import numpy as np
 
 from strata.errors import CorruptEventError
 from strata.kernels.status import DONE
-from strata.kernels.widths import count_image_rows
+from strata.kernels.widths import ROOM_FOR_COLUMNS, count_image_rows
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventType, FieldType
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def count_rows(
     """
     end = event_end - (CHECKSUM_BYTES if format.has_checksum else 0)
     body = rows_body(buffer, event_begin, end, event_type, format)
-    status, rows = count_image_rows(buffer, body, end, shape.widths, shape.json_columns, event_type)
+    present = np.empty(ROOM_FOR_COLUMNS, np.int64)
+    status, rows = count_image_rows(buffer, body, end, shape.widths, shape.json_columns, event_type, present)
     if status != DONE:
         raise CorruptEventError("the rows of the event do not fit its TABLE_MAP", offset=event_begin)
     return int(rows)

@@ -14,9 +14,7 @@ from strata.kernels.scan import read_u32
 from strata.kernels.status import BAD_CHECKSUM, DONE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Int, Ints, Word
+    from strata.kernels.arrays import Bytes, CrcRows, Int, Ints, Word
 
 _POLYNOMIAL = 0xEDB88320
 """IEEE 802.3, reflected: the CRC32 of zlib, which is what MySQL writes."""
@@ -25,7 +23,7 @@ _FORMAT_DESCRIPTION = 15
 _IN_USE = 1
 
 
-def _tables() -> NDArray[np.uint32]:
+def _tables() -> CrcRows:
     """Sixteen tables of 256: entry [k, b] is the CRC of byte b followed by k zero bytes ("slicing by 16")."""
     tables = np.zeros((16, 256), np.uint32)
     for byte in range(256):
@@ -86,7 +84,7 @@ def _fold(buffer: Bytes, begin: Int, end: Int, crc: Word) -> tuple[Int, Word, Wo
 
 
 @kernel
-def _step(tables: NDArray[np.uint32], low: Word, high: Word) -> Word:
+def _step(tables: CrcRows, low: Word, high: Word) -> Word:
     """The register behind 16 bytes, to which the register before them has been added."""
     byte = np.uint64(255)
     crc = np.uint32(0)
@@ -96,7 +94,7 @@ def _step(tables: NDArray[np.uint32], low: Word, high: Word) -> Word:
 
 
 @kernel
-def crc32(tables: NDArray[np.uint32], buffer: Bytes, begin: Int, end: Int, start: Int) -> Int:
+def crc32(tables: CrcRows, buffer: Bytes, begin: Int, end: Int, start: Int) -> Int:
     """The CRC32 of bytes `begin` to `end`, going on from the CRC32 `start` (0 for none)."""
     crc = np.uint32(start) ^ np.uint32(0xFFFFFFFF)
     at = begin
@@ -123,7 +121,7 @@ def crc32(tables: NDArray[np.uint32], buffer: Bytes, begin: Int, end: Int, start
 
 @kernel
 def verify_events(
-    tables: NDArray[np.uint32],
+    tables: CrcRows,
     buffer: Bytes,
     positions: Ints,
     lengths: Ints,

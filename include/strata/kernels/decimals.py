@@ -50,19 +50,21 @@ def group_at(buf: Bytes, at: Int, size: Int, mask: Int, flip: Int) -> Int:
 
 
 @part
-def decimal_groups(precision: Int, scale: Int, groups: Ints) -> Int:
-    """Writes the number of digits of each group, the highest first; returns how many groups there are."""
-    whole, count = precision - scale, np.int64(0)
-    if whole % 9:
-        groups[count] = whole % 9
-        count += 1
-    for _ in range(whole // 9 + scale // 9):
-        groups[count] = 9
-        count += 1
-    if scale % 9:
-        groups[count] = scale % 9
-        count += 1
-    return count
+def count_groups(precision: Int, scale: Int) -> Int:
+    """How many groups a number has."""
+    whole = precision - scale
+    return (whole + 8) // 9 + (scale + 8) // 9
+
+
+@part
+def group_digits(k: Int, count: Int, precision: Int, scale: Int) -> Int:
+    """How many digits group `k` of `count` has."""
+    first, last = (precision - scale) % 9, scale % 9
+    if k == 0 and first > 0:
+        return first
+    if k == count - 1 and last > 0:
+        return last
+    return np.int64(9)
 
 
 @kernel
@@ -72,8 +74,7 @@ def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: 
     Returns:
         -1, or the row of the first cell with a group of more digits than it has room for.
     """
-    groups = np.empty(16, np.int64)
-    count = decimal_groups(precision, scale, groups)
+    count = count_groups(precision, scale)
     for i in range(cells.shape[0]):
         out[2 * i] = 0
         out[2 * i + 1] = 0
@@ -84,7 +85,8 @@ def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: 
         mask, flip = np.int64(0xFF if negative else 0), np.int64(0x80)
         a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for k in range(count):
-            size, power = group_bytes(groups[k]), power_of_ten(groups[k])
+            digits = group_digits(k, count, precision, scale)
+            size, power = group_bytes(digits), power_of_ten(digits)
             group = group_at(buf, at, size, mask, flip)
             if group >= power:
                 return i
@@ -115,8 +117,7 @@ def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, t
     Returns:
         The place behind the text, -1 for a group of more digits than it has room for.
     """
-    groups = np.empty(16, np.int64)
-    count = decimal_groups(precision, scale, groups)
+    count = count_groups(precision, scale)
     negative = load_u8(buf, at) < 0x80
     mask, flip = np.int64(0xFF if negative else 0), np.int64(0x80)
     if negative:
@@ -130,13 +131,14 @@ def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, t
         to += 2
         started = True
     for k in range(count):
-        size, power = group_bytes(groups[k]), power_of_ten(groups[k])
+        digits = group_digits(k, count, precision, scale)
+        size, power = group_bytes(digits), power_of_ten(digits)
         group = group_at(buf, at, size, mask, flip)
         if group >= power:
             return np.int64(-1)
         at += size
         flip = np.int64(0)
-        for _ in range(groups[k]):
+        for _ in range(digits):
             power //= 10
             digit = group // power
             group -= digit * power

@@ -15,7 +15,7 @@ import numpy as np
 from strata.kernels.jit import kernel, part
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int, Word, Words
+    from strata.kernels.arrays import Bytes, Int, Word, WordRows
 
 LONGEST_DOUBLE: Final = 36
 """Bytes that the text of a double takes at most."""
@@ -32,7 +32,7 @@ _PLAIN_DIGITS: Final = 15
 """DBL_DIG: how far from the first digit the point may lie in plain notation."""
 
 
-def _powers() -> Words:
+def _powers() -> WordRows:
     """For each k, floor(10 ** -k * 2 ** -r) + 1 in 126 bits, as two halves of 63."""
     found = np.empty((_MOST_EXPONENT - _LEAST_EXPONENT + 1, 2), np.uint64)
     for k in range(_LEAST_EXPONENT, _MOST_EXPONENT + 1):
@@ -60,7 +60,7 @@ def multiply(left: Word, right: Word) -> tuple[Word, Word]:
 
 
 @part
-def scale(powers: Words, row: Int, value: Word) -> Word:
+def scale(powers: WordRows, row: Int, value: Word) -> Word:
     """`value` times a power of ten, rounded to odd (the paper's `rop`)."""
     mask, bits = np.uint64(_MASK_63), np.uint64(63)
     carried, _ = multiply(powers[row, 1], value)
@@ -71,7 +71,7 @@ def scale(powers: Words, row: Int, value: Word) -> Word:
 
 
 @part
-def shortest(powers: Words, mantissa: Int, power: Int) -> tuple[Int, Int]:
+def shortest(powers: WordRows, mantissa: Int, power: Int) -> tuple[Int, Int]:
     """The decimal d * 10 ** e, as (d, e), closest to mantissa * 2 ** power among the shortest that round to it."""
     odd = np.uint64(mantissa & 1)
     one, two = np.uint64(1), np.uint64(2)
@@ -128,7 +128,7 @@ def few_digits(bits: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def write_double(powers: Words, bits: Int, out: Bytes, to: Int) -> Int:
+def write_double(powers: WordRows, bits: Int, out: Bytes, to: Int) -> Int:
     """Writes the double with these bits; `out` has room for LONGEST_DOUBLE bytes. Returns the place behind the text.
 
     A number without fraction or exponent gets `.0`, as the server prints a JSON double. Returns -1 for infinities and

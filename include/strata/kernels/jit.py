@@ -1,25 +1,14 @@
-"""The one decorator that holds every Numba option.
-Not here: kernels. They take numbers and arrays only, check each bound first, and return a code of `status.py`."""
+"""The decorators that make a function a kernel: machine code from the linked library, else from the compiler.
+Not here: kernels. They take numbers and arrays only, check each bound first, allocate nothing, and return a code of
+`status.py`."""
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-if "scipy" in sys.modules:
-    import numba
-else:
-    # Numba looks for BLAS by importing scipy (numba/np/arraymath.py, `_check_blas`): a quarter of a second for each
-    # worker and command, and no kernel here uses linear algebra. None makes `import scipy` fail.
-    sys.modules["scipy"] = None  # type: ignore[assignment]  # as the import system has it
-    try:
-        import numba
-        import numba.np.arraymath
-    finally:
-        del sys.modules["scipy"]
+from strata.kernels.linked import linked_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,17 +16,38 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CONSTANTS = frozenset(str(Path(__file__).with_name(name)) for name in ("status.py", "layout.py"))
-"""Files whose numbers are frozen into kernels of other files."""
+
+class _Written(NamedTuple):
+    """A kernel as it is written, and what its module shows in its place."""
+
+    function: Callable[..., Any]
+    inline: bool
+    shown: Callable[..., Any]
+
+
+_written: list[_Written] = []
+_compiled: dict[str, Any] = {}
+_lock = RLock()
+
+
+def compile_now(name: str) -> Callable[..., Any]:
+    """The kernel `file.name` from the compiler: for arguments of other types than those in the linked library."""
+    with _lock:
+        if name not in _compiled:
+            _compile_written()
+        return cast("Callable[..., Any]", _compiled[name])
+
+
+_LINKED = linked_kernels(compile_now)
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles a function on its first call and keeps the machine code in a cache on disk.
+    """Machine code for a function.
 
     Kernels release the GIL. `NUMBA_DISABLE_JIT=1` leaves them plain Python, `NUMBA_BOUNDSCHECK=1` adds a check to each
     access; the tests run in all three modes. A global that a kernel reads is frozen into the machine code.
     """
-    return _compile(function)
+    return _machine_code(function, inline=False)
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
@@ -45,34 +55,36 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
 
     A call hands over seven words for each array, which costs more than a small kernel's work.
     """
-    return _compile(function, forceinline=True)
+    return _machine_code(function, inline=True)
 
 
-def _compile(function: Callable[P, R], **options: bool) -> Callable[P, R]:
-    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    if compiled is not function:  # NUMBA_DISABLE_JIT returns the function itself.
-        _stamp_with_callees(compiled, function)
-    return compiled  # type: ignore[no-any-return]  # Numba has no types
+def _machine_code(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
+    if _LINKED is None:
+        from strata.kernels.compiler import compiled  # noqa: PLC0415 - Numba takes a third of a second and 80 MB
+
+        return cast("Callable[P, R]", compiled(function, inline=inline))
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    shown = _LINKED.get(name) or _compiled_when_called(name)
+    _written.append(_Written(function, inline, shown))
+    return shown
 
 
-@cache
-def _content(path: str) -> bytes:
-    return Path(path).read_bytes()
+def _compiled_when_called(name: str) -> Callable[..., Any]:
+    def shown(*arguments: Any) -> Any:
+        return compile_now(name)(*arguments)
+
+    return shown
 
 
-def _stamp_with_callees(compiled: Any, function: Callable[..., object]) -> None:
-    """Makes the cache depend on the source of the kernels that this one calls.
+def _compile_written() -> None:
+    """Compiles every kernel so far, and lets them call each other: Numba knows its own functions only."""
+    from strata.kernels.compiler import compiled  # noqa: PLC0415 - as above
 
-    Numba 0.68 stamps a cached kernel with the hash of its own file, so an edit of a callee in another file would leave
-    the old callee inlined in the new program (numba/core/caching.py, `_CacheLocator.get_source_stamp`).
-    """
-    sources = {function.__code__.co_filename, *_CONSTANTS}
-    for name in function.__code__.co_names:
-        sources |= getattr(function.__globals__.get(name), "kernel_sources", frozenset())
-    compiled.kernel_sources = frozenset(sources)
-    digest = hashlib.sha256()
-    for source in sorted(sources):
-        digest.update(_content(source))
-    cache_file = getattr(compiled._cache, "_cache_file", None)  # noqa: SLF001 - Numba has no public way
-    if cache_file is not None:
-        cache_file._source_stamp = digest.hexdigest()  # noqa: SLF001 - as above
+    modules = [vars(module) for name, module in list(sys.modules.items()) if name.startswith("strata.kernels.")]
+    while _written:
+        function, inline, shown = _written.pop(0)
+        code = compiled(function, inline=inline)
+        _compiled[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = code
+        for names in modules:
+            for name in [name for name, value in names.items() if value is shown]:
+                names[name] = code

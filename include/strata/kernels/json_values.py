@@ -20,7 +20,7 @@ from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.kernels.strings import write_number
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int, Words
+    from strata.kernels.arrays import Bytes, Int, WordRows
 
 LITERAL: Final = 4
 INT16: Final = 5
@@ -261,7 +261,7 @@ def decimal_size(precision: Int, scale: Int) -> Int:
 
 
 @kernel
-def put_long_number(powers: Words, kind: Int, buf: Bytes, at: Int, out: Bytes, to: Int) -> Int:
+def put_long_number(powers: WordRows, kind: Int, buf: Bytes, at: Int, out: Bytes, to: Int) -> Int:
     """Writes a number of four or eight bytes, which are there; -1 for a double that is no number."""
     if kind == INT32:
         return put_integer((little_endian(buf, at, 4) ^ 0x80000000) - 0x80000000, out, to)
@@ -298,7 +298,7 @@ def number_size(kind: Int) -> Int:
 
 @part
 def put_scalar(  # noqa: C901 - a case a kind
-    powers: Words, alphabet: Bytes, kind: Int, buf: Bytes, at: Int, limit: Int, out: Bytes, to: Int
+    powers: WordRows, alphabet: Bytes, kind: Int, buf: Bytes, at: Int, limit: Int, out: Bytes, to: Int
 ) -> tuple[Int, Int, Int]:
     """Writes a value that is no container.
 

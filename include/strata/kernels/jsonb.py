@@ -31,9 +31,7 @@ from strata.kernels.numbers import little_endian
 from strata.kernels.status import CORRUPT, DONE, FULL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Cells, Int, Offsets, Words
+    from strata.kernels.arrays import Bytes, Cells, Int, IntRows, Offsets, WordRows
 
 MOST_DEPTH: Final = 100
 """JSON_DOCUMENT_MAX_DEPTH (sql-common/json_syntax_check.h)."""
@@ -106,7 +104,7 @@ def value_at(buf: Bytes, start: Int, kind: Int, entry: Int) -> Int:
 
 @part
 def json_text(  # noqa: C901, PLR0912, PLR0915 - one walk over values of all kinds; its parts are functions
-    powers: Words, alphabet: Bytes, buf: Bytes, at: Int, end: Int, out: Bytes, to: Int, frames: NDArray[np.int64]
+    powers: WordRows, alphabet: Bytes, buf: Bytes, at: Int, end: Int, out: Bytes, to: Int, frames: IntRows
 ) -> tuple[Int, Int]:
     """Writes the document between `at` and `end`; DONE, FULL or CORRUPT, and the place behind the text.
 
@@ -177,13 +175,14 @@ def json_text(  # noqa: C901, PLR0912, PLR0915 - one walk over values of all kin
 
 @kernel
 def gather_json(  # noqa: PLR0913, PLR0917 - arrays have no other way in
-    powers: Words,
+    powers: WordRows,
     alphabet: Bytes,
     buf: Bytes,
     base: Int,
     cells: Cells,
     prefix: Int,
     first: Int,
+    frames: IntRows,
     offsets: Offsets,
     out: Bytes,
 ) -> tuple[Int, Int]:
@@ -197,13 +196,13 @@ def gather_json(  # noqa: PLR0913, PLR0917 - arrays have no other way in
         cells: Where the documents lie.
         prefix: Bytes of the length in front of each.
         first: The row to go on with.
+        frames: Room for MOST_DEPTH containers.
         offsets: Of the texts.
         out: The texts.
 
     Returns:
         Status and row: DONE; FULL, to go on with that row and a longer `out`; CORRUPT for that row.
     """
-    frames = np.empty((MOST_DEPTH, FRAME_FIELDS), np.int64)
     for i in range(first, cells.shape[0]):
         to = np.int64(offsets[i])
         if cells[i] > ABSENT_CELL:

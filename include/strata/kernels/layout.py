@@ -6,10 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Cells, Ints
+    from strata.kernels.arrays import ByteRows, Bytes, Cells, IntBlocks, IntRows, Ints
 
 
 class Events(NamedTuple):
@@ -26,18 +23,18 @@ class Tables(NamedTuple):
     """All that the walk keeps from call to call."""
 
     state: Ints
-    keys: Bytes
+    keys: ByteRows
     """UUIDs and tags of the transactions so far, one a row, as in `gtid.py`."""
     key: Bytes
     """UUID, tag and number of the GTID that was read last."""
-    maps: NDArray[np.int64]
+    maps: IntRows
     """Hash table of the registered TABLE_MAPs."""
     bodies: Bytes
     """Their bytes behind table id and flags."""
-    slots: NDArray[np.int64]
-    columns: NDArray[np.int64]
+    slots: IntRows
+    columns: IntRows
     """Of all slots: width as in `events.shape.RowShape`, and which wanted column it is, -1 if nobody wants it."""
-    scratch: NDArray[np.int64]
+    scratch: IntBlocks
     """For the columns of one event's two images: index, width, place of the first cell."""
     cells: Cells
     facts: Ints

@@ -15,11 +15,7 @@ from strata.kernels.layout import ABSENT_CELL
 from strata.kernels.memory import load_big_u32, load_i64, load_u8, load_u16, load_u32
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Cells, Int, Ints
+    from strata.kernels.arrays import Bytes, Cells, Int, Integers, Ints, Shorts
 
 
 @part
@@ -55,7 +51,7 @@ def big_endian(buf: Bytes, at: Int, size: Int) -> Int:
 
 
 @kernel
-def gather_1(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.signedinteger[Any]]) -> None:
+def gather_1(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> None:
     """One byte; `sign` is 0x80 for signed numbers and 0 for unsigned ones, here and below the top bit of the width."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
@@ -65,7 +61,7 @@ def gather_1(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.sig
 
 
 @kernel
-def gather_2(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.signedinteger[Any]]) -> None:
+def gather_2(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> None:
     """Two bytes."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
@@ -76,7 +72,7 @@ def gather_2(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.sig
 
 
 @kernel
-def gather_3(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.signedinteger[Any]]) -> None:
+def gather_3(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> None:
     """Three bytes."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
@@ -88,7 +84,7 @@ def gather_3(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.sig
 
 
 @kernel
-def gather_4(buf: Bytes, base: Int, cells: Cells, sign: Int, out: NDArray[np.signedinteger[Any]]) -> None:
+def gather_4(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> None:
     """Four bytes; also FLOAT, by its bits."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
@@ -128,7 +124,7 @@ def gather_big_endian(buf: Bytes, base: Int, cells: Cells, size: Int, out: Ints)
 
 
 @kernel
-def gather_years(buf: Bytes, base: Int, cells: Cells, out: NDArray[np.int16]) -> None:
+def gather_years(buf: Bytes, base: Int, cells: Cells, out: Shorts) -> None:
     """YEAR: a byte that counts from 1900, but for 0, the year 0000."""
     for i in range(cells.shape[0]):
         value = np.int64(0)

@@ -12,9 +12,7 @@ from strata.kernels.memory import load_i64, load_u16, load_u32
 from strata.kernels.status import CORRUPT, DONE, FULL, TRUNCATED
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Int, Ints
+    from strata.kernels.arrays import Bytes, Flags, Int, Ints
 
 HEADER_BYTES = 19
 """Binlog v4: timestamp 4, type 1, server id 4, length 4, end position 4, flags 2 (libs/mysql/binlog/event)."""
@@ -52,10 +50,10 @@ def scan_events(  # noqa: PLR0913, PLR0917 - a struct of arrays has no other for
     least: Int,
     positions: Ints,
     lengths: Ints,
-    types: NDArray[np.uint8],
+    types: Bytes,
     timestamps: Ints,
     log_positions: Ints,
-    flags: NDArray[np.uint16],
+    flags: Flags,
 ) -> tuple[Int, Int, Int]:
     """Fills the arrays, one entry an event, from byte `begin` to `end` of `buffer`.
 

@@ -59,9 +59,7 @@ from strata.kernels.status import CORRUPT, DONE, FULL, UNSUPPORTED
 from strata.kernels.walk import walk_rows
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from strata.kernels.arrays import Bytes, Int, Ints
+    from strata.kernels.arrays import Bytes, Int, IntRows, Ints
     from strata.kernels.layout import Events, Tables
 
 
@@ -69,7 +67,7 @@ NO_SLOT: Final = -2
 
 
 @kernel
-def find_map(maps: npt.NDArray[np.int64], table_id: Int) -> Int:
+def find_map(maps: IntRows, table_id: Int) -> Int:
     """Place of a table id in the hash table: its own, or the free one where it would go.
 
     `maps` has a power of two of places and is never full.
@@ -91,7 +89,7 @@ def same_bytes(left: Bytes, at: Int, right: Bytes, other: Int, length: Int) -> b
 
 
 @kernel
-def known_map(buf: Bytes, at: Int, end: Int, maps: npt.NDArray[np.int64], bodies: Bytes, state: Ints) -> Int:
+def known_map(buf: Bytes, at: Int, end: Int, maps: IntRows, bodies: Bytes, state: Ints) -> Int:
     """Puts a TABLE_MAP in force and returns 1 if it was registered with equal bytes; else 0."""
     if at + 8 > end or state[OPEN] == BETWEEN:
         return np.int64(0)
@@ -293,7 +291,7 @@ def rows_begin(buf: Bytes, body: Int, end: Int, event_type: Int, post_header: In
 
 
 @kernel
-def find_slot(buf: Bytes, body: Int, rows: Int, post_header: Int, maps: npt.NDArray[np.int64], state: Ints) -> Int:
+def find_slot(buf: Bytes, body: Int, rows: Int, post_header: Int, maps: IntRows, state: Ints) -> Int:
     """The slot of a row event's table; -1 for an event that only ends its statement, NO_SLOT for one without a map."""
     if rows < 0 or state[OPEN] == BETWEEN:
         return np.int64(NO_SLOT)

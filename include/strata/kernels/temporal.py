@@ -17,9 +17,7 @@ from strata.kernels.layout import ABSENT_CELL
 from strata.kernels.numbers import big_endian, little_endian
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Cells, Int, Ints
+    from strata.kernels.arrays import Bytes, Cells, Days, Int, Ints
 
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
@@ -72,7 +70,7 @@ def fraction_micros(buf: Bytes, at: Int, fsp: Int) -> Int:
 
 
 @kernel
-def gather_dates(buf: Bytes, base: Int, cells: Cells, out: NDArray[np.int32], bad: Bytes) -> Int:
+def gather_dates(buf: Bytes, base: Int, cells: Cells, out: Days, bad: Bytes) -> Int:
     """DATE, 3 bytes: day 5 bits, month 4, year 15. Days since 1970-01-01."""
     found = np.int64(0)
     for i in range(cells.shape[0]):

@@ -16,9 +16,7 @@ from strata.kernels.status import DONE, FULL, UNSUPPORTED
 from strata.kernels.widths import count_image_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from strata.kernels.arrays import Bytes, Int, Ints
+    from strata.kernels.arrays import ByteRows, Bytes, Flags, Int, IntRows, Ints
 
 # What the caller has to do before the walk goes on.
 NEW_SERVER = 10
@@ -140,7 +138,7 @@ def open_transaction(position: Int, log_begin: Int, state: Ints) -> None:
 
 
 @kernel
-def close_transaction(transactions: Ints, state: Ints, end: Int, seconds: Int) -> None:
+def close_transaction(transactions: IntRows, state: Ints, end: Int, seconds: Int) -> None:
     """The open transaction ends in front of byte `end`; `seconds` is the time of its last event."""
     row = state[TRANSACTIONS]
     stamp = state[STAMP]
@@ -164,7 +162,7 @@ def close_transaction(transactions: Ints, state: Ints, end: Int, seconds: Int) -
 
 
 @kernel
-def _end(transactions: Ints, state: Ints, end: Int, seconds: Int, form: Ints) -> None:
+def _end(transactions: IntRows, state: Ints, end: Int, seconds: Int, form: Ints) -> None:
     if form[F_PAYLOAD] >= 0:
         state[WHERE] = ENDED
     else:
@@ -173,7 +171,7 @@ def _end(transactions: Ints, state: Ints, end: Int, seconds: Int, form: Ints) ->
 
 @kernel
 def _begin_gtid(
-    buffer: Bytes, position: Int, end: Int, log_begin: Int, keys: Bytes, known: Int, key: Bytes, state: Ints
+    buffer: Bytes, position: Int, end: Int, log_begin: Int, keys: ByteRows, known: Int, key: Bytes, state: Ints
 ) -> Int:
     if state[WHERE] != BETWEEN:
         return np.int64(NESTED)
@@ -205,7 +203,7 @@ def _add_statement(statements: Ints, position: Int, payload: Int, state: Ints) -
 
 
 @kernel
-def _note_split(splits: Ints, split_maps: Ints, maps: Ints, position: Int, state: Ints) -> bool:
+def _note_split(splits: IntRows, split_maps: Ints, maps: IntRows, position: Int, state: Ints) -> bool:
     """Notes a split point in front of the event at `position`; False if there is no room for it."""
     count = state[MAPS]
     if state[SPLIT_MAPS] + count > len(split_maps):
@@ -228,7 +226,7 @@ def _read_table_id(buffer: Bytes, at: Int, post_header: Int) -> Int:
 
 
 @kernel
-def _find_map(maps: Ints, count: Int, table_id: Int) -> Int:
+def _find_map(maps: IntRows, count: Int, table_id: Int) -> Int:
     for k in range(count - 1, -1, -1):
         if maps[k, M_ID] == table_id:
             return np.int64(k)
@@ -237,7 +235,7 @@ def _find_map(maps: Ints, count: Int, table_id: Int) -> Int:
 
 @kernel
 def _open_map(
-    buffer: Bytes, position: Int, post_header: Int, shape: Int, table: Int, maps: Ints, entries: Ints, state: Ints
+    buffer: Bytes, position: Int, post_header: Int, shape: Int, table: Int, maps: IntRows, entries: IntRows, state: Ints
 ) -> None:
     """Puts a TABLE_MAP in force, and its table among those that the transaction touches."""
     entry = np.int64(-1)
@@ -281,22 +279,23 @@ def group_events(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917 - a
     types: Bytes,
     timestamps: Ints,
     log_positions: Ints,
-    flags: NDArray[np.uint16],
+    flags: Flags,
     first: Int,
     form: Ints,
-    keys: Bytes,
+    keys: ByteRows,
     known_keys: Int,
     bodies: Bytes,
-    shapes: Ints,
+    shapes: IntRows,
     places: Ints,
     all_widths: Ints,
     key: Bytes,
-    maps: Ints,
-    transactions: Ints,
-    entries: Ints,
+    maps: IntRows,
+    transactions: IntRows,
+    entries: IntRows,
     statements: Ints,
-    splits: Ints,
+    splits: IntRows,
     split_maps: Ints,
+    present: Ints,
     state: Ints,
 ) -> tuple[Int, Int]:
     """Walks over events from number `first` on; `state`, `maps` and the tables that it fills go on from call to call.
@@ -324,6 +323,7 @@ def group_events(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917 - a
         statements: Offsets of QUERY events, or of the payloads that they are in.
         splits: `S_*`.
         split_maps: Offsets of TABLE_MAPs in force at split points; may run out.
+        present: As `widths.count_image_rows` has it.
         state: `STATE_FIELDS` numbers, 0 at the start.
 
     Returns:
@@ -383,7 +383,7 @@ def group_events(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917 - a
                 body = _rows_body(buffer, begin, kind, post_header)
                 if body > end:
                     return np.int64(BAD_ROWS), np.int64(i)
-                status, rows = count_image_rows(buffer, body, end, widths, shapes[shape, SHAPE_JSON], kind)
+                status, rows = count_image_rows(buffer, body, end, widths, shapes[shape, SHAPE_JSON], kind, present)
                 if status != DONE:
                     return np.int64(BAD_ROWS), np.int64(i)
                 entries[maps[slot, M_ENTRY], E_EVENTS] += 1

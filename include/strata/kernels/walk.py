@@ -63,15 +63,11 @@ from strata.kernels.widths import (
 )
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from strata.kernels.arrays import Bytes, Cells, Int, Ints
+    from strata.kernels.arrays import Bytes, Cells, Int, IntBlocks, IntRows, Ints
 
 
 @kernel
-def mark_absent(
-    slot: Ints, columns: npt.NDArray[np.int64], image: npt.NDArray[np.int64], present: Int, cells: Cells, out: Int
-) -> None:
+def mark_absent(slot: Ints, columns: IntRows, image: IntRows, present: Int, cells: Cells, out: Int) -> None:
     """Marks the wanted columns that an image lacks; `out` is the place of the row's first cell."""
     k = 0
     for column in range(slot[COLUMNS]):
@@ -157,9 +153,7 @@ def fill(facts: Ints, at: Int, count: Int, value: Int) -> None:
 
 
 @kernel
-def image_columns(
-    buf: Bytes, bitmap: Int, slot: Ints, columns: npt.NDArray[np.int64], image_at: Int, out: npt.NDArray[np.int64]
-) -> Int:
+def image_columns(buf: Bytes, bitmap: Int, slot: Ints, columns: IntRows, image_at: Int, out: IntRows) -> Int:
     """For each column of an image its index, its width and the place of its first cell, -1 if nobody wants it.
 
     Returns:
@@ -185,8 +179,8 @@ def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hot loop:
     base: Int,
     state: Ints,
     slot: Ints,
-    columns: npt.NDArray[np.int64],
-    scratch: npt.NDArray[np.int64],
+    columns: IntRows,
+    scratch: IntBlocks,
     cells: Cells,
     facts: Ints,
 ) -> Int:

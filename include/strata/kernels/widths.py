@@ -20,6 +20,9 @@ PARTIAL_UPDATE = 39
 PARTIAL_JSON_UPDATES = 1
 """Bit of the value options of an after image: partial values follow (8.0.3, rows_event.h)."""
 
+ROOM_FOR_COLUMNS = 2 * 4096
+"""Of two images; MySQL's tables have 4,096 columns at most (sql/sql_const.h, MAX_FIELDS)."""
+
 
 @kernel
 def packed_length(buf: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
@@ -126,7 +129,7 @@ def skip_value_options(buf: Bytes, at: Int, end: Int, json_columns: Int) -> Int:
 
 @kernel
 def count_image_rows(
-    buf: Bytes, body: Int, end: Int, widths: Ints, json_columns: Int, event_type: Int
+    buf: Bytes, body: Int, end: Int, widths: Ints, json_columns: Int, event_type: Int, present: Ints
 ) -> tuple[Int, Int]:
     """Status and number of rows of one event; CORRUPT if the images do not fit the shape or the event.
 
@@ -137,22 +140,21 @@ def count_image_rows(
         widths: Per column of the table.
         json_columns: Number of JSON columns of the table.
         event_type: Type code of the row event.
+        present: Room for the columns of two images, `ROOM_FOR_COLUMNS` numbers.
     """
     count, at = packed_length(buf, body, end)
     columns = widths.shape[0]
-    if at < 0 or count != columns:
+    if at < 0 or count != columns or 2 * columns > present.shape[0]:
         return CORRUPT, np.int64(0)
     update = event_type in (UPDATE_V1, UPDATE_V2, PARTIAL_UPDATE)
     bitmap = (columns + 7) >> 3
     if at + bitmap + (bitmap if update else 0) > end:
         return CORRUPT, np.int64(0)
-    before = np.empty(columns, np.int64)
+    before, after = present[:columns], present[columns:]
     before_present = present_columns(buf, at, columns, before)
     at += bitmap
-    after = before
     after_present = before_present
     if update:
-        after = np.empty(columns, np.int64)
         after_present = present_columns(buf, at, columns, after)
         at += bitmap
     if before_present + after_present == 0 and event_type != PARTIAL_UPDATE:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from strata.kernels import strings
 from strata.kernels.doubles import POWERS
 from strata.kernels.json_values import BASE64
-from strata.kernels.jsonb import gather_json
+from strata.kernels.jsonb import FRAME_FIELDS, MOST_DEPTH, gather_json
 from strata.kernels.status import CORRUPT, FULL
 from strata.rows.faults import CorruptCell, Faults
 from strata.rows.gather import LONGEST_DATA, Region
@@ -36,10 +36,11 @@ class GatherJson:
         offsets = np.empty(len(cells) + 1, np.int32)
         binary = int(strings.string_offsets(region.buffer, region.base, cells, self.prefix, 0, offsets))
         out = np.empty(2 * binary + _ROOM, np.uint8)
+        frames = np.empty((MOST_DEPTH, FRAME_FIELDS), np.int64)
         row = 0
         while True:
             status, row = gather_json(
-                POWERS, BASE64, region.buffer, region.base, cells, self.prefix, int(row), offsets, out
+                POWERS, BASE64, region.buffer, region.base, cells, self.prefix, int(row), frames, offsets, out
             )
             if status == CORRUPT:
                 raise CorruptCell(int(row), "a JSON document contradicts itself")
