@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.events.columns import from_numbers, to_numbers, to_texts
+from strata.events.columns import from_numbers, repeated_number, repeated_text, to_numbers, to_texts
 
 NUMBERS = st.lists(st.integers(-(1 << 31), (1 << 31) - 1) | st.none(), max_size=40)
 
@@ -35,6 +35,17 @@ def test_texts(texts):
     column = to_texts(texts)
     column.validate(full=True)
     assert column.equals(pa.array(texts, pa.string()))
+
+
+@given(st.text(), st.integers(0, 40))
+def test_the_same_text_again_and_again(text, count):
+    assert repeated_text(text, count).equals(pa.array([text] * count, pa.string()))
+
+
+@given(st.integers(-(1 << 63), (1 << 63) - 1) | st.none(), st.integers(0, 40))
+def test_the_same_number_again_and_again(number, count):
+    for kind in (pa.int64(), pa.timestamp("us", tz="UTC")):
+        assert repeated_number(number, count, kind).equals(pa.array([number] * count, pa.int64()).cast(kind))
 
 
 LOOK_UP = """

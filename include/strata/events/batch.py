@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from strata.gtid.sets import GtidSetBuilder, Sid
+    from strata.gtid.sets import GtidSetBuilder, Sid, Span
 
     Numbers = npt.NDArray[np.int64]
 
@@ -65,6 +65,14 @@ class TransactionBatch:
     def add_to(self, executed: GtidSetBuilder) -> None:
         """Adds the GTIDs to a set."""
         add_gtids(executed, self.sids, self.slots, self.numbers)
+
+    def is_quiet(self) -> bool:
+        """Whether rows are all that there is: no statement, and the server lost nothing."""
+        return not len(self.statements) and not self.incidents
+
+    def gtid_spans(self) -> tuple[tuple[Sid, Span], ...]:
+        """The GTIDs as spans of each server's numbers; an anonymous transaction is in none."""
+        return tuple(_gtid_spans(self.sids, self.slots, self.numbers))
 
     def records(self) -> Iterator[TransactionRecord]:
         """The same, row by row."""
@@ -134,6 +142,11 @@ class TransactionBatch:
 
 def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> None:
     """Adds GTIDs that are given as columns to a set; slot -1 stands for an anonymous transaction."""
+    for sid, span in _gtid_spans(sids, slots, numbers):
+        executed.add_span(sid, span)
+
+
+def _gtid_spans(sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
     for slot, sid in enumerate(sids):
         mine = numbers[slots == slot]
         if not len(mine):
@@ -143,4 +156,4 @@ def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], slots: Numbers, n
             mine.sort()
         starts = [0, *((mine[1:] > mine[:-1] + 1).nonzero()[0] + 1).tolist(), len(mine)]
         for begin, end in pairwise(starts):
-            executed.add_span(sid, (int(mine[begin]), int(mine[end - 1])))
+            yield sid, (int(mine[begin]), int(mine[end - 1]))

@@ -40,6 +40,18 @@ def to_texts(texts: Sequence[str | None]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(texts), [known, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
 
 
+def repeated_text(text: str, count: int) -> pa.Array:
+    """A column of `count` times the same text."""
+    return pa.repeat(to_texts([text])[0], count)
+
+
+def repeated_number(number: int | None, count: int, kind: pa.DataType) -> pa.Array:
+    """A column of `count` times the same number, which `kind` keeps in 64 bits; None is null."""
+    if number is None:
+        return pa.nulls(count, kind)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(np.full(count, number, np.int64))])
+
+
 def from_numbers(column: pa.Array, null: int = 0) -> Numbers:
     """The numbers of a column of integers, with `null` in the place of nulls."""
     known, content = column.buffers()

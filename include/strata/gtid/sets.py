@@ -194,6 +194,12 @@ class GtidSetBuilder:
         at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
         return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
 
+    def overlaps(self, sid: Sid, span: Span) -> bool:
+        """Whether the set holds any of the transactions of `span` by now."""
+        spans = self._spans.get(sid, [])
+        at = bisect_right(spans, (span[1], MAX_GNO + 1)) - 1
+        return at >= 0 and spans[at][1] >= span[0]
+
     def build(self) -> GtidSet:
         """The set as it is now."""
         return GtidSet(tuple(sorted((sid, tuple(spans)) for sid, spans in self._spans.items())))

@@ -13,12 +13,12 @@ from strata.events.landed import LandedStream
 from strata.events.model import GtidEvent, PreviousGtids
 from strata.events.parse import parse_event
 from strata.events.salvage import describe, find_stretches
-from strata.events.transactions import ddl_events, read_transactions, table_maps
+from strata.events.transactions import ddl_events, scan_transactions, table_maps
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
-from strata.schema.stream import FileStart, Statement, TrackReport, Transaction
+from strata.schema.stream import FileStart, QuietRun, Statement, TrackReport, Transaction
 from strata.schema.track import Tracker
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.files import open_binlog
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from strata.events.batch import TransactionBatch
     from strata.events.landed import LandedSegment
     from strata.events.model import TableMap, TransactionRecord
     from strata.events.salvage import Damage
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _FIRST_EVENTS: Final = 4
 """PREVIOUS_GTIDS follows FORMAT_DESCRIPTION; in a landed segment a ROTATE may stand between."""
-_PROGRESS_EVERY: Final = 1000
 _CREATED_AT: Final = 4 + HEADER_BYTES + 2 + 50
 """Offset of the time of creation in FORMAT_DESCRIPTION, which is 0 unless the server had just started."""
 
@@ -143,11 +143,13 @@ def _track_file(
     shift = begin_pos - binlog.first_event if binlog.segment else 0
     for stretch in find_stretches(binlog) if skip_corrupt else (None,):
         begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
-        for count, record in enumerate(read_transactions(binlog, begin=begin, end=end), start=1):
-            shift = record.binlog_pos - record.begin
-            tracker.take(_transaction(binlog, record))
-            if progress is not None and count % _PROGRESS_EVERY == 0:
-                progress(binlog.name, record.end, size)
+        for batch in scan_transactions(binlog, begin=begin, end=end):
+            shift = int(batch.positions[0] - batch.begins[0])
+            if not (batch.is_quiet() and tracker.take_quiet(_quiet_run(batch))):
+                for record in batch.records():
+                    tracker.take(_transaction(binlog, record))
+            if progress is not None:
+                progress(binlog.name, int(batch.ends[-1]), size)
         if stretch and stretch.damage:
             tracker.take(_damaged(tracker, stretch.damage, shift))
     tracker.end_file(size + shift)
@@ -177,13 +179,28 @@ def _track_segment(tracker: Tracker, segment: LandedSegment) -> None:
                 created_at=summary.clock_before,
             )
         tracker.begin_file(start)
-        for record in segment.index.records(tracker.position.seq + 1):
-            has_statements = bool(record.ddl_offsets)
-            if has_statements:
-                tracker.take(replace(_transaction(binlog(), record), seq=record.seq))
-            else:
-                tracker.take(replace(_quiet(record, binlog), seq=record.seq))
+        first_seq = tracker.position.seq + 1
+        for batch in segment.index.batches(first_seq):
+            run = replace(_quiet_run(batch), last_seq=batch.last_seq)
+            if batch.is_quiet() and batch.first_seq >= first_seq and tracker.take_quiet(run):
+                continue
+            for record in batch.records():
+                if record.seq < first_seq:
+                    continue
+                taken = _transaction(binlog(), record) if record.ddl_offsets else _quiet(record, binlog)
+                tracker.take(replace(taken, seq=record.seq))
         tracker.end_file(summary.server_end)
+
+
+def _quiet_run(batch: TransactionBatch) -> QuietRun:
+    return QuietRun(
+        count=len(batch),
+        spans=batch.gtid_spans(),
+        binlog_pos=int(batch.positions[0]),
+        end_pos=int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]),
+        committed_at=int(batch.committed_at[-1]),
+        tables=tuple(TableName(database, table) for database, table in batch.tables),
+    )
 
 
 def _quiet(record: TransactionRecord, binlog: Callable[[], BinlogFile]) -> Transaction:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from strata.errors import CorruptEventError
+from strata.events.columns import repeated_number, repeated_text
 from strata.gtid.sets import Gtid
 from strata.kernels import layout
 from strata.kernels.nulls import op_validity
@@ -65,8 +66,8 @@ class BatchBuilder:
         images = [pa.field(column.name, column.type) for column in plan.columns]
         self._image = pa.struct(images)
         self.schema = pa.schema([*images, pa.field(BEFORE, self._image), *ROW_FIELDS])
-        self._file = _repeated(binlog_file, pa.string())
-        self._version = _repeated(plan.version_id, pa.int64())
+        self._file = repeated_text(binlog_file, BATCH_ROWS)
+        self._version = repeated_number(plan.version_id, BATCH_ROWS, pa.int64())
         self._no_image: pa.StructArray | None = None
         self._no_missing = pa.nulls(BATCH_ROWS, self.schema.field("_missing").type)
         self._no_invalid = pa.nulls(BATCH_ROWS, self.schema.field("_invalid").type)
@@ -163,10 +164,6 @@ def _there(rows: SlotRows, flag: int) -> Cells:
     """For a column that the log lacks: NULL where a row lacks the image, else some cell."""
     lacking = layout.DELETE if flag == layout.HAS_AFTER else layout.INSERT
     return np.where(rows.facts[layout.FACT_OP] == lacking, 0, 2).astype(np.uint32)
-
-
-def _repeated(value: object, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), BATCH_ROWS)
 
 
 def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:

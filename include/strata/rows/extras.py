@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from strata.events.columns import to_texts
 from strata.kernels import layout
 from strata.rows.arrow import BEFORE, INVALID, MISSING
 from strata.rows.gather_text import Labels
@@ -48,8 +49,8 @@ def invalid_values(faults: Sequence[tuple[str, Fault]], count: int) -> pa.Array:
     ordered = sorted(faults, key=lambda fault: fault[1].row)
     counts = np.bincount([fault.row for _, fault in ordered], minlength=count)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    keys = pa.array([name for name, _ in ordered], pa.string())
-    items = pa.array([fault.verbatim for _, fault in ordered], pa.string())
+    keys = to_texts([name for name, _ in ordered])
+    items = to_texts([fault.verbatim for _, fault in ordered])
     entries = pa.StructArray.from_arrays([keys, items], fields=[INVALID.key_field, INVALID.item_field])
     bitmap = pa.py_buffer(np.packbits(counts > 0, bitorder="little"))
     buffers = [bitmap, pa.py_buffer(offsets)]

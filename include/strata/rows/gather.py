@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from strata.events.columns import to_numbers
 from strata.kernels import decimals, numbers, temporal
+from strata.kernels.layout import ABSENT_CELL
 from strata.kernels.nulls import cell_validity, count_nulls
 from strata.rows.arrow import TIMESTAMP_UTC, UNSIGNED_BIGINT
 from strata.rows.faults import CorruptCell, FaultKind, Faults
@@ -250,9 +251,5 @@ class GatherDefault:
             value = pa.scalar(self.default).cast(self.type)
         except pa.ArrowException:
             value = pa.scalar(None, self.type)
-        values = pa.repeat(value, len(cells))
-        bitmap, _ = validity(cells)
-        if bitmap is None:
-            return values
-        there = pa.Array.from_buffers(pa.bool_(), len(cells), [None, bitmap], 0)
-        return pc.if_else(there, values, pa.scalar(None, self.type))
+        first = np.zeros(len(cells), np.int64)
+        return pa.repeat(value, 1).take(to_numbers(first, nulls=cells <= ABSENT_CELL))

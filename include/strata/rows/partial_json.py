@@ -14,9 +14,9 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from strata.errors import CorruptEventError
+from strata.events.columns import to_texts
 from strata.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata.rows.faults import CorruptCell, Faults
 from strata.rows.gather import Region
@@ -24,6 +24,8 @@ from strata.rows.gather_json import GatherJson
 from strata.wire.cursor import Cursor
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from strata.kernels.arrays import Cells, Ints
 
 _PREFIX_BYTES = 4
@@ -79,7 +81,7 @@ class GatherPartialJson:
                 texts[row] = rebuilt(old, _differences(region, int(cells[row])))
             except (CorruptEventError, LookupError, ValueError, TypeError) as error:
                 raise CorruptCell(row, f"a partial update of JSON does not fit its document: {error}") from None
-        return pa.array(texts, pa.string())
+        return to_texts(texts)
 
     def _partial_rows(self, region: Region, cells: Cells) -> np.ndarray[Any, np.dtype[np.intp]]:
         rows = np.flatnonzero((self.partial > 0) & (cells > ABSENT_CELL))

@@ -38,6 +38,10 @@ class Doubts:
         self._looks_again_at = 0
         self._fruitless = 0
 
+    def concern(self, names: Iterable[TableName], replay: Replay) -> bool:
+        """Whether any of these tables is not known, so that rows of it may tell."""
+        return bool(self._names) and any(self._is_unknown(name, replay) for name in names)
+
     def add(self, names: Iterable[TableName]) -> None:
         """These are not known from here on."""
         self._names.update(names)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.events.model import Query, TableMap
-    from strata.gtid.sets import Gtid, GtidSet
+    from strata.gtid.sets import Gtid, GtidSet, Sid, Span
     from strata.schema.model import TableName
     from strata.wire.format import FormatDescription
 
@@ -76,6 +76,24 @@ class Transaction:
     """Those whose rows it changes."""
     table_maps: Iterable[TableMap] = ()
     """The first ones; read only where a table of it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuietRun:
+    """Consecutive transactions of one file without a statement. Most are: the tracker takes them all at once."""
+
+    count: int
+    spans: tuple[tuple[Sid, Span], ...]
+    """Their GTIDs."""
+    binlog_pos: int
+    """Of the first one."""
+    end_pos: int
+    committed_at: int
+    """Of the last one, by the commit clock."""
+    tables: tuple[TableName, ...]
+    """Those whose rows they change."""
+    last_seq: int | None = None
+    """As `Transaction.seq`, of the last one."""
 
 
 @dataclass(slots=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from strata.schema.settling import Settled
     from strata.schema.snapshots import Snapshot
     from strata.schema.store import SchemaStore
-    from strata.schema.stream import FileStart, Statement, Transaction
+    from strata.schema.stream import FileStart, QuietRun, Statement, Transaction
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
@@ -129,6 +129,26 @@ class Tracker:
         self._take_content(transaction)
         if len(self._versions) >= FLUSH_VERSIONS:
             self._flush()
+
+    def take_quiet(self, run: QuietRun) -> bool:
+        """The next transactions of the file, all at once; False where they have to be taken one by one."""
+        file = self._open_file()
+        if self._is_new or self._pending or file.begin_pos is None:
+            return False
+        if self._doubts.concern(run.tables, self._replay) or not self._is_unknown_run(run):
+            return False
+        for sid, span in run.spans:
+            self._executed.add_span(sid, span)
+        self._at = replace(
+            self._at,
+            seq=run.last_seq if run.last_seq is not None else self._at.seq + run.count,
+            binlog_file=file.start.binlog_file,
+            binlog_pos=run.end_pos,
+            committed_at=max(self._at.committed_at, run.committed_at),
+        )
+        self._moved = True
+        self.report.transactions += run.count
+        return True
 
     def end_file(self, end_pos: int) -> None:
         """The file ends at this offset of the server's file."""
@@ -223,6 +243,12 @@ class Tracker:
             return False
         number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
         return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
+
+    def _is_unknown_run(self, run: QuietRun) -> bool:
+        """Whether each transaction has a GTID, another than the others, that has not been seen."""
+        if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
+            return False
+        return not any(self._executed.overlaps(sid, span) for sid, span in run.spans)
 
     # Statements ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from strata.events.columns import repeated_number, repeated_text
 from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model import TableName
 from strata.tables.layout import INTERVAL, column_name, staged_folder
@@ -182,8 +183,8 @@ class ChangeWriter:
             children = [before.field(at) for at in range(before.type.num_fields)]
             before = pa.StructArray.from_arrays(children, fields=list(schema.field(own).type), mask=before.is_null())
         rest = dict(zip(batch.schema.names[own + 1 :], columns[own + 1 :], strict=True))
-        rest["_source"] = pa.repeat(pa.scalar(self._source), batch.num_rows)
-        rest[INTERVAL] = pa.repeat(pa.scalar(self._interval, _TIMESTAMP), batch.num_rows)
+        rest["_source"] = repeated_text(self._source, batch.num_rows)
+        rest[INTERVAL] = repeated_number(self._interval, batch.num_rows, _TIMESTAMP)
         return pa.RecordBatch.from_arrays(
             [*columns[:own], before, *(rest[name] for name in schema.names[own + 1 :])], schema=schema
         )
