@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
 
 from strata.cli import rows_out
 from strata.cli.main import run
 from strata.rows.decode import ChangeBatch
 from strata.schema.model import Column, TableDefinition, TableName
+from strata.tables import row_groups
 from tests.events.test_transactions import MIXED
 
 DEFINITION = TableDefinition((Column("a", "bigint", True, None),))
@@ -19,17 +21,40 @@ TABLES, ROUNDS, ROWS = 20, 30, 100
 
 def test_what_is_held_of_all_tables_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(rows_out, "MOST_HELD_BYTES", 10_000)
-    output = rows_out.ParquetOutput(str(tmp_path), "test")
+    output = rows_out.ParquetOutput(str(tmp_path))
     with output:
         for number in range(ROUNDS):
             for table in range(TABLES):
                 batch = pa.record_batch({"a": pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())})
                 output.take(ChangeBatch(TableName("d", f"t{table}"), 1, DEFINITION, batch))
-                held = sum(writer.held_bytes for writer in output._writers.values())
+                held = sum(gathered.groups.held_bytes for gathered in output._gathered.values())
                 assert held == output._held_bytes <= 10_000
     for table in range(TABLES):
-        found = ds.dataset(tmp_path / "d" / f"t{table}").to_table().column("a").to_pylist()
-        assert found == list(range(ROUNDS * ROWS))
+        assert rows_in_order(tmp_path / "d" / f"t{table}") == list(range(ROUNDS * ROWS))
+
+
+@pytest.mark.parametrize("rows", [1, ROWS, 2 * ROWS, 7 * ROWS])
+def test_files_in_the_order_of_their_names_are_the_stream(tmp_path, monkeypatch, rows):
+    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", 2 * ROWS)
+    for _ in ("once", "and again, over what is there"):
+        write_one_table(tmp_path, rows)
+        assert rows_in_order(tmp_path / "d" / "t") == list(range(rows))
+    # Another run with fewer files leaves none of those behind.
+    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", 100 * ROWS)
+    write_one_table(tmp_path, rows)
+    assert [path.name for path in (tmp_path / "d" / "t").iterdir()] == ["version-1.parquet"]
+    assert rows_in_order(tmp_path / "d" / "t") == list(range(rows))
+
+
+def write_one_table(folder, rows):
+    with rows_out.ParquetOutput(str(folder)) as output:
+        for begin in range(0, rows, ROWS):
+            batch = pa.record_batch({"a": pa.array(range(begin, min(begin + ROWS, rows)), pa.int64())})
+            output.take(ChangeBatch(TableName("d", "t"), 1, DEFINITION, batch))
+
+
+def rows_in_order(folder):
+    return [row for path in sorted(folder.iterdir()) for row in pq.read_table(path)["a"].to_pylist()]
 
 
 def test_a_full_disk_is_said_in_one_line(capsys):

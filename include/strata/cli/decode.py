@@ -71,7 +71,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         if physical
         else _versioned(files, wanted, source, store, baseline, on_mismatch, skip_corrupt=skip_corrupt)
     )
-    output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out, source)
+    output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out)
     try:
         with output:
             for step in steps:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -13,16 +15,18 @@ from strata.events.salvage import Damage, describe
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
-from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroupWriter
+from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroups, parquet_writer, write_row_group
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    import pyarrow as pa
 
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
 
 
-MOST_HELD_BYTES = ROW_GROUP_BYTES
+MOST_HELD_BYTES = 2 * ROW_GROUP_BYTES
 """Of the row groups of all tables that are being gathered: of many tables none may ever have a whole one."""
 
 
@@ -101,15 +105,14 @@ class JsonlOutput(_Output):
 
 
 class ParquetOutput(_Output):
-    """Parquet files in a folder, one or more a table and version."""
+    """Parquet files in a folder, one or more a table and version; each is one row group of rows in stream order."""
 
-    def __init__(self, out: str, source: str) -> None:
+    def __init__(self, out: str) -> None:
         super().__init__()
         self._out = out
-        self._source = source
-        self._writers: dict[tuple[TableName, int | None], RowGroupWriter] = {}
+        self._gathered: dict[tuple[TableName, int | None], _Gathered] = {}
         self._held_bytes = 0
-        # Encoding takes as long as decoding, and both leave the interpreter alone.
+        # Encoding takes longer than decoding, and both leave the interpreter alone.
         self._encoder = Encoder()
 
     def __enter__(self) -> Self:
@@ -118,10 +121,11 @@ class ParquetOutput(_Output):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with ExitStack() as open_files:
-            open_files.callback(self._encoder.close)
-            for writer in self._writers.values():
-                open_files.callback(writer.close)
+        with ExitStack() as last_steps:
+            last_steps.callback(self._encoder.close)
+            last_steps.callback(self._encoder.wait)
+            for gathered in self._gathered.values():
+                last_steps.callback(self._write, gathered, gathered.groups.take())
 
     def take(self, step: Decoded | Damage) -> None:
         """Takes a step of decoding."""
@@ -129,19 +133,49 @@ class ParquetOutput(_Output):
         if not isinstance(step, ChangeBatch):
             return
         key = (step.table, step.version_id)
-        writer = self._writers.get(key)
-        if writer is None:
-            folder = Path(self._out) / step.table.database / step.table.table
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise Usage(f"the output cannot be written: {error.strerror}", file=str(folder)) from error
-            path = folder / f"version-{step.version_id or 0}.parquet"
-            writer = self._writers[key] = RowGroupWriter(path, step.batch.schema, encoder=self._encoder)
-        self._held_bytes -= writer.held_bytes
-        writer.add(step.batch)
-        self._held_bytes += writer.held_bytes
+        gathered = self._gathered.get(key)
+        if gathered is None:
+            gathered = self._gathered[key] = _Gathered.begin(Path(self._out), *key)
+        self._held_bytes -= gathered.groups.held_bytes
+        self._write(gathered, gathered.groups.add(step.batch))
+        self._held_bytes += gathered.groups.held_bytes
         if self._held_bytes > MOST_HELD_BYTES:
-            largest = max(self._writers.values(), key=lambda each: each.held_bytes)
-            self._held_bytes -= largest.held_bytes
-            largest.flush()
+            largest = max(self._gathered.values(), key=lambda each: each.groups.held_bytes)
+            self._held_bytes -= largest.groups.held_bytes
+            self._write(largest, largest.groups.take())
+
+    def _write(self, gathered: _Gathered, table: pa.Table | None) -> None:
+        if table is not None:
+            self._encoder.run(partial(_write_file, gathered.next_path()), table)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Rows of one version of one table that are not written yet."""
+
+    folder: Path
+    stem: str
+    groups: RowGroups = field(default_factory=RowGroups)
+    files: int = 0
+
+    @classmethod
+    def begin(cls, out: Path, table: TableName, version_id: int | None) -> Self:
+        """Makes the folder. What an earlier run wrote of this version is removed: its parts may be others."""
+        found = cls(out / table.database / table.table, f"version-{version_id or 0}")
+        try:
+            found.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Usage(f"the output cannot be written: {error.strerror}", file=str(found.folder)) from error
+        for old in (*found.folder.glob(f"{found.stem}.parquet"), *found.folder.glob(f"{found.stem}.part-*.parquet")):
+            old.unlink()
+        return found
+
+    def next_path(self) -> Path:
+        """Of the next file."""
+        self.files += 1
+        return self.folder / f"{self.stem}{f'.part-{self.files:04d}' if self.files > 1 else ''}.parquet"
+
+
+def _write_file(path: Path, table: pa.Table) -> None:
+    with parquet_writer(path, table.schema) as writer:
+        write_row_group(writer, table)

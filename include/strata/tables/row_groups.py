@@ -1,8 +1,9 @@
-"""Batches gathered into the row groups of one Parquet file.
+"""Batches of change rows gathered into row groups, and the Parquet that those become.
 Not here: which rows share a file, and where it lies (`write.py`, `cli/rows_out.py`)."""
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -26,91 +27,80 @@ _ENCODINGS = {
 }
 
 
-class RowGroupWriter:
+class RowGroups:
+    """Batches of one schema, gathered until they are worth a row group."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self.held_bytes = 0
+        """Of the row group that is being gathered."""
+
+    def add(self, batch: pa.RecordBatch) -> pa.Table | None:
+        """Takes a batch, whose buffers are held; returns a row group that has become full."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self.held_bytes += batch.nbytes
+        return self.take() if self._rows >= ROW_GROUP_ROWS or self.held_bytes >= ROW_GROUP_BYTES else None
+
+    def take(self) -> pa.Table | None:
+        """What has been gathered, if there is anything."""
+        batches, self._batches, self._rows, self.held_bytes = self._batches, [], 0, 0
+        return pa.Table.from_batches(batches) if batches else None
+
+
+def parquet_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet file of change rows, zstd, encoded as suits the columns that every change has.
 
     Args:
         sink: A path, or anything that pyarrow writes to.
-        schema: Of all batches.
-        encoder: Encodes row groups while the caller goes on; by default the caller waits.
+        schema: Of all row groups.
     """
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        compression_level=_COMPRESSION_LEVEL,
+        use_dictionary=[name for name in _DICTIONARY if name in schema.names],
+        column_encoding={name: encoding for name, encoding in _ENCODINGS.items() if name in schema.names},
+        write_page_index=False,
+        version="2.6",
+    )
 
-    def __init__(self, sink: Any, schema: pa.Schema, *, encoder: Encoder | None = None) -> None:
-        self._schema = schema
-        self._encoder = encoder
-        self._pending: list[pa.RecordBatch] = []
-        self._rows = 0
-        self.held_bytes = 0
-        """Of the row group that is being gathered."""
-        self._writer = pq.ParquetWriter(
-            sink,
-            schema,
-            compression="zstd",
-            compression_level=_COMPRESSION_LEVEL,
-            use_dictionary=[name for name in _DICTIONARY if name in schema.names],
-            column_encoding={name: encoding for name, encoding in _ENCODINGS.items() if name in schema.names},
-            write_page_index=False,
-            version="2.6",
-        )
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Takes a batch; its buffers are held until the row group is full."""
-        self._pending.append(batch)
-        self._rows += batch.num_rows
-        self.held_bytes += batch.nbytes
-        if self._rows >= ROW_GROUP_ROWS or self.held_bytes >= ROW_GROUP_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Ends the row group that is being gathered."""
-        if not self._pending:
-            return
-        table = pa.Table.from_batches(self._pending, self._schema)
-        self._pending, self._rows, self.held_bytes = [], 0, 0
-        if self._encoder is None:
-            self._encode(table)
-        else:
-            self._encoder.run(self._encode, table)
-
-    def close(self) -> None:
-        """Writes what is held, and the file's footer."""
-        try:
-            self.flush()
-            if self._encoder is not None:
-                self._encoder.wait()
-        finally:
-            self._writer.close()
-
-    def _encode(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
+def write_row_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
+    """Adds a table as one row group."""
+    writer.write_table(table, row_group_size=table.num_rows)
 
 
 class Encoder:
-    """Encodes row groups beside the caller, one at a time for all files: so many wait in memory, and no more."""
+    """Encodes tables beside the caller, `THREADS` at a time: so many are held in memory besides those it gathers."""
+
+    THREADS = 2
+    """Decoding is as fast as two of them."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="parquet")
-        self._running: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(self.THREADS, thread_name_prefix="parquet")
+        self._running: deque[Future[None]] = deque()
 
     def run(self, encode: Callable[[pa.Table], None], table: pa.Table) -> None:
-        """Begins with a row group, once the one before it is done.
+        """Begins with a table, once there is a thread for it.
 
         Raises:
             OSError: What was encoded before cannot be written.
         """
-        self.wait()
-        self._running = self._pool.submit(encode, table)
+        self.wait(self.THREADS - 1)
+        self._running.append(self._pool.submit(encode, table))
 
-    def wait(self) -> None:
-        """Waits for the last row group.
+    def wait(self, most: int = 0) -> None:
+        """Waits until no more than `most` tables are being encoded.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: One of them cannot be written.
         """
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
+        while len(self._running) > most:
+            self._running.popleft().result()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the threads."""
         self._pool.shutdown()

@@ -17,7 +17,7 @@ from strata.events.columns import repeated_number, repeated_text
 from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model import TableName
 from strata.tables.layout import INTERVAL, column_name, staged_folder
-from strata.tables.row_groups import RowGroupWriter
+from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.wire.storage import write_file
 
 if TYPE_CHECKING:
@@ -226,7 +226,8 @@ class _OpenFile:
         self.partial_rows = 0
         self.invalid_rows = 0
         self._sink = pa.BufferOutputStream()
-        self._row_groups = RowGroupWriter(self._sink, schema)
+        self._writer = parquet_writer(self._sink, schema)
+        self._row_groups = RowGroups()
 
     @property
     def is_full(self) -> bool:
@@ -236,11 +237,16 @@ class _OpenFile:
         self.partial_rows += _non_empty(batch.column("_missing"))
         self.invalid_rows += _non_empty(batch.column("_invalid"))
         self.rows += batch.num_rows
-        self._row_groups.add(batch)
+        self._write(self._row_groups.add(batch))
 
     def finish(self) -> pa.Buffer:
-        self._row_groups.close()
+        self._write(self._row_groups.take())
+        self._writer.close()
         return self._sink.getvalue()
+
+    def _write(self, table: pa.Table | None) -> None:
+        if table is not None:
+            write_row_group(self._writer, table)
 
 
 def _non_empty(lists: pa.Array) -> int:
