@@ -14,6 +14,7 @@ import importlib
 import io
 import itertools
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -263,7 +264,7 @@ def main() -> int:
         print("kernels are not linked: the processor's features cannot be read here; commands start a second later")
         return 0
     library, module = paths
-    for old in library.parent.glob(f"{NAME}-*"):
+    for old in library.parent.rglob(f"{NAME}-*"):
         old.unlink()
     functions = compile_entries()
     try:
@@ -272,6 +273,7 @@ def main() -> int:
         print(f"kernels are not linked: {error}; commands start a second later")
         return 0
     module.write_text(caller([function for function, _ in functions]), encoding="utf-8")
+    py_compile.compile(str(module), doraise=True)
     return 0
 
 

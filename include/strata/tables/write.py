@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from strata.events.columns import repeated_number, repeated_text
+from strata.events.columns import from_numbers, repeated_number, repeated_text
 from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model import TableName
 from strata.tables.layout import INTERVAL, column_name, staged_folder
@@ -250,11 +249,8 @@ class _OpenFile:
 
 
 def _non_empty(lists: pa.Array) -> int:
-    """Entries of a list or map column that are neither NULL nor empty."""
-    if lists.null_count == len(lists):
-        return 0
-    offsets = np.asarray(lists.offsets)
-    return int(np.count_nonzero(np.diff(offsets)[np.asarray(pc.is_valid(lists))]))
+    """Entries of a list or map column that are neither NULL nor empty; those that are NULL have no elements here."""
+    return int(np.count_nonzero(np.diff(from_numbers(lists.offsets))))
 
 
 def _delta_stats(found: pq.FileMetaData) -> dict[str, Any]:
