@@ -10,6 +10,7 @@ from strata.cli.main import run
 from strata.events.transactions import read_transactions
 from strata.wire.files import open_binlog
 from tests.events.test_transactions import MIXED
+from tests.wire.binlogs import SERVER, Binlog
 
 
 def decode(path, out, *options):
@@ -49,6 +50,35 @@ def test_rows_of_other_transactions_are_all_there(records, options, tmp_path, ca
     assert code == 1
     assert before == rows[: len(before)]
     assert max((row["seq"] for row in before), default=0) <= victim.seq
+
+
+def test_a_broken_cell_that_no_checksum_tells_is_damage_of_its_transaction(tmp_path, capsys):
+    binlog = Binlog(checksum=False)
+    binlog.previous()
+    binlog.gtid(1)
+    binlog.query("CREATE TABLE t (a JSON)")
+    # Row 2 of transaction 3 says that it is a small object, and ends there.
+    documents = {2: [b"\x04\x01"], 3: [b"\x04\x02", b"\x00", b"\x04\x01"], 4: [b"\x04\x00"], 5: [b"\x00", b"\x04\x00"]}
+    for gno, values in documents.items():
+        binlog.gtid(gno)
+        binlog.query("BEGIN")
+        binlog.event(19, (1).to_bytes(6, "little") + b"\1\0" + b"\1d\0\1t\0" + b"\1\xf5\1\4\1")
+        rows = b"".join(b"\0" + len(value).to_bytes(4, "little") + value for value in values)
+        binlog.event(30, (1).to_bytes(6, "little") + b"\1\0\2\0\1\1" + rows)
+        binlog.xid()
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(binlog.data)
+    code, until = decode(path, tmp_path / "until.jsonl")
+    assert (code, [(row["seq"], row["after"]["a"]) for row in until]) == (1, [(2, "true"), (3, "false")])
+    capsys.readouterr()
+    code, rows = decode(path, tmp_path / "some.jsonl", "--skip-corrupt", "--json")
+    assert (code, [(row["seq"], row["after"]["a"]) for row in rows]) == (1, [(2, "true"), (3, "false"), (4, "null")])
+    said = capsys.readouterr()
+    assert [f":{gno})" in text for gno, text in zip((3, 5), json.loads(said.out)["skipped"], strict=True)] == [
+        True,
+        True,
+    ]
+    assert json.loads(said.err.splitlines()[-1])["gtid"] == f"{SERVER}:3"
 
 
 def test_behind_what_may_have_been_ddl_no_schema_is_guessed(records, tmp_path):

@@ -4,11 +4,13 @@ Not here: slices of landed segments (`decode_slice.py`), tracking (`track_schema
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strata.errors import CorruptEventError, SchemaGapError, StrataError
-from strata.events.salvage import find_stretches
+from strata.events.salvage import Damage, find_stretches
+from strata.events.transactions import read_transactions
+from strata.gtid.clock import CommitClock
 from strata.jobs.track_schema import in_stream_order
 from strata.rows.book import OnMismatch, TableBook, Version
 from strata.rows.decode import decode_steps
@@ -21,7 +23,6 @@ from strata.wire.files import open_binlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from strata.events.salvage import Damage
     from strata.rows.book import Lookup
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
@@ -116,7 +117,7 @@ def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Decod
         yield from _decode_bytes(binlog, place, way, binlog.first_event, len(binlog.buffer))
         return
     for stretch in find_stretches(binlog):
-        yield from _decode_bytes(binlog, place, way, stretch.begin, stretch.end)
+        yield from _decode_transactions(binlog, place, way, stretch.begin, stretch.end)
         damage = stretch.damage
         if damage is None:
             continue
@@ -127,6 +128,27 @@ def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Decod
         place.seq = seq
         damage.error.located(gtid=str(damage.gtid) if damage.gtid else None)
         yield damage
+
+
+def _decode_transactions(
+    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int
+) -> Iterator[Decoded | Damage]:
+    """Whole transactions. One of them whose cells contradict themselves, which shows only here, is damage as well."""
+    while begin < end:
+        start = replace(place)
+        try:
+            yield from _decode_bytes(binlog, place, way, begin, end)
+        except CorruptEventError as error:
+            clock = CommitClock(start.clock)
+            records = read_transactions(binlog, first_seq=start.seq + 1, clock=clock, begin=begin, end=end)
+            at = begin if error.offset is None else error.offset
+            damaged = next((record for record in records if record.end > at), None)
+            if damaged is None:
+                raise
+            place.seq, place.clock, begin = damaged.seq, damaged.committed_at, damaged.end
+            yield Damage(error, damaged.begin, damaged.end, damaged.gtid, may_hide_ddl=False)
+        else:
+            return
 
 
 def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Decoded]:
