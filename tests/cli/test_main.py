@@ -26,7 +26,7 @@ def failing(monkeypatch):
         @app.command()
         def other() -> None: ...
 
-        monkeypatch.setattr(command, "build_app", lambda: app)
+        monkeypatch.setattr(command, "build_app", lambda _: app)
 
     return build
 

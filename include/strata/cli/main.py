@@ -37,8 +37,8 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 
 
-def build_app() -> typer.Typer:
-    """The command with all its subcommands; importing it loads nothing heavy."""
+def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command with some of its subcommands; of the others nothing is imported."""
     app = typer.Typer(
         name="strata",
         help="MySQL binlogs, decoded with the schema that was true at each GTID.",
@@ -50,7 +50,9 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in COMMANDS:
+    # With one subcommand and without this, typer would take its arguments for the command's own.
+    app.callback()(lambda: None)
+    for command in commands:
         importlib.import_module(f"strata.cli.{command}").register(app)
     return app
 
@@ -59,7 +61,8 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit code; errors are printed, never raised."""
     as_json = JSON_FLAG in arguments
     words = [word for word in arguments if word != JSON_FLAG]
-    command = typer.main.get_command(build_app())
+    named = [word for word in words[:1] if word in COMMANDS]
+    command = typer.main.get_command(build_app(named or COMMANDS))
     try:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
