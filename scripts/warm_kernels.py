@@ -1,5 +1,5 @@
-"""Compiles every decoding kernel once, so that no task has to: a minute's work, kept on disk.
-Not here: the kernels (`strata.kernels`), the binlog that uses them all (`warm/`)."""
+"""Decodes a binlog with every type: proof that the linked kernels work; without them, the compiler's cache is filled.
+Not here: the kernels (`strata.kernels`), linking them (`link_kernels.py`), the binlog (`warm/`)."""
 
 from __future__ import annotations
 
