@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings
 from strata.errors import AccessDeniedError, SchemaGapError, SourceUnavailableError
 from strata.jobs.land_binlog import land_binlog
@@ -53,6 +54,11 @@ def columns(place, seq, table=T):
     return [column.name for column in history.at(table, AtSeq(seq)).definition.columns]
 
 
+def shown(place, table):
+    where = ["--source", "s", "--store", place[2].url.render_as_string(hide_password=False), "--table", table]
+    assert run(["schema", "show", *where, "--format", "jsonl"]) == 0
+
+
 @pytest.mark.mysql
 class TestOrders:
     def test_snapshot_first(self, server, place):
@@ -65,6 +71,26 @@ class TestOrders:
         assert columns(place, 0) == ["a"]
         assert columns(place, tracked.seq) == ["a", "b"]
         assert pending_snapshots(SchemaStore(engine), "s") == []
+
+    def test_a_length_of_a_key_that_no_binlog_holds(self, server, place, capsys):
+        snapshot_schemas(place[0], place[2], "s")
+        server.run_sql(
+            "SET sql_mode = '', default_storage_engine = MyISAM; CREATE TABLE shop.k (a VARCHAR(255), KEY k (a))"
+            " CHARSET utf8mb4; CREATE TABLE shop.c (a VARCHAR(300), KEY k (a)) ENGINE InnoDB ROW_FORMAT COMPACT"
+            " CHARSET utf8mb4"
+        )
+        first = go(place)
+        assert [text.partition(":")[0] for text in first.examples if "length" in text] == ["shop.k"]
+        shown(place, "shop.k")
+        assert "the length of key `k`'s part `a` is not in the binlog: all or 250" in capsys.readouterr().out
+        snapshot_schemas(place[0], place[2], "s")
+        server.run_sql("INSERT INTO shop.t VALUES (1); SET sql_mode = ''; ALTER TABLE shop.k ADD KEY l (a)")
+        tracked = go(place)
+        assert (tracked.gaps, tracked.drifts) == (0, 0)
+        shown(place, "shop.k")
+        assert "in_doubt" not in capsys.readouterr().out
+        keys = History(SchemaStore(place[2]), "s").at(TableName("shop", "k"), AtSeq(tracked.seq)).definition.keys
+        assert {key.name: key.parts[0].prefix_length for key in keys} == {"k": 250, "l": 250}
 
     def test_snapshot_last(self, server, place):
         """Landed and tracked first: what nothing had touched is known from the start all the same."""

@@ -3,6 +3,7 @@ Not here: running statements (`differential.py`)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from strata.schema.catalog import Catalog, Gap
@@ -149,8 +150,24 @@ def differences(shown: Shown, catalog: Catalog) -> list[str]:
     for name in sorted(shown.keys() & ours.keys()):
         definition = ours[name]
         if not isinstance(definition, Gap):
-            found += [f"{name}: {text}" for text in _differences(shown[name], shown_of(definition))]
+            told = _with_lengths_told(definition, shown[name]["keys"])
+            found += [f"{name}: {text}" for text in _differences(shown[name], shown_of(told))]
     return found
+
+
+def _with_lengths_told(definition: TableDefinition, keys: dict[str, Any]) -> TableDefinition:
+    """The definition, lengths in doubt being those of the server where they are among the possible ones."""
+    if not definition.in_doubt:
+        return definition
+    told = []
+    for key in definition.keys:
+        theirs = keys.get(key.name, {"parts": [None] * len(key.parts)})["parts"]
+        parts = (
+            ours.with_lengths([their[1]]) if their and ours.lengths_in_doubt and their[1] in ours.lengths else ours
+            for ours, their in zip(key.parts, theirs, strict=False)
+        )
+        told.append(replace(key, parts=tuple(parts)))
+    return replace(definition, keys=tuple(told))
 
 
 def _is_gap(definition: TableDefinition | Gap) -> bool:

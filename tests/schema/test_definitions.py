@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strata.errors import StoreFormatError
 from strata.schema.catalog import Catalog
-from strata.schema.context import DdlContext
+from strata.schema.context import STRICT_TRANS_TABLES, DdlContext
 from strata.schema.create_sql import create_table_sql
 from strata.schema.ddl import read_ddl, read_ddl_or_gap
 from strata.schema.diff import apply, diff
-from strata.schema.model import TableDefinition, TableName, definition_from_json
+from strata.schema.model import FORMAT, TableDefinition, TableName, definition_from_json
 from strata.schema.types import TypeKind, parse_column_type
 from tests.schema.golden import CASES, context_from
 from tests.schema.sequences import Sequence
@@ -35,6 +37,8 @@ def golden_definitions() -> list[TableDefinition]:
 
 GOLDEN = golden_definitions()
 CONTEXT = DdlContext("d")
+TEXT_CONTEXT = DdlContext("d", sql_mode=STRICT_TRANS_TABLES)
+"""In which a key is as long as it is written, whatever the engine."""
 NAME = TableName("d", "t")
 
 definitions = st.sampled_from(GOLDEN)
@@ -43,14 +47,16 @@ definitions = st.sampled_from(GOLDEN)
 def reread(definition: TableDefinition) -> TableDefinition:
     catalog = Catalog()
     catalog.put_database("d", "utf8mb4_0900_ai_ci")
-    (change,) = catalog.apply(read_ddl(create_table_sql(NAME, definition), CONTEXT))
+    (change,) = catalog.apply(read_ddl(create_table_sql(NAME, definition), TEXT_CONTEXT))
     assert change.after is not None, change.gap
     return change.after
 
 
 def _says_all(definition: TableDefinition) -> bool:
-    """Whether a statement can say it: not the origin of an index, nor labels that are not what they look like."""
-    return not any(key.generated for key in definition.keys) and not any(c.label_bytes for c in definition.columns)
+    """Whether a statement can say it: not the origin of an index, nor labels that are not what they look like, nor a
+    length that is not known."""
+    hidden = any(key.generated for key in definition.keys) or any(c.label_bytes for c in definition.columns)
+    return not hidden and not definition.in_doubt
 
 
 @pytest.mark.parametrize("definition", [one for one in GOLDEN if _says_all(one)], ids=lambda one: one.fingerprint[:8])
@@ -61,6 +67,32 @@ def test_text_and_back(definition: TableDefinition):
 def test_stored_form_and_back():
     for definition in GOLDEN:
         assert definition_from_json(definition.to_json()) == definition
+
+
+@pytest.mark.parametrize(
+    ("stored_format", "text", "lengths"),
+    [
+        (1, '{"columns":[{"column_type":"text","name":"a"}],"keys":[{"kind":"index","name":"k","parts":'
+            '[{"column":"a","prefix_length":250}]}]}', (250,)),
+        (2, '{"columns":[{"column_type":"text","name":"a"}],"keys":[{"kind":"index","name":"k","parts":'
+            '[{"column":"a","lengths_in_doubt":[0,250]}]}]}', (None, 250)),
+    ],
+)  # fmt: skip
+def test_every_stored_form_opens(stored_format: int, text: str, lengths: tuple[int | None, ...]):
+    definition = definition_from_json(text, stored_format)
+    assert (definition.to_json(), definition.stored_format) == (text, stored_format)
+    assert definition.keys[0].parts[0].lengths == lengths
+
+
+def test_a_newer_stored_form_is_refused():
+    with pytest.raises(StoreFormatError, match="Install"):
+        definition_from_json("{}", FORMAT + 1)
+
+
+def test_old_shapes_keep_their_fingerprints():
+    assert definition_from_json('{"columns":[{"column_type":"int","name":"a"}]}').fingerprint == (
+        hashlib.sha256(b'1:{"columns":[{"column_type":"int","name":"a"}]}').hexdigest()
+    )
 
 
 @given(definitions, definitions)

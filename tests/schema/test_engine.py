@@ -30,7 +30,7 @@ CREATE TABLE everything (
   y int DEFAULT (1 + 2) COMMENT 'it''s', z point,
   UNIQUE KEY uk (h(10), g DESC), KEY fk ((a + 1)), FULLTEXT KEY ft (i), SPATIAL KEY sp (s), KEY hidden (d) INVISIBLE
 ) CHARACTER SET latin1 COMMENT 'hello';
-CREATE TABLE nokey (x int) PARTITION BY HASH (x) PARTITIONS 3;
+CREATE TABLE nokey (x int) ROW_FORMAT = COMPACT PARTITION BY HASH (x) PARTITIONS 3;
 SET sql_generate_invisible_primary_key = 1;
 CREATE TABLE invisible_key (x int);
 CREATE VIEW seen AS SELECT 1 AS one;

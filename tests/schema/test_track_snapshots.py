@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strata.errors import SchemaGapError
 from strata.gtid.sets import GtidSet
 from strata.schema.history import AtGtidSet, AtSeq, Gap, History
-from strata.schema.model import Column, TableDefinition, TableName
+from strata.schema.model import Column, KeyPart, TableDefinition, TableName
 from strata.schema.snapshots import Snapshot, add_snapshot, pending_snapshots, read_drifts, store_shapes
 from strata.schema.store import SchemaStore
 from strata.schema.versions import EVERY_TABLE, DatabaseEntry, Presence
@@ -186,6 +188,33 @@ def test_drift_is_reported_and_corrected_from_there_on(store):
     assert columns(store, 3, U) == ["x"]
     assert "no such table" in refuses(store, 4, U)
     assert {str(drift.table) for drift in read_drifts(store, "s")} == {"d.t", "d.u", "d.new"}
+
+
+def parts(store, seq):
+    definition = History(store, "s").at(T, AtSeq(seq)).definition
+    return {key.name: [part.lengths for part in key.parts] for key in definition.keys}
+
+
+def test_a_length_that_no_binlog_holds_is_told_by_a_snapshot(store):
+    stream = Stream()
+    made = "create table t (a varchar(255) character set utf8mb4, key k (a desc), key m (a(255)))"
+    first = track(store, stream, "create database d", made, "")
+    assert parts(store, 2) == {"k": [(None, 250)], "m": [(None, 250)]}
+    assert first.examples == [
+        f"d.t: the length of key `{key}`'s part `a` is not in the binlog: all or 250; `strata snapshot` tells it"
+        for key in "km"
+    ]
+    replayed = History(store, "s").at(T, AtSeq(2)).definition
+    told = replace(replayed.keys[0], parts=(KeyPart("a", None, 250, descending=True),))
+    snap(store, f"{A}:1-3", {T: replace(replayed, keys=(told,), engine="MyISAM")})
+    report = track(store, stream, "", "alter table t add key n (a)")
+    assert (report.drifts, report.gaps) == (0, 0)
+    assert "1 became known" in report.examples[0]
+    version = History(store, "s").at(T, AtSeq(2))
+    assert (version.origin, version.definition.engine) == ("reload", "MyISAM")
+    # The server did not say how long m is, which it no longer has, so that is as open as before.
+    assert parts(store, 2) == {"k": [(250,)], "m": [(None, 250)]}
+    assert parts(store, 5)["n"] == [(250,)]
 
 
 def test_agreement_makes_no_versions(store):

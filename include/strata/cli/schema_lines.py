@@ -12,7 +12,7 @@ from rich.table import Table
 
 from strata.errors import SchemaGapError
 from strata.jobs.specs import from_micros
-from strata.schema.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff
+from strata.schema.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff, lengths_in_doubt
 from strata.schema.history import Gap
 from strata.schema.lineage import lineage, online_changes
 from strata.schema.model import fold_name
@@ -58,6 +58,7 @@ def definition_fields(definition: TableDefinition) -> Line:
             for column in definition.columns
         ],
         "primary_key": list(definition.primary_key),
+        **({"in_doubt": doubts} if (doubts := lengths_in_doubt(definition)) else {}),
     }
 
 
@@ -245,6 +246,7 @@ def print_definitions(executed: str, found: Sequence[tuple[TableName, SchemaVers
             mark = "[yellow]key[/yellow]" if column.name in key else ""
             columns.add_row(f"  {escape(column.name)}", escape(_described(column)), mark)
         console.print(columns, highlight=False)
+        _print_doubts(console, version.definition)
 
 
 def print_history(store: SchemaStore, source: str, table: TableName | None, column: str | None) -> None:
@@ -269,6 +271,7 @@ def print_history(store: SchemaStore, source: str, table: TableName | None, colu
             console.print("  [red]gone[/red]")
         else:
             _print_differences(console, TableDifference(entry.name, before, definition).texts())
+            _print_doubts(console, definition)
         drift = changes.drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
         if drift is not None:
             console.print("  [red]drift: the server had it so, and the stream had not:[/red]", highlight=False)
@@ -293,6 +296,11 @@ def _print_differences(console: Console, texts: Iterable[str]) -> None:
     for text in texts:
         colour = _COLOURS.get(text[0], "default")
         console.print(f"  [{colour}]{escape(text)}[/{colour}]", highlight=False)
+
+
+def _print_doubts(console: Console, definition: TableDefinition) -> None:
+    for text in lengths_in_doubt(definition):
+        console.print(f"  [yellow]{escape(text)}[/yellow]", highlight=False)
 
 
 def _described(column: Column) -> str:

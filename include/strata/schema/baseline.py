@@ -11,7 +11,7 @@ from strata.errors import StrataError, Usage
 from strata.schema.catalog import Catalog, Gap
 from strata.schema.changes import CreateDatabase, Unreadable
 from strata.schema.charsets import charset_of_collation
-from strata.schema.context import NEWEST_SERVER, DdlContext
+from strata.schema.context import NEWEST_SERVER, STRICT_TRANS_TABLES, DdlContext
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.model import TableName
 from strata.schema.script import Piece, split_script
@@ -59,6 +59,7 @@ def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> B
     dumped = _DUMPED_DATABASE.search(head)
     context = DdlContext(
         default_database=dumped[1] if dumped else "",
+        sql_mode=STRICT_TRANS_TABLES,  # the lengths of keys in a dump are those that the server keeps: none is cut
         server_version=version_number(version[1]) if version else NEWEST_SERVER,
         lower_case_table_names=lower_case_table_names,
     )

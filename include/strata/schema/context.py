@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from strata.wire.format import FormatDescription
 
 REAL_AS_FLOAT = 0x1
+STRICT_TRANS_TABLES = 0x200000
+_STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
 # Set while a server replays old binlogs that say utf8 for what is utf8mb4 (8.0, sql/query_options.h).
 UTF8_AS_UTF8MB4 = 1 << 33
 
@@ -52,6 +54,11 @@ class DdlContext:
     def real_as_float(self) -> bool:
         """REAL is FLOAT, not DOUBLE."""
         return bool(self.sql_mode & REAL_AS_FLOAT)
+
+    @property
+    def refuses_long_keys(self) -> bool:
+        """A key part that is too long is an error, not cut with a warning (`Strict_error_handler`, since 5.7)."""
+        return bool(self.sql_mode & _STRICT) and self.server_version >= 50702
 
     def default_collation(self, charset: str) -> str:
         """The collation of `charset` where none is written."""

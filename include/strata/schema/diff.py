@@ -201,9 +201,24 @@ def _described_key(key: Key) -> str:
 
 def _described_part(part: KeyPart) -> str:
     text = part.column if part.column is not None else f"({part.expression})"
-    if part.prefix_length is not None:
-        text += f"({part.prefix_length})"
+    if part.prefix_length is not None or part.lengths_in_doubt:
+        text += f"({described_lengths(part)})"
     return f"{text} desc" if part.descending else text
+
+
+def lengths_in_doubt(definition: TableDefinition) -> list[str]:
+    """The lengths of keys that no binlog tells, in sentences."""
+    return [
+        f"the length of key `{key.name}`'s part `{part.column}` is not in the binlog: {described_lengths(part)}"
+        for key in definition.keys
+        for part in key.parts
+        if part.lengths_in_doubt
+    ]
+
+
+def described_lengths(part: KeyPart) -> str:
+    """The prefix lengths that a part can have, in words."""
+    return " or ".join("all" if length is None else str(length) for length in part.lengths)
 
 
 def _changed_facts(before: Column, after: Column) -> str:

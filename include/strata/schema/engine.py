@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pymysql
 
@@ -26,6 +26,7 @@ _ATOMIC_SINCE = 80000
 """From 8.0 on information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
 
 _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
+_ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,17 @@ class LiveServer:
     """As in executable comments: 90704."""
     lower_case_table_names: int
     uuid: str
+
+
+class _Listed(NamedTuple):
+    """A row of `information_schema.TABLES`."""
+
+    name: TableName
+    kind: str
+    engine: str | None
+    row_format: str | None
+    """Where it is written."""
+    collation: str | None
 
 
 class LiveSchema:
@@ -73,14 +85,14 @@ class LiveSchema:
 
     def views(self) -> list[TableName]:
         """The views."""
-        return [name for name, kind, _, _ in self._listed if kind == "VIEW"]
+        return [listed.name for listed in self._listed if listed.kind == "VIEW"]
 
     def tables(self) -> Iterator[tuple[TableName, TableDefinition]]:
         """Every base table that the user can see in full, a page at a time."""
         found = [
-            (name, engine, collation)
-            for name, kind, engine, collation in self._listed
-            if kind == "BASE TABLE" and self.sight.sees_all_columns_of(name)
+            listed
+            for listed in self._listed
+            if listed.kind == "BASE TABLE" and self.sight.sees_all_columns_of(listed.name)
         ]
         for at in range(0, len(found), PAGE_TABLES):
             yield from self._page(found[at : at + PAGE_TABLES])
@@ -125,33 +137,33 @@ class LiveSchema:
 
     # Reading ------------------------------------------------------------------------------------
 
-    def _list_tables(self) -> list[tuple[TableName, str, str | None, str | None]]:
+    def _list_tables(self) -> list[_Listed]:
         rows = self._rows(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COLLATION FROM information_schema.TABLES "
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION "
+            "FROM information_schema.TABLES "
             "ORDER BY TABLE_SCHEMA, TABLE_NAME"
         )
         return [
-            (TableName(database, table), kind, engine, collation)
-            for database, table, kind, engine, collation in rows
+            _Listed(TableName(database, table), kind, engine, _row_format(options), collation)
+            for database, table, kind, engine, options, collation in rows
             if database not in self._exclude
         ]
 
-    def _page(
-        self, page: Sequence[tuple[TableName, str | None, str | None]]
-    ) -> Iterator[tuple[TableName, TableDefinition]]:
-        names = [name for name, _, _ in page]
+    def _page(self, page: Sequence[_Listed]) -> Iterator[tuple[TableName, TableDefinition]]:
+        names = [listed.name for listed in page]
         columns = self._columns_of(names)
         keys = self._keys_of(names)
-        for name, engine, collation in page:
-            if name in columns:
+        for listed in page:
+            if listed.name in columns:
                 yield (
-                    name,
+                    listed.name,
                     TableDefinition(
-                        columns=tuple(columns[name]),
-                        keys=tuple(keys.get(name, ())),
-                        character_set=charset_of_collation(collation) if collation else None,
-                        collation=collation,
-                        engine=engine,
+                        columns=tuple(columns[listed.name]),
+                        keys=tuple(keys.get(listed.name, ())),
+                        character_set=charset_of_collation(listed.collation) if listed.collation else None,
+                        collation=listed.collation,
+                        engine=listed.engine,
+                        row_format=listed.row_format,
                     ),
                 )
 
@@ -221,6 +233,11 @@ def _read_server(connection: pymysql.Connection[Any]) -> LiveServer:
             remedy="Set gtid_mode=ON (and enforce_gtid_consistency=ON), or track files with `--baseline FILE.sql`.",
         )
     return LiveServer(version_number(str(version)), int(lower_case), str(uuid))
+
+
+def _row_format(options: object) -> str | None:
+    written = _ROW_FORMAT.search(_text(options or ""))
+    return written[1].lower() if written else None
 
 
 def _names_condition(names: Sequence[TableName]) -> str:

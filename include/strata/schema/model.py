@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strata.errors import StoreFormatError
 
-FORMAT = 1
-"""Number of the stored form of a definition. Every older form keeps opening: `tests/golden/formats/`."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT = 2
+"""Newest number of the stored form of a definition. Every older form keeps opening; 2 has lengths in doubt."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -96,6 +99,21 @@ class KeyPart:
     prefix_length: int | None = None
     """Characters (bytes for binary columns) that are indexed; None for the whole column."""
     descending: bool = False
+    lengths_in_doubt: tuple[int, ...] = ()
+    """Prefix lengths of which no binlog tells the one that holds, ascending, 0 being the whole column;
+    `prefix_length` is None then."""
+
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        """The prefix lengths that it can have: one, unless it is in doubt."""
+        return tuple(length or None for length in self.lengths_in_doubt) or (self.prefix_length,)
+
+    def with_lengths(self, lengths: Iterable[int | None]) -> KeyPart:
+        """The part with one of these prefix lengths: known if they are all the same."""
+        possible = tuple(sorted({length or 0 for length in lengths}))
+        if len(possible) == 1:
+            return replace(self, prefix_length=possible[0] or None, lengths_in_doubt=())
+        return replace(self, prefix_length=None, lengths_in_doubt=possible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +165,19 @@ class TableDefinition:
         return "{" + ",".join(f'"{name}":{texts[name]}' for name in sorted(texts)) + "}"
 
     @property
+    def in_doubt(self) -> bool:
+        """Whether the length of a key's part is not known."""
+        return any(part.lengths_in_doubt for key in self.keys for part in key.parts)
+
+    @property
+    def stored_format(self) -> int:
+        """The oldest format that says all of it, so that an older version opens what it can."""
+        return 2 if self.in_doubt else 1
+
+    @property
     def fingerprint(self) -> str:
         """64 hexadecimal digits that are the same for the same shape, on every machine."""
-        return hashlib.sha256(f"{FORMAT}:{self.to_json()}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.stored_format}:{self.to_json()}".encode()).hexdigest()
 
 
 def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinition:
@@ -179,12 +207,16 @@ def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinit
             **{
                 **key,
                 "kind": KeyKind(key["kind"]),
-                "parts": tuple(KeyPart(**{"column": None, **part}) for part in key["parts"]),
+                "parts": tuple(_part(part) for part in key["parts"]),
             }
         )
         for key in found.pop("keys", ())
     )
     return TableDefinition(columns=columns, keys=keys, **found)
+
+
+def _part(said: dict[str, Any]) -> KeyPart:
+    return KeyPart(**{"column": None, **said, "lengths_in_doubt": tuple(said.get("lengths_in_doubt", ()))})
 
 
 # Fields at their default are left out, so that a new field changes no fingerprint. Names in alphabetical order.

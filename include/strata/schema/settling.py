@@ -4,7 +4,7 @@ Not here: when the stream has reached a snapshot (`track.py`), taking one (`engi
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strata.gtid.sets import Gtid, GtidSet
@@ -23,7 +23,7 @@ from strata.schema.versions import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata.schema.model import TableDefinition, TableName
+    from strata.schema.model import KeyPart, TableDefinition, TableName
     from strata.schema.snapshots import Snapshot
     from strata.schema.store import SchemaStore
     from strata.schema.versions import DatabaseEntry, StoredEntry
@@ -59,6 +59,25 @@ def essential(definition: TableDefinition) -> tuple[object, ...]:
             for c in definition.columns
         ),
     )
+
+
+def with_lengths_told(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
+    """A replayed definition with the lengths of keys, and the engine, that a server tells."""
+    told = {key.name: key.parts for key in found.keys}
+    keys = tuple(
+        replace(key, parts=tuple(map(_told, key.parts, told[key.name])))
+        if len(key.parts) == len(told.get(key.name, ()))
+        else key
+        for key in replayed.keys
+    )
+    return replace(
+        replayed, keys=keys, engine=replayed.engine or found.engine, row_format=replayed.row_format or found.row_format
+    )
+
+
+def _told(part: KeyPart, found: KeyPart) -> KeyPart:
+    is_told = part.lengths_in_doubt and part.column == found.column
+    return part.with_lengths(found.lengths) if is_told else part
 
 
 def settle(store: SchemaStore, snapshot: Snapshot, end: Place) -> Settled:
@@ -196,6 +215,13 @@ class _Settling:
                 self._corrections.append(TableEntry(name, found))  # it says more than rows do, and nothing else
             elif essential(replayed) != essential(found):
                 self._drift(name, replayed, found)
+            elif replayed.in_doubt:
+                self._tell_lengths(name, newest, with_lengths_told(replayed, found))
+
+    def _tell_lengths(self, name: TableName, newest: StoredEntry, told: TableDefinition) -> None:
+        """What no binlog holds of the keys was so since the table was touched last."""
+        if told.fingerprint != newest.fingerprint:
+            self._reloads[_place(newest)].append(TableEntry(name, told))
 
     def _look_for_absent(self) -> None:
         """Tables of the stream that the server does not have."""

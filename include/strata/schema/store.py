@@ -18,7 +18,7 @@ from strata.schema.appending import (
     insert_rows,
     statement_row,
 )
-from strata.schema.model import FORMAT, TableName, definition_from_json
+from strata.schema.model import TableName, definition_from_json
 from strata.schema.versions import (
     DatabaseEntry,
     Origin,
@@ -112,7 +112,7 @@ class SchemaStore:
             query = sa.select(table_schema.c.fingerprint).where(table_schema.c.fingerprint.in_(chunk))
             present.update(connection.execute(query).scalars())
         rows = [
-            {"fingerprint": fingerprint, "format": FORMAT, "definition": found.to_json()}
+            {"fingerprint": fingerprint, "format": found.stored_format, "definition": found.to_json()}
             for fingerprint, found in wanted.items()
             if fingerprint not in present
         ]

@@ -10,6 +10,7 @@ from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
+from strata.schema.diff import lengths_in_doubt
 from strata.schema.dml import tables_changed_by
 from strata.schema.doubts import Doubts
 from strata.schema.parts import FileParts, OpenFile
@@ -85,6 +86,8 @@ class Tracker:
         self._parts = FileParts(store, source)
         self._changes: list[StatementChange] = []
         self._moved = False
+        self._in_doubt: set[TableName] = set()
+        """Tables of which it has been said that the length of a key is not known."""
         self._doubts = Doubts(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
 
@@ -339,6 +342,15 @@ class Tracker:
         self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
         for entry in unknown:
             self.report.note(f"gap: {_spoken(entry.name)}: {entry.gap}")
+        for entry in tables:
+            self._note_lengths_in_doubt(entry)
+
+    def _note_lengths_in_doubt(self, entry: TableEntry) -> None:
+        if entry.definition is None or not entry.definition.in_doubt or entry.name in self._in_doubt:
+            return
+        self._in_doubt.add(entry.name)
+        for text in lengths_in_doubt(entry.definition):
+            self.report.note(f"{entry.name}: {text}; `strata snapshot` tells it")
 
     # Snapshots ----------------------------------------------------------------------------------
 

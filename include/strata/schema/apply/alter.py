@@ -14,7 +14,8 @@ from strata.schema.apply.charset import charset_of, collation_for
 from strata.schema.apply.columns import WIDTHS_HIDDEN_SINCE, column_from, column_text, with_default
 from strata.schema.apply.convert import Conversion, conversion_of
 from strata.schema.apply.create import with_primary_not_null
-from strata.schema.apply.keys import longest_part, primary_columns, with_keys
+from strata.schema.apply.keys import primary_columns, with_keys
+from strata.schema.apply.limits import possible_limits
 from strata.schema.apply.placed import Placed
 from strata.schema.apply.surviving import surviving_keys
 from strata.schema.apply.timestamps import with_implicit_timestamps
@@ -81,7 +82,7 @@ class _Altering:
         kept = surviving_keys(self.before, self.steps, self.placed)
         engine, row_format = self.storage()
         added = [step.key for step in self.steps if isinstance(step, AddKey)]
-        keys = with_keys(kept, added, columns, longest_part(engine, row_format))
+        keys = with_keys(kept, added, columns, possible_limits(engine, row_format, self.context))
         if self.rebuilds_nothing(keys):
             return self.before
         said = [placed.written for placed in self.placed]

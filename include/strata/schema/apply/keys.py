@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
+from strata.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to
 from strata.schema.charsets import CHARSETS
 from strata.schema.model import Key, KeyKind, KeyPart, fold_name
-from strata.schema.types import AS_TEXT, BLOBS, SPATIAL, TEXT_BYTES, TEXTS, TypeKind, parse_column_type
+from strata.schema.types import AS_TEXT, SPATIAL, TEXT_BYTES, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,25 +18,16 @@ if TYPE_CHECKING:
     from strata.schema.changes import WrittenKey, WrittenKeyPart
     from strata.schema.model import Column
 
-_FULL_LENGTH_COUNTS = frozenset({TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY, TypeKind.VARBINARY})
-_CAN_BE_CUT = _FULL_LENGTH_COUNTS | TEXTS | BLOBS
 _ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 _LONGEST_NAME = 64
 
 
-def longest_part(engine: str | None, row_format: str | None) -> int:
-    """Bytes that one part of a key can have, as far as the definition tells (`max_supported_key_part_length`)."""
-    if engine is not None and engine.lower() == "myisam":
-        return 1000
-    return 767 if row_format in {"compact", "redundant"} else 3072
-
-
 def with_keys(
-    present: Iterable[Key], written: Iterable[WrittenKey], columns: Sequence[Column], limit: int
+    present: Iterable[Key], written: Iterable[WrittenKey], columns: Sequence[Column], limits: frozenset[int]
 ) -> tuple[Key, ...]:
     """The keys of a table that has `present` already and gets `written`, in the order in which they are kept.
 
-    Outside strict mode parts of plain indexes that are longer than `limit` (bytes) are cut to a prefix.
+    Parts of plain indexes that are longer than the engine takes are cut to a prefix; `limits` as of `possible_limits`.
 
     Raises:
         DdlError: A key names a column that the table does not have, two columns or keys have one name, or none is left.
@@ -45,7 +37,7 @@ def with_keys(
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
     candidates = [*present, *(_unnamed(key, by_name) for key in written)]
     kept = [_with_prefixes(key, by_name) for key in _without_redundant(candidates)]
-    keys = [_cut(key, by_name, limit) for key in _named(kept)]
+    keys = cut_to(limits, _named(kept), by_name)
     if len({fold_name(key.name) for key in keys}) < len(keys):
         raise DdlError("two keys would have the same name")
     return in_order(keys)
@@ -83,12 +75,12 @@ def _part(written: WrittenKeyPart, kind: KeyKind, columns: dict[str, Column]) ->
 
 def _with_prefixes(key: Key, columns: dict[str, Column]) -> Key:
     """The key without lengths that are those of the whole column. Until then they tell keys apart."""
-    if all(part.prefix_length is None for part in key.parts):
+    if all(part.lengths == (None,) for part in key.parts):
         return key
     parts = tuple(
         part
         if part.column is None
-        else replace(part, prefix_length=prefix_of(columns[fold_name(part.column)], part.prefix_length))
+        else part.with_lengths(prefix_of(columns[fold_name(part.column)], length) for length in part.lengths)
         for part in key.parts
     )
     return key if parts == key.parts else replace(key, parts=parts)
@@ -99,31 +91,12 @@ def prefix_of(column: Column, length: int | None) -> int | None:
     if not length:
         return None
     column_type = parse_column_type(column.column_type)
-    if column_type.kind not in _CAN_BE_CUT:
+    if column_type.kind not in CAN_BE_CUT:
         return None  # the server takes a length there only if it is that of the whole column
-    if column_type.kind in _FULL_LENGTH_COUNTS:
+    if column_type.kind in FULL_LENGTH_COUNTS:
         return None if column_type.length == length else length
     width = CHARSETS[column.character_set].max_bytes if column.character_set else 1
     return min(length, TEXT_BYTES[AS_TEXT.get(column_type.kind, column_type.kind)] // width)
-
-
-def _cut(key: Key, columns: dict[str, Column], limit: int) -> Key:
-    if key.kind is not KeyKind.INDEX:
-        return key  # a unique key that is too long is refused
-    parts = tuple(_cut_part(part, columns, limit) for part in key.parts)
-    return key if parts == key.parts else replace(key, parts=parts)
-
-
-def _cut_part(part: KeyPart, columns: dict[str, Column], limit: int) -> KeyPart:
-    if part.column is None:
-        return part
-    column = columns[fold_name(part.column)]
-    column_type = parse_column_type(column.column_type)
-    if column_type.kind not in _CAN_BE_CUT:
-        return part
-    width = CHARSETS[column.character_set].max_bytes if column.character_set else 1
-    length = part.prefix_length or column_type.length or 0
-    return replace(part, prefix_length=limit // width) if length * width > limit else part
 
 
 def _without_redundant(keys: list[Key]) -> list[Key]:
@@ -162,6 +135,7 @@ def _one_serves_both(left: Key, right: Key) -> bool:
 def _same_part(one: KeyPart, other: KeyPart) -> bool:
     if one.column is None or other.column is None:
         return False
+    # A length in doubt counts as the whole column, which it is in the engine that has foreign keys.
     same_column = fold_name(one.column) == fold_name(other.column)
     return same_column and (one.prefix_length, one.descending) == (other.prefix_length, other.descending)
 

@@ -79,13 +79,16 @@ def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[
         if fold_name(one.old.name if one.old is not None else one.column.name) == name:
             if one.old is one.column:
                 return part
-            if one.old is not None:
-                length = _prefix(part.prefix_length, one.old, one.column)
-            else:
-                # A column that is dropped and added again: the key keeps its length, as a prefix of the new one.
-                length = prefix_of(one.column, part.prefix_length or key_length(columns[name]))
-            return replace(part, column=one.column.name, prefix_length=length)
+            kept = (_kept_length(length, one, columns[name]) for length in part.lengths)
+            return replace(part, column=one.column.name).with_lengths(kept)
     return None
+
+
+def _kept_length(length: int | None, placed: Placed, before: Column) -> int | None:
+    if placed.old is not None:
+        return _prefix(length, placed.old, placed.column)
+    # A column that is dropped and added again: the key keeps its length, as a prefix of the new one.
+    return prefix_of(placed.column, length or key_length(before))
 
 
 def _prefix(length: int | None, old: Column, new: Column) -> int | None:

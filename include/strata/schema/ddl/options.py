@@ -56,6 +56,8 @@ def read_table_options(cursor: Cursor) -> TableOptions:
             found.partitioning = read_partitioning(cursor)
             continue
         if cursor.take_all("START", "TRANSACTION"):
+            # Of the engines with atomic DDL, to which the server adds it (HTON_SUPPORTS_ATOMIC_DDL), there is one.
+            found.engine = found.engine or "InnoDB"
             continue
         _read_option(cursor, found)
         cursor.take(",")
