@@ -14,7 +14,7 @@ from strata.errors import ChecksFailedError
 from strata.jobs.check_interval import check_interval, read_verdicts, spark_url
 from strata.jobs.publish_interval import publish_interval
 from strata.jobs.run_folder import DECODED, run_folder, write_json, write_plan
-from strata.jobs.specs import Interval, RunPlan
+from strata.jobs.specs import Interval, RowsRemoved, RunPlan
 from strata.tables.layout import table_url
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables
@@ -35,7 +35,7 @@ SHAPE = definition({"id": "int NOT NULL", "status": "enum('new','sent') NOT NULL
 FIELDS = {"id": pa.int32(), "status": pa.string()}
 
 
-def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9) -> Folder:
+def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9, truncated: bool = False) -> Folder:
     folder = run_folder(str(lake), SOURCE, RUN)
     files = stage(folder.join("staged"), inserts(FIELDS, rows))
     plan = RunPlan(
@@ -46,6 +46,7 @@ def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9) -> Fold
         slices=({"any": "slice"},),
         expected_rows={str(INTERVAL): {"shop.orders": len(rows)}},
         definitions={"1": {"database": "shop", "table": "orders", "definition": SHAPE.to_json()}},
+        removed=(RowsRemoved(INTERVAL, "shop.orders", f"{SERVER}:4", "TRUNCATE orders"),) if truncated else (),
     )
     write_plan(folder, plan)
     write_json(folder, DECODED, {"files": [file.to_json() for file in files]})
@@ -96,6 +97,16 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     check_interval(str(tmp_path), SOURCE, RUN, spark).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed
     assert publish_interval(str(tmp_path), SOURCE, RUN).rows == 1
+
+
+def test_rows_that_a_truncate_removed_are_a_warning(spark: Any, tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}], truncated=True)
+    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    assert (report.errors, report.warnings) == (0, 1)
+    said = f"`TRUNCATE orders` at {SERVER}:4: rows that it removed are gone without delete rows"
+    assert [failure.message for failure in read_verdicts(folder)[INTERVAL].failures] == [said]
+    published = publish_interval(str(tmp_path), SOURCE, RUN)
+    assert (published.rows, published.warnings) == (1, 1)
 
 
 def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path) -> None:

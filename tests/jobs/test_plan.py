@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from dataclasses import replace
@@ -12,10 +13,12 @@ from strata.config.settings import Source, SourceSettings
 from strata.errors import Usage
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
+from strata.jobs.check_interval import read_verdicts
 from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.ingest import refuse_gaps
 from strata.jobs.land_binlog import land_binlog
 from strata.jobs.plan_slices import Request, plan_run
+from strata.jobs.publish_interval import publish_interval
 from strata.jobs.run_folder import read_plan, run_folder
 from strata.jobs.track_schema import track_landed
 from strata.store.engine import open_store
@@ -169,6 +172,45 @@ def test_rows_that_a_statement_changed_are_told_and_not_passed_over(stream):
         (f"{stream.database}.b", "StatementFormatError")
     ]
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
+
+
+PARTED = (
+    "CREATE TABLE p (id INT) PARTITION BY RANGE (id)"
+    " (PARTITION p0 VALUES LESS THAN (9), PARTITION p1 VALUES LESS THAN (99))"
+)
+
+
+def test_rows_that_ddl_removed_are_told_and_stop_nothing(stream):
+    stream.live(
+        LIFE + PARTED + "; CREATE TABLE q (id INT); INSERT INTO p VALUES (1), (10); TRUNCATE a;"
+        "CREATE TEMPORARY TABLE own (a INT); TRUNCATE TABLE own; INSERT INTO a VALUES (1, 1, 1);"
+        "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE q; ALTER TABLE p DROP PARTITION p0"
+    )
+    report, plan = stream.plan()
+    assert (report.rows, plan.refused) == (9, ())
+    assert [(one.table.rpartition(".")[2], one.statement.split(" PARTITION")[0]) for one in plan.removed] == [
+        ("a", "TRUNCATE a"),
+        ("p", "ALTER TABLE p EXCHANGE"),
+        ("q", "ALTER TABLE p EXCHANGE"),
+        ("p", "ALTER TABLE p DROP"),
+    ]
+    assert {one.interval for one in plan.removed} == {plan.intervals[0].start}
+    assert all(GtidSet.parse(one.gtid) <= GtidSet.parse(plan.intervals[0].gtid_executed) for one in plan.removed)
+    assert rows_by_table(stream.decode(report)) == {"a": 5, "b": 2, "p": 2}
+
+
+def test_a_run_of_nothing_but_a_truncate_has_a_verdict_that_says_so(stream):
+    stream.live("CREATE TABLE a (id INT); INSERT INTO a VALUES (1)")
+    stream.plan()
+    stream.live("TRUNCATE TABLE a")
+    report, _ = stream.plan()
+    assert report.slices == 0
+    assert publish_interval(stream.source.lake, "s", report.run).warnings == 1
+    [verdict] = read_verdicts(run_folder(stream.source.lake, "s", report.run)).values()
+    assert verdict.passed
+    [failure] = verdict.failures
+    assert failure.table == f"{stream.database}.a"
+    assert re.fullmatch(r"`TRUNCATE TABLE a` at \S+:\d+: rows .* without delete rows", failure.message)
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,25 @@ class TestStatementFormat:
         assert history.at(TableName("stated", "t"), AtSeq(report.seq))
 
 
+@pytest.mark.mysql
+def test_rows_that_ddl_removed_are_reported_once(mysql_server):
+    mysql_server.run_sql("DROP DATABASE IF EXISTS emptied; FLUSH BINARY LOGS; CREATE DATABASE emptied")
+    mysql_server.run_sql("CREATE TABLE t (a INT); TRUNCATE t; ALTER TABLE t ADD b INT; TRUNCATE TABLE t", "emptied")
+    engine = open_store("sqlite://")
+    file = [str(mysql_server.binlogs()[-1])]
+    report = track_files(file, engine, "s")
+    assert (report.removals, report.gaps) == (2, 0)
+    removals = SchemaStore(engine).row_removals("s", 0, report.seq)
+    assert [(removal.statement, *map(str, removal.tables)) for removal in removals] == [
+        ("TRUNCATE t", "emptied.t"),
+        ("TRUNCATE TABLE t", "emptied.t"),
+    ]
+    first = f"rows of emptied.t are gone without delete rows: {removals[0].gtid}: TRUNCATE t"
+    assert first in report.examples
+    assert SchemaStore(engine).row_removals("s", removals[0].seq, report.seq) == removals[1:]
+    assert track_files(file, engine, "s").removals == 0
+
+
 def test_files_are_read_in_the_order_of_their_numbers():
     assert in_stream_order(["x/binlog.1000000", "x/binlog.999999"]) == ["x/binlog.999999", "x/binlog.1000000"]
     assert in_stream_order(["b/binlog.000002", "a/other.000001"]) == ["b/binlog.000002", "a/other.000001"]

@@ -65,14 +65,15 @@ def test_ddl_is_seen_at_once_with_its_gtid_and_tables_and_nothing_else_is(server
     server.run_sql(
         "INSERT INTO t VALUES (1), (2); CREATE USER u; DROP USER u; FLUSH BINARY LOGS; ANALYZE TABLE t;"
         "CREATE TEMPORARY TABLE x (a INT); UPDATE t SET a = 3; ALTER TABLE t ADD b VARCHAR(9) COMMENT 'ü';"
-        "DELETE FROM t; RENAME TABLE t TO u; DROP TABLE u",
+        "DELETE FROM t; RENAME TABLE t TO u; TRUNCATE u; DROP TABLE u",
         "shop",
     )
-    found = receive(watch, 3)
+    found = receive(watch, 4)
     watch.close()
     assert [(one.statement.split()[0], one.tables) for one in found] == [
         ("ALTER", ("shop.t",)),
         ("RENAME", ("shop.t", "shop.u")),
+        ("TRUNCATE", ("shop.u",)),
         ("DROP", ("shop.u",)),
     ]
     executed = server.run_sql(f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}')").split()[-1]

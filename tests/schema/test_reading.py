@@ -7,7 +7,7 @@ import pytest
 from strata.errors import DdlError
 from strata.events.model import Query, QueryContext
 from strata.schema.catalog import Catalog
-from strata.schema.changes import AlterTable, CreateTable, DropTables, RenameTables, Unreadable
+from strata.schema.changes import AlterTable, CreateTable, DropTables, RemoveRows, RenameTables, Unreadable
 from strata.schema.context import DdlContext, context_of, statement_text
 from strata.schema.ddl import read_ddl, read_ddl_or_gap
 from strata.schema.dialect import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, unwrap_comments
@@ -43,7 +43,7 @@ D = DdlContext("d")
         "DROP PREPARE s",
         "DROP SPATIAL REFERENCE SYSTEM 4120",
         "RENAME USER a TO b",
-        "TRUNCATE TABLE t",
+        "TRUNCATE TABLE `\ufffd`",
         "ANALYZE TABLE t",
         "/* a remark */ SET @a = 1",
         "/*!40101 SET NAMES utf8 */",
@@ -231,6 +231,29 @@ def test_rename_reads_pairs_across_databases():
     (change,) = read_ddl("RENAME TABLES a TO e.b, `c d` TO c", D)
     assert isinstance(change, RenameTables)
     assert [(str(old), str(new)) for old, new in change.pairs] == [("d.a", "e.b"), ("d.c d", "d.c")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "emptied"),
+    [
+        ("TRUNCATE t", ["d.t"]),
+        ("truncate table e.`partition` /* x */", ["e.partition"]),
+        ("/* first */ TRUNCATE TABLE t", ["d.t"]),
+        ("ALTER TABLE t DROP PARTITION p0, p1", ["d.t"]),
+        ("ALTER TABLE t ALGORITHM = INPLACE, TRUNCATE PARTITION ALL", ["d.t"]),
+        ("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE e.u WITHOUT VALIDATION", ["d.t", "e.u"]),
+        ("ALTER TABLE t DISCARD PARTITION p0 TABLESPACE", ["d.t"]),
+        ("ALTER TABLE t DISCARD TABLESPACE", ["d.t"]),
+        ("ALTER TABLE t DROP `partition`, ADD `truncate` INT", []),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (9))", []),
+        ("ALTER TABLE t REORGANIZE PARTITION p0 INTO (PARTITION p2 VALUES LESS THAN (9))", []),
+        ("ALTER TABLE t COALESCE PARTITION 1", []),
+        ("ALTER TABLE t REMOVE PARTITIONING", []),
+    ],
+)
+def test_statements_that_remove_rows(statement: str, emptied: list[str]):
+    found = [change for change in read_ddl(statement, D) if isinstance(change, RemoveRows)]
+    assert [str(name) for change in found for name in change.names] == emptied
 
 
 def test_create_and_drop_index_are_alters():

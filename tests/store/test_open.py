@@ -9,10 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from strata.errors import AccessDeniedError, SettingsError, StoreFormatError, StoreUnavailableError
+from strata.schema.store import SchemaStore
 from strata.store.engine import OnMissing, describe, open_store, reading, writing
 from strata.store.migrations import FORMAT
 from strata.store.notified import NotifiedLedger
-from strata.store.tables import METADATA, notified_position, store_format
+from strata.store.tables import METADATA, notified_position, row_removal, store_format
 
 
 def test_opening_makes_the_tables_once(tmp_path):
@@ -136,9 +137,11 @@ def test_a_store_of_format_1_gets_what_it_lacks(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     with writing(open_store(url)) as connection:
         notified_position.drop(connection)
+        row_removal.drop(connection)
         connection.execute(store_format.update().values(format=1))
     engine = open_store(url)
     NotifiedLedger(engine).put_watched("s", "")
     assert NotifiedLedger(engine).watched("s") == ""
+    assert SchemaStore(engine).row_removals("s", 0, 9) == []
     with reading(engine) as connection:
         assert connection.execute(sa.select(store_format.c.format)).scalars().all() == [FORMAT]

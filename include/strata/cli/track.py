@@ -155,6 +155,8 @@ def _print(report: TrackReport, *, as_json: bool) -> None:
             "the server logged them as statements. Set binlog_format=ROW.",
             file=sys.stderr,
         )
+    if report.removals:
+        typer.echo(f"{report.removals:,} statements removed rows without delete rows", file=sys.stderr)
 
 
 def register(app: typer.Typer) -> None:

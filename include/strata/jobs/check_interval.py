@@ -113,7 +113,7 @@ def check_interval(
             interval.start,
             interval_key(interval.start),
             _subjects(plan, interval, of_interval, own_expectations),
-            [*_missing_transactions(plan, at), *map(_left_out, unreadable)],
+            [*_missing_transactions(plan, at), *rows_removed(plan, interval), *map(_left_out, unreadable)],
         )
         verdicts.append(verdict)
         kept = unreadable if verdict.passed else of_interval
@@ -211,6 +211,22 @@ def _left_out(file: StagedFile) -> Failure:
         unexpected_rows=file.rows,
         examples=(file.reason,),
     )
+
+
+def rows_removed(plan: RunPlan, interval: Interval) -> list[Failure]:
+    """Rows that went without row events: whoever replays the changes of the table has to drop them, too."""
+    return [
+        Failure(
+            table=removed.table,
+            check="rows_go_by_deletes",
+            column=None,
+            severity=Severity.WARNING,
+            message=f"`{removed.statement}` at {removed.gtid or 'a transaction without GTID'}: "
+            "rows that it removed are gone without delete rows",
+        )
+        for removed in plan.removed
+        if removed.interval == interval.start
+    ]
 
 
 def _missing_transactions(plan: RunPlan, at: int) -> list[Failure]:

@@ -12,7 +12,7 @@ from strata.errors import StatementFormatError, Usage
 from strata.gtid.sets import GtidSet
 from strata.jobs.intervals import close, tile, unowned
 from strata.jobs.run_folder import run_folder, write_plan
-from strata.jobs.specs import Interval, PlanReport, Refused, RunPlan, Span
+from strata.jobs.specs import Interval, PlanReport, Refused, RowsRemoved, RunPlan, Span
 from strata.rows.plan import plan_slices
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from strata.rows.plan import Refusal
 
 MEGABYTE = 1 << 20
+_SHOWN_STATEMENT = 200
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         slices=tuple(draft.slices),
         expected_rows=draft.expected_rows,
         refused=tuple(draft.refused),
+        removed=tuple(draft.removed),
         definitions=draft.definitions,
         executed_before=str(stream.executed_at(intervals[0].first_seq)) if intervals else "",
     )
@@ -216,6 +219,7 @@ class _Draft:
     slices: list[dict[str, Any]] = field(default_factory=list)
     expected_rows: dict[str, dict[str, int]] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
+    removed: list[RowsRemoved] = field(default_factory=list)
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
     clock: int = 0
     """The commit clock behind the last transaction that was planned."""
@@ -245,6 +249,7 @@ class _Draft:
             for refusal in cut.refused:
                 self._refuse(refusal, counts)
         self.refused += self._holes(interval, source.name)
+        self.removed += self._removed(interval, source.name)
         self.expected_rows[str(interval.start)] = {table: rows for table, rows in counts.items() if rows}
 
     def _holes(self, interval: Interval, source: str) -> list[Refused]:
@@ -256,7 +261,8 @@ class _Draft:
             if not tables and change.tables:
                 continue
             error = StatementFormatError(
-                f"rows were changed by a statement, so the binlog does not hold them: {change.statement[:200]}",
+                "rows were changed by a statement, so the binlog does not hold them: "
+                f"{change.statement[:_SHOWN_STATEMENT]}",
                 source=source,
                 table=tables[0] if tables else None,
                 gtid=change.gtid,
@@ -266,6 +272,15 @@ class _Draft:
             )
             found += [Refused(table, 0, error.to_json()) for table in tables or ["a table that could not be told"]]
         return found
+
+    def _removed(self, interval: Interval, source: str) -> list[RowsRemoved]:
+        """What DDL removed of wanted tables without row events."""
+        return [
+            RowsRemoved(interval.start, str(table), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
+            for removal in self.history.store.row_removals(source, interval.first_seq, interval.last_seq)
+            for table in removal.tables
+            if self.wanted(table)
+        ]
 
     def _counted(self, records: Iterable[TransactionRecord], counts: dict[str, int]) -> Iterable[TransactionRecord]:
         """Passes the records on and adds up the rows of wanted tables by the events' own counts."""

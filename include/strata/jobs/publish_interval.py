@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from strata.checks.verdict import staged_digest
+from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
 from strata.errors import ChecksFailedError
-from strata.jobs.check_interval import read_staged, read_verdicts
+from strata.jobs.check_interval import read_staged, read_verdicts, rows_removed, write_verdicts
 from strata.jobs.run_folder import DECODED, read_plan, run_folder
 from strata.schema.model import TableName
 from strata.tables.commit import publish
@@ -16,9 +16,9 @@ from strata.tables.commit import publish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.checks.verdict import IntervalVerdict
     from strata.jobs.specs import Interval, RunPlan
     from strata.tables.write import StagedFile
+    from strata.wire.storage import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def publish_interval(lake: str, source: str, run: str) -> PublishReport:
     plan = read_plan(folder)
     # Without slices there is nothing to decode or to judge, and the steps between were left out.
     staged = read_staged(folder) if plan.slices or folder.exists(DECODED) else ()
-    verdicts = read_verdicts(folder)
+    verdicts = read_verdicts(folder) or _verdicts_without_rows(folder, plan)
     publishable = [file for file in staged if file.is_publishable]
     work = [
         (interval, [file for file in publishable if file.interval == interval.start]) for interval in plan.intervals
@@ -87,9 +87,22 @@ def publish_interval(lake: str, source: str, run: str) -> PublishReport:
         run=run,
         intervals=len(plan.intervals),
         rows=sum(entry.rows for entry in published),
-        warnings=sum(table.warnings for verdict in verdicts.values() for table in verdict.tables),
+        warnings=sum(failure.severity is Severity.WARNING for one in verdicts.values() for failure in one.failures),
         tables=tuple(published),
     )
+
+
+def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalVerdict]:
+    """What is to be said of a run without rows, which nobody checked: rows that DDL removed."""
+    if plan.slices or not plan.removed:
+        return {}
+    digest = staged_digest(())
+    verdicts = [
+        IntervalVerdict(plan.source, interval.start, digest, (), tuple(rows_removed(plan, interval)))
+        for interval in plan.intervals
+    ]
+    write_verdicts(folder, verdicts)
+    return {verdict.interval: verdict for verdict in verdicts}
 
 
 def _refuse_unless_passed(

@@ -71,6 +71,17 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsRemoved:
+    """Rows of a table that a DDL removed, so that no change tells of it."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    table: str
+    gtid: str | None
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """What one run decodes, checks and publishes: `plan.json` in its run folder."""
 
@@ -85,6 +96,7 @@ class RunPlan:
     refused: tuple[Refused, ...] = ()
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Version id -> {database, table, definition} of every schema version that the slices need."""
+    removed: tuple[RowsRemoved, ...] = ()
     executed_before: str = ""
     """What the stream had executed before the first interval."""
 
@@ -99,6 +111,7 @@ class RunPlan:
         found["intervals"] = tuple(Interval(**interval) for interval in found["intervals"])
         found["slices"] = tuple(found["slices"])
         found["refused"] = tuple(Refused(**refused) for refused in found["refused"])
+        found["removed"] = tuple(RowsRemoved(**removed) for removed in found.get("removed", ()))
         return cls(**found)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from strata.schema.model import TableDefinition
-    from strata.schema.versions import StatementChange, Version
+    from strata.schema.versions import RowRemoval, StatementChange, Version
 
 
 def append_versions(
@@ -185,6 +185,18 @@ def statement_row(source: str, change: StatementChange) -> dict[str, Any]:
         "binlog_pos": change.binlog_pos,
         "tables": json.dumps([str(name) for name in change.tables], ensure_ascii=False),
         "statement": change.statement,
+    }
+
+
+def removal_row(source: str, removal: RowRemoval) -> dict[str, Any]:
+    """A DDL that removed rows."""
+    return {
+        "source": source,
+        "seq": removal.seq,
+        "gtid": removal.gtid,
+        "binlog_pos": removal.binlog_pos,
+        "tables": json.dumps([str(name) for name in removal.tables], ensure_ascii=False),
+        "statement": removal.statement,
     }
 
 

@@ -23,6 +23,7 @@ from strata.schema.changes import (
     DropTables,
     DropViews,
     Existing,
+    RemoveRows,
     RenameTables,
     SetOptions,
     TableOptions,
@@ -170,8 +171,12 @@ class Catalog:
                 self._apply_beside_tables(change)
                 return []
 
-    def _apply_beside_tables(self, change: CreateDatabase | AlterDatabase | CreateView | DropViews) -> None:
+    def _apply_beside_tables(
+        self, change: CreateDatabase | AlterDatabase | CreateView | DropViews | RemoveRows
+    ) -> None:
         match change:
+            case RemoveRows():
+                pass  # no table's shape changes
             case CreateDatabase():
                 self._create_database(change)
             case AlterDatabase():

@@ -337,6 +337,15 @@ class DropTables:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveRows:
+    """TRUNCATE, and ALTER TABLE that drops, truncates, exchanges or discards partitions or the tablespace: no column
+    changes, and no row event tells of the rows that go."""
+
+    context: DdlContext
+    names: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     """CREATE VIEW: it takes a name that a table could have."""
 
@@ -371,6 +380,7 @@ Change = (
     | AlterTable
     | RenameTables
     | DropTables
+    | RemoveRows
     | CreateView
     | DropViews
     | Unreadable

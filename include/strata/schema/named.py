@@ -15,6 +15,7 @@ from strata.schema.changes import (
     DropDatabase,
     DropTables,
     DropViews,
+    RemoveRows,
     RenameTables,
     Unreadable,
 )
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def named_tables(changes: Iterable[Change]) -> set[TableName]:
-    """The tables and views that change."""
+    """The tables and views that change, or lose rows."""
     return {name for change in changes for name in _tables(change)}
 
 
@@ -49,7 +50,7 @@ def _tables(change: Change) -> tuple[TableName, ...]:
             return (change.name,) if change.new_name is None else (change.name, change.new_name)
         case RenameTables():
             return tuple(name for pair in change.pairs for name in pair)
-        case DropTables() | DropViews():
+        case DropTables() | DropViews() | RemoveRows():
             return change.names
         case Unreadable():
             return change.tables

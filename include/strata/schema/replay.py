@@ -18,6 +18,7 @@ from strata.schema.changes import (
     DropDatabase,
     DropTables,
     DropViews,
+    RemoveRows,
     RenameTables,
     Unreadable,
 )
@@ -302,7 +303,7 @@ def _targets_of(change: Change) -> list[TableName]:
             return list(change.names)
         case Unreadable():
             return list(change.tables)
-        case CreateDatabase() | AlterDatabase() | DropDatabase():
+        case CreateDatabase() | AlterDatabase() | DropDatabase() | RemoveRows():
             return []
 
 

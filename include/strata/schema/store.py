@@ -16,6 +16,7 @@ from strata.schema.appending import (
     file_rows,
     ignore_duplicates,
     insert_rows,
+    removal_row,
     statement_row,
 )
 from strata.schema.model import TableName, definition_from_json
@@ -24,6 +25,7 @@ from strata.schema.versions import (
     Origin,
     Place,
     Presence,
+    RowRemoval,
     StatementChange,
     StoredEntry,
     TrackedFile,
@@ -33,6 +35,7 @@ from strata.store.engine import reading, writing
 from strata.store.tables import (
     database_version,
     drift,
+    row_removal,
     schema_version,
     snapshot,
     statement_change,
@@ -97,6 +100,7 @@ class SchemaStore:
             append_versions(connection, position.source, batch.versions, self.add_shapes)
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
+            insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
             self._append_drifts(connection, position.source, batch.drifts)
             for outcome in batch.snapshots:
                 values = {"state": outcome.state, "outcome": outcome.outcome, "content": None}
@@ -282,11 +286,25 @@ class SchemaStore:
                 row.gtid,
                 row.binlog_file,
                 row.binlog_pos,
-                tuple(TableName(*name.split(".", 1)) for name in json.loads(row.tables)),
+                _table_names(row.tables),
                 row.statement,
             )
             for row in rows
         ]
+
+    def row_removals(self, source: str, after_seq: int, last_seq: int) -> list[RowRemoval]:
+        """DDL that removed rows without row events, of transactions after_seq < seq <= last_seq."""
+        found = row_removal.c
+        query = (
+            sa.select(found.seq, found.gtid, found.binlog_pos, found.tables, found.statement)
+            .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
+            .order_by(found.seq, found.binlog_pos)
+        )
+        with reading(self.engine) as connection:
+            return [
+                RowRemoval(row.seq, row.gtid, row.binlog_pos, _table_names(row.tables), row.statement)
+                for row in connection.execute(query)
+            ]
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """Parts of binlog files that have been read, in stream order."""
@@ -312,6 +330,10 @@ class SchemaStore:
                 StoredEntry(*row[:8], Origin(row[8]), row[9], TableName(row[10], row[11]), *row[12:])
                 for row in connection.execute(query)
             ]
+
+
+def _table_names(stored: str) -> tuple[TableName, ...]:
+    return tuple(TableName(*name.split(".", 1)) for name in json.loads(stored))
 
 
 def _chunks(values: Iterable[str]) -> Iterator[list[str]]:

@@ -112,6 +112,8 @@ class TrackReport:
     """Tables that became unknown, each time counted."""
     statement_changes: int = 0
     """Statements that changed rows which the binlog does not hold."""
+    removals: int = 0
+    """Statements that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
     drifts: int = 0
     """Tables that a snapshot found other than the replay has them."""
     examples: list[str] = field(default_factory=list)

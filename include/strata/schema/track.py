@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
+from strata.schema.changes import RemoveRows
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.diff import lengths_in_doubt
@@ -24,6 +25,7 @@ from strata.schema.versions import (
     Batch,
     Origin,
     Place,
+    RowRemoval,
     SnapshotOutcome,
     StatementChange,
     TableEntry,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.schema.baseline import Baseline
+    from strata.schema.changes import Change
     from strata.schema.context import DdlContext
     from strata.schema.model import TableName
     from strata.schema.settling import Settled
@@ -85,6 +88,7 @@ class Tracker:
         self._versions: list[Version] = []
         self._parts = FileParts(store, source)
         self._changes: list[StatementChange] = []
+        self._removals: list[RowRemoval] = []
         self._moved = False
         self._in_doubt: set[TableName] = set()
         """Tables of which it has been said that the length of a key is not known."""
@@ -272,6 +276,7 @@ class Tracker:
         if not changes:
             return
         self.report.statements += 1
+        self._take_removals(transaction, statement, text, changes)
         self._at = replace(self._at, server_version=context.server_version)
         version = Version(
             place=self._place(number, statement.binlog_pos),
@@ -296,6 +301,27 @@ class Tracker:
             name = self._open_file().start.binlog_file
             self._changes.append(StatementChange(self._at.seq, gtid, name, statement.binlog_pos, users, text))
         return True
+
+    def _take_removals(
+        self, transaction: Transaction, statement: Statement, text: str, changes: Iterable[Change]
+    ) -> None:
+        """Notes rows that went without row events; those of temporary tables are nobody's."""
+        tables = tuple(
+            name
+            for change in changes
+            if isinstance(change, RemoveRows) and not change.context.uses_temporary
+            for name in change.names
+            if name.database not in self._exclude
+        )
+        if not tables:
+            return
+        gtid = str(transaction.gtid) if transaction.gtid else None
+        self._removals.append(RowRemoval(self._at.seq, gtid, statement.binlog_pos, tables, text))
+        self.report.removals += 1
+        names = ", ".join(map(str, tables))
+        self.report.note(
+            f"rows of {names} are gone without delete rows: {gtid or 'a transaction without GTID'}: {text}"
+        )
 
     def _take_incident(self, transaction: Transaction, message: str) -> None:
         reason = f"the server lost events: {message}" if message else "the server lost events"
@@ -397,11 +423,12 @@ class Tracker:
                 versions=tuple(self._versions),
                 files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
                 statements=tuple(self._changes),
+                removals=tuple(self._removals),
                 drifts=settled.drifts if settled else (),
                 snapshots=(outcome,) if outcome else (),
             )
         )
-        self._versions, self._changes, self._moved = [], [], False
+        self._versions, self._changes, self._removals, self._moved = [], [], [], False
         self._parts.closed = []
 
     def _open_file(self) -> OpenFile:

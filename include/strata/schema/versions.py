@@ -162,6 +162,17 @@ class StatementChange:
 
 
 @dataclass(frozen=True, slots=True)
+class RowRemoval:
+    """A DDL that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
+
+    seq: int
+    gtid: str | None
+    binlog_pos: int
+    tables: tuple[TableName, ...]
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drift:
     """A table that a snapshot found other than the replayed stream has it."""
 
@@ -190,6 +201,7 @@ class Batch:
     versions: tuple[Version, ...] = ()
     files: tuple[TrackedFile, ...] = ()
     statements: tuple[StatementChange, ...] = ()
+    removals: tuple[RowRemoval, ...] = ()
     drifts: tuple[Drift, ...] = ()
     snapshots: tuple[SnapshotOutcome, ...] = ()
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from strata.errors import StoreFormatError
-from strata.store.tables import METADATA, notified_position, schema_version, store_format
+from strata.store.tables import METADATA, notified_position, row_removal, schema_version, store_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """What this version of Strata reads and writes."""
 
 
@@ -21,7 +21,11 @@ def _add_notified_position(connection: sa.Connection) -> None:
     notified_position.create(connection, checkfirst=True)
 
 
-STEPS: Mapping[int, Callable[[sa.Connection], None]] = {1: _add_notified_position}
+def _add_row_removal(connection: sa.Connection) -> None:
+    row_removal.create(connection, checkfirst=True)
+
+
+STEPS: Mapping[int, Callable[[sa.Connection], None]] = {1: _add_notified_position, 2: _add_row_removal}
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 
 

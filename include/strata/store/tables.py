@@ -208,6 +208,19 @@ statement_change = Table(
     **_OPTIONS,
 )
 
+row_removal = Table(
+    "row_removal",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("binlog_pos", BigInteger, primary_key=True),
+    Column("gtid", _GTID),
+    Column("tables", _LONG, nullable=False, comment="JSON list of database.table"),
+    Column("statement", _LONG, nullable=False),
+    comment="rows removed by TRUNCATE, DROP PARTITION and their kin: no row event tells of them",
+    **_OPTIONS,
+)
+
 closed_interval = Table(
     "closed_interval",
     METADATA,

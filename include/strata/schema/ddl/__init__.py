@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["read_ddl", "read_ddl_or_gap"]
 
-# First words of statements that can change a table; nothing else is even tokenized.
-_DDL_STARTS = ("CREATE", "ALTER", "DROP", "RENAME")
+# First words of statements that can change a table, or empty it; nothing else is even tokenized.
+_DDL_STARTS = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+_LONGEST_START = max(map(len, _DDL_STARTS))
 _BLANKS = " \t\n\r\v\f;"
 
 
 def read_ddl(statement: str, context: DdlContext) -> tuple[Change, ...]:
-    """What `statement` asks for; `()` where it cannot change a table's columns or keys, nor a database's charset.
+    """What `statement` asks for; `()` where it cannot change a table's columns or keys, nor a database's charset, and
+    removes no rows.
 
     Args:
         statement: One statement, as `context.statement_text` gives it.
@@ -52,6 +54,8 @@ def read_ddl_or_gap(statement: str, context: DdlContext) -> tuple[Change, ...]:
 
 
 def may_change_tables(statement: str) -> bool:
-    """Whether the first word leaves it open that the statement changes a table; comments leave it open."""
+    """Whether the first word leaves it open that the statement changes or empties a table; so do comments."""
     start = statement.lstrip(_BLANKS)
-    return start[:6].upper().startswith(_DDL_STARTS) or start[:2] in {"/*", "--"} or start[:1] in {"#", "("}
+    return (
+        start[:_LONGEST_START].upper().startswith(_DDL_STARTS) or start[:2] in {"/*", "--"} or start[:1] in {"#", "("}
+    )

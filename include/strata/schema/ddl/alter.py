@@ -16,6 +16,7 @@ from strata.schema.changes import (
     DropConstraint,
     DropKey,
     RemovePartitioning,
+    RemoveRows,
     RenameColumn,
     RenameKey,
     SetDefault,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from strata.schema.model import TableName
 
 
-def read_alter_table(cursor: Cursor) -> AlterTable:
+def read_alter_table(cursor: Cursor) -> tuple[AlterTable | RemoveRows, ...]:
     """Reads an ALTER TABLE from behind the word TABLE on."""
     name = cursor.table_name()
     steps = _Steps(cursor)
@@ -47,7 +48,8 @@ def read_alter_table(cursor: Cursor) -> AlterTable:
         # The partitioning part stands behind the list without a comma.
         if not cursor.take(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
             cursor.fail("expected a comma")
-    return AlterTable(cursor.context, name, tuple(steps.found), steps.new_name)
+    change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name)
+    return (change, RemoveRows(cursor.context, (name, *steps.exchanged))) if steps.removes_rows else (change,)
 
 
 class _Steps:
@@ -57,6 +59,10 @@ class _Steps:
         self.cursor = cursor
         self.found: list[AlterStep] = []
         self.new_name: TableName | None = None
+        self.removes_rows = False
+        """Whether rows go that no row event tells of."""
+        self.exchanged: list[TableName] = []
+        """The table that takes a partition's rows and gives its own."""
 
     def read_one(self) -> None:
         reader = _READERS.get(self.cursor.word)
@@ -125,7 +131,7 @@ class _Steps:
         cursor = self.cursor
         word = cursor.word
         if word == "PARTITION":
-            self.skip_partition_step()
+            self.remove_partition()
         elif cursor.take("PRIMARY"):
             cursor.expect("KEY")
             self.found.append(DropKey("PRIMARY"))
@@ -232,8 +238,26 @@ class _Steps:
         self.skip_to_comma()
         self.found.append(SetOptions(TableOptions()))
 
+    def discard(self) -> None:
+        """DISCARD TABLESPACE, DISCARD PARTITION ... TABLESPACE."""
+        self.removes_rows = True
+        self.step_without_effect()
+
+    def exchange_partition(self) -> None:
+        """EXCHANGE PARTITION p WITH TABLE t."""
+        cursor = self.cursor
+        while not cursor.at_end() and not cursor.take_all("WITH", "TABLE"):
+            cursor.at += 1
+        self.exchanged.append(cursor.table_name())
+        self.remove_partition()
+
+    def remove_partition(self) -> None:
+        """DROP, TRUNCATE and EXCHANGE PARTITION."""
+        self.removes_rows = True
+        self.skip_partition_step()
+
     def skip_partition_step(self) -> None:
-        """ADD, DROP, TRUNCATE, EXCHANGE ... PARTITION: no column changes, and nothing stands behind it."""
+        """ADD, REORGANIZE, ANALYZE ... PARTITION: no column changes, and nothing stands behind it."""
         while not self.cursor.at_end():
             self.cursor.at += 1
 
@@ -260,7 +284,7 @@ _READERS: dict[str, Callable[[_Steps], None]] = {
     "FORCE": _Steps.step_without_effect,
     "DISABLE": _Steps.step_without_effect,
     "ENABLE": _Steps.step_without_effect,
-    "DISCARD": _Steps.step_without_effect,
+    "DISCARD": _Steps.discard,
     "IMPORT": _Steps.step_without_effect,
     "ALGORITHM": _Steps.step_without_effect,
     "LOCK": _Steps.step_without_effect,
@@ -268,10 +292,10 @@ _READERS: dict[str, Callable[[_Steps], None]] = {
     "WITHOUT": _Steps.step_without_effect,
     "SECONDARY_LOAD": _Steps.step_without_effect,
     "SECONDARY_UNLOAD": _Steps.step_without_effect,
-    "TRUNCATE": _Steps.skip_partition_step,
+    "TRUNCATE": _Steps.remove_partition,
     "COALESCE": _Steps.skip_partition_step,
     "REORGANIZE": _Steps.skip_partition_step,
-    "EXCHANGE": _Steps.skip_partition_step,
+    "EXCHANGE": _Steps.exchange_partition,
     "ANALYZE": _Steps.skip_partition_step,
     "CHECK": _Steps.skip_partition_step,
     "OPTIMIZE": _Steps.skip_partition_step,

@@ -1,10 +1,11 @@
-"""Which statement it is, and the short ones: databases, indexes, views, RENAME, DROP.
+"""Which statement it is, and the short ones: databases, indexes, views, RENAME, DROP, TRUNCATE.
 Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata.errors import DdlError
 from strata.schema.changes import (
     AddKey,
     AlterDatabase,
@@ -17,6 +18,7 @@ from strata.schema.changes import (
     DropTables,
     DropViews,
     Existing,
+    RemoveRows,
     RenameTables,
     WrittenKey,
 )
@@ -125,7 +127,7 @@ def _alter(cursor: Cursor) -> tuple[Change, ...]:
     cursor.take_any("ONLINE", "OFFLINE")
     cursor.take("IGNORE")
     if cursor.take("TABLE"):
-        return (read_alter_table(cursor),)
+        return read_alter_table(cursor)
     if cursor.take_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
     return ()
@@ -147,7 +149,7 @@ def _is_database_option_ahead(cursor: Cursor) -> bool:
     return found or (cursor.word == "ENCRYPTION" and cursor.ahead(1) in {"=", STRING}) or cursor.sees("READ", "ONLY")
 
 
-# DROP, RENAME -----------------------------------------------------------------------------------
+# DROP, TRUNCATE, RENAME -------------------------------------------------------------------------
 
 
 def _drop(cursor: Cursor) -> tuple[Change, ...]:
@@ -176,6 +178,14 @@ def _table_names(cursor: Cursor) -> tuple[TableName, ...]:
     return tuple(names)
 
 
+def _truncate(cursor: Cursor) -> tuple[Change, ...]:
+    cursor.take("TABLE")
+    try:
+        return (RemoveRows(cursor.context, (cursor.table_name(),)),)
+    except DdlError:
+        return ()  # whatever it names has the shape that it had: no reason for a gap
+
+
 def _rename(cursor: Cursor) -> tuple[Change, ...]:
     if not cursor.take_any("TABLE", "TABLES"):
         return ()
@@ -195,5 +205,6 @@ _STATEMENTS: dict[str, Callable[[Cursor], tuple[Change, ...]]] = {
     "CREATE": _create,
     "ALTER": _alter,
     "DROP": _drop,
+    "TRUNCATE": _truncate,
     "RENAME": _rename,
 }
