@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import SharedStreamProducer
 
+from plugins.stored_events import stored_payloads
 from strata.config.settings import load_settings
 from strata.errors import StrataError, Transient
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+AIRFLOW_CONNECTION = "airflow_strata"
+"""Airflow's own API. Without it a triggerer that is killed gives events again that Airflow has stored already."""
 MOST_UNCONFIRMED = 200
 """Airflow drops a listener that is 1,024 events behind; a watch that comes back after weeks may have more at once."""
 _AGAIN_SECONDS = 2.0
@@ -77,6 +80,8 @@ class DdlStream(SharedStreamProducer):
     def __init__(self, source: str) -> None:
         self._source = source
         self._watch: Any = None
+        self._told: frozenset[str] = frozenset()
+        """Ids of the newest events that Airflow had stored before this watch: more were never unconfirmed."""
         self._unconfirmed = 0
         # The watch waits for the server, and is for one thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"watch-{source}")
@@ -93,10 +98,16 @@ class DdlStream(SharedStreamProducer):
                 await asyncio.sleep(_AGAIN_SECONDS if isinstance(error, Transient) else _MENDED_SECONDS)
                 continue
             for noticed in found:
-                while self._unconfirmed >= MOST_UNCONFIRMED:
+                notice = noticed.to_json()
+                was_told = notice["id"] in self._told
+                # What was told is confirmed in its turn: when nothing before it waits any more.
+                while self._unconfirmed >= (1 if was_told else MOST_UNCONFIRMED):
                     await asyncio.sleep(0.1)
                 self._unconfirmed += 1
-                yield noticed.to_json(), noticed
+                if was_told:
+                    await self.confirm([noticed])
+                else:
+                    yield notice, noticed
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         """Confirms what Airflow has stored.
@@ -126,6 +137,10 @@ class DdlStream(SharedStreamProducer):
 
     async def _open(self) -> Any:
         settings = await _settings(self._source)
+        url = await _connection_url(AIRFLOW_CONNECTION)
+        if url is not None:
+            stored = await self._call(stored_payloads, url, f"strata://{self._source}/ddl", MOST_UNCONFIRMED)
+            self._told = frozenset(payload["id"] for payload in stored)
         return await self._call(lambda: _watch_class().open(self._source, settings))
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
