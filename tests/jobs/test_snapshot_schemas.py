@@ -54,9 +54,12 @@ def columns(place, seq, table=T):
     return [column.name for column in history.at(table, AtSeq(seq)).definition.columns]
 
 
-def shown(place, table):
-    where = ["--source", "s", "--store", place[2].url.render_as_string(hide_password=False), "--table", table]
-    assert run(["schema", "show", *where, "--format", "jsonl"]) == 0
+def shown(place, command, form, capsys):
+    """What `strata schema` says of table shop.k."""
+    where = ["--source", "s", "--store", place[2].url.render_as_string(hide_password=False), "--table", "shop.k"]
+    capsys.readouterr()
+    assert run(["schema", command, *where, "--format", form]) == 0
+    return capsys.readouterr().out
 
 
 @pytest.mark.mysql
@@ -81,14 +84,15 @@ class TestOrders:
         )
         first = go(place)
         assert [text.partition(":")[0] for text in first.examples if "length" in text] == ["shop.k"]
-        shown(place, "shop.k")
-        assert "the length of key `k`'s part `a` is not in the binlog: all or 250" in capsys.readouterr().out
+        for command, form in (("show", "table"), ("show", "jsonl"), ("history", "table"), ("history", "jsonl")):
+            said = shown(place, command, form, capsys)
+            assert "the length of key `k`'s part `a` is not in the binlog: all or 250" in said
         snapshot_schemas(place[0], place[2], "s")
         server.run_sql("INSERT INTO shop.t VALUES (1); SET sql_mode = ''; ALTER TABLE shop.k ADD KEY l (a)")
         tracked = go(place)
         assert (tracked.gaps, tracked.drifts) == (0, 0)
-        shown(place, "shop.k")
-        assert "in_doubt" not in capsys.readouterr().out
+        assert "in_doubt" not in shown(place, "show", "jsonl", capsys)
+        assert "~ key k index (a(all or 250)) -> k index (a(250))" in shown(place, "history", "table", capsys)
         keys = History(SchemaStore(place[2]), "s").at(TableName("shop", "k"), AtSeq(tracked.seq)).definition.keys
         assert {key.name: key.parts[0].prefix_length for key in keys} == {"k": 250, "l": 250}
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 PLAIN_TYPES = [
     "int", "int unsigned", "INT(11)", "bigint", "bigint(20) unsigned", "smallint", "tinyint(1)", "mediumint",
     "varchar(20)",
-    "varchar(255)", "VARCHAR(64)", "char(10)", "text", "datetime", "timestamp", "date", "decimal(10,2)", "double",
-    "float", "bool", "json", "longtext", "blob", "enum('a','b','c')", "set('x','y')", "datetime(6)", "time(3)",
+    "varchar(255)", "VARCHAR(64)", "varchar(800)", "char(10)", "text", "datetime", "timestamp", "date",
+    "decimal(10,2)", "double", "float", "bool", "json", "longtext", "blob", "enum('a','b','c')", "set('x','y')",
+    "datetime(6)", "time(3)",
 ]  # fmt: skip
 ODD_TYPES = [
     "int(5) zerofill", "tinyint(1) unsigned", "int1", "int8 unsigned", "middleint", "integer", "dec(5)", "decimal(0)",
@@ -200,7 +201,7 @@ class Sequence:
         return " ".join(
             self.pick(*choices)
             for choices in (
-                # MyISAM takes a fifth of InnoDB's time; it is said, for the binlog does not hold a session's default.
+                # MyISAM takes a fifth of InnoDB's time.
                 ("", "engine=innodb", "engine memory", *["ENGINE = MyISAM"] * 6),
                 (
                     "",

@@ -41,6 +41,7 @@ def run_sequence(server: MysqlServer, random: Random, count: int = STATEMENTS) -
     with connection.cursor() as cursor:
         cursor.execute("SET sql_mode = %s", (random.choice(["", "STRICT_TRANS_TABLES", "ANSI_QUOTES"]),))
         cursor.execute("SET explicit_defaults_for_timestamp = %s", (random.choice([1, 1, 0]),))
+        cursor.execute(f"SET default_storage_engine = {random.choice(['InnoDB', 'MyISAM'])}")
     sequence = Sequence(random, "d")
     recorded = list(run_and_record(connection, observer, sequence.statements(count), sequence.refuse))
     connection.close()
