@@ -162,12 +162,18 @@ def begin_airflow(state: State, say: Callable[[str], None]) -> None:
 
 
 def prepare_airflow(state: State, say: Callable[[str], None]) -> None:
-    """Brings Airflow's database to this version, and writes the admin's password where Airflow looks for it."""
+    """Brings Airflow's database to this version, and writes passwords where Airflow looks for them."""
     environment = services.airflow_environment(state)
     passwords = Path(environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
     passwords.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(passwords, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump({services.ADMIN: environment.get("AIRFLOW_ADMIN_PASSWORD") or state.secret("airflow-admin")}, file)
+        json.dump(
+            {
+                services.ADMIN: environment.get("AIRFLOW_ADMIN_PASSWORD") or state.secret("airflow-admin"),
+                services.WATCHER: environment.get("AIRFLOW_WATCHER_PASSWORD") or state.secret("airflow-watcher"),
+            },
+            file,
+        )
     stamp = Path(environment["AIRFLOW_HOME"]) / "migrated"
     version = importlib.metadata.version("apache-airflow")
     url = environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
 ADMIN = "admin"
+WATCHER = "watcher"
+"""The account by which the replication watcher asks Airflow which of its events are stored; it may look only."""
 LOOPBACK = "127.0.0.1"
 WORKER_UI_PORT = 8082
 """Of a Spark worker; it takes the next free one if it has to."""
@@ -110,7 +112,7 @@ def airflow_environment(state: State) -> dict[str, str]:
         # Each slot is a process that waits: 100 MB.
         "AIRFLOW__CORE__PARALLELISM": "2",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin,{WATCHER}:viewer",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__API__BASE_URL": url,
@@ -141,6 +143,9 @@ def airflow_environment(state: State) -> dict[str, str]:
         chosen["STRATA_SETTINGS"] = str(state.settings_file)
     if "AIRFLOW_CONN_MYSQL_SHOP" not in given:
         chosen["AIRFLOW_CONN_MYSQL_SHOP"] = given.get(MYSQL_URL_VARIABLE) or strata_url(state)
+    if "AIRFLOW_CONN_AIRFLOW_STRATA" not in given:
+        account = f"{WATCHER}:{state.secret('airflow-watcher')}"
+        chosen["AIRFLOW_CONN_AIRFLOW_STRATA"] = f"http://{account}@127.0.0.1:{state.port('airflow')}/"
     return {**_python_environment(), **_spark_address(), **chosen, **given, **_path(given)}
 
 

@@ -58,8 +58,10 @@ class Pipeline:
     @property
     def environment(self) -> dict[str, str]:
         """What Airflow is started with."""
-        connection = {"AIRFLOW_CONN_MYSQL_SHOP": self.url}
-        return {**services.airflow_environment(self.state), **connection, **self.variables}
+        environment = services.airflow_environment(self.state)
+        # By default no api-server runs that could be asked.
+        del environment["AIRFLOW_CONN_AIRFLOW_STRATA"]
+        return {**environment, "AIRFLOW_CONN_MYSQL_SHOP": self.url, **self.variables}
 
     @property
     def settings(self) -> Settings:

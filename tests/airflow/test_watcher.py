@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from plugins import stored_events
+from scripts.services import WATCHER
 from strata.errors import AccessDeniedError
 from tests.airflow.pipeline import AIRFLOW, PASSWORD, make_account
 
@@ -122,8 +123,8 @@ def assert_no_secret(pipeline, secret):
 
 def test_what_airflow_had_stored_when_a_triggerer_was_killed_is_not_told_again(source_server, pipeline, monkeypatch):
     """The position cannot be stored while another session locks it: the moment between Airflow's commit and ours."""
-    (pipeline.state.airflow_home / PASSWORDS).write_text(json.dumps({"admin": API_PASSWORD}))
-    api = pipeline.environment["AIRFLOW__API__BASE_URL"].replace("://", f"://admin:{API_PASSWORD}@")
+    (pipeline.state.airflow_home / PASSWORDS).write_text(json.dumps({WATCHER: API_PASSWORD}))
+    api = pipeline.environment["AIRFLOW__API__BASE_URL"].replace("://", f"://{WATCHER}:{API_PASSWORD}@")
     pipeline.variables["AIRFLOW_CONN_AIRFLOW_STRATA"] = api
     with running(pipeline, "api-server"):
         with triggerer(pipeline):
@@ -146,7 +147,7 @@ def test_what_airflow_had_stored_when_a_triggerer_was_killed_is_not_told_again(s
         assert stored_events.stored_payloads(api, "strata://shop/ddl", 1) == newest_first[:2]
         assert stored_events.stored_payloads(api, "strata://shop/dd_", 200) == []
         with pytest.raises(AccessDeniedError, match="401"):
-            stored_events.stored_payloads(api.replace("admin:", "admin:not-"), "strata://shop/ddl", 200)
+            stored_events.stored_payloads(api.replace(f"{WATCHER}:", f"{WATCHER}:not-"), "strata://shop/ddl", 200)
     with pytest.raises(stored_events.AirflowUnavailableError, match="refused"):
         stored_events.stored_payloads(api, "strata://shop/ddl", 200)
     assert [one["statement"].partition(" (")[0] for one in notices(pipeline)] == [
