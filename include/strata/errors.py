@@ -237,6 +237,10 @@ class SourceUnavailableError(Transient):
     """The server does not answer."""
 
 
+class BinlogUnreadableError(SourceUnavailableError):
+    """The server cannot send its binlog from where it was asked to."""
+
+
 class StoreUnavailableError(Transient):
     """The store does not answer."""
 

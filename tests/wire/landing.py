@@ -3,18 +3,23 @@ Not here: tests."""
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
+from strata.jobs.follow_binlog import follow_binlog
 from strata.jobs.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -54,3 +59,44 @@ def assert_is_the_servers(server: MysqlServer, lake: Path | str) -> list:
                     place = (record.binlog_file, data, record.binlog_pos)
                     assert place == expected[str(record.gtid)], f"{record.gtid} at {record.binlog_pos}"
     return found
+
+
+class Follower:
+    """A landing in a thread; it ends when the `with` block does."""
+
+    def __init__(self, server: MysqlServer, lake, **options) -> None:
+        self.stopped, self.seen, self.error = threading.Event(), [], None
+        self.report = None
+        self.thread = threading.Thread(target=self._run, args=(server, lake, options))
+        self.thread.start()
+
+    def _run(self, server, lake, options) -> None:
+        try:
+            self.report = follow_binlog(
+                address_of(server),
+                lake=str(lake),
+                source="s",
+                stop=self.stopped.is_set,
+                progress=self.seen.append,
+                **options,
+            )
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            self.error = error
+
+    def wait_for(self, condition, seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.seen[-3:]
+            assert self.thread.is_alive(), self.error
+            time.sleep(0.05)
+
+
+@contextmanager
+def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
+    follower = Follower(server, lake, **options)
+    try:
+        yield follower
+    finally:
+        follower.stopped.set()
+        follower.thread.join(20)
+    assert not follower.thread.is_alive()

@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -20,10 +19,10 @@ from strata.errors import AlreadyRunningError, SourceDivergedError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs import ingest, land_state
-from strata.jobs.follow_binlog import follow_binlog, wait_for_follower
+from strata.jobs.follow_binlog import wait_for_follower
 from strata.jobs.land_state import Doing, LandProgress, read_state
 from tests.mysql_server import MysqlServer, launch, start_server
-from tests.wire.landing import address_of, assert_is_the_servers, executed, land
+from tests.wire.landing import address_of, assert_is_the_servers, executed, following, land
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,47 +36,6 @@ def server(tmp_path_factory) -> Iterator[MysqlServer]:
     with start_server(tmp_path_factory.mktemp("following")) as running:
         running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
         yield running
-
-
-class Follower:
-    """A landing in a thread; it ends when the `with` block does."""
-
-    def __init__(self, server: MysqlServer, lake, **options) -> None:
-        self.stopped, self.seen, self.error = threading.Event(), [], None
-        self.report = None
-        self.thread = threading.Thread(target=self._run, args=(server, lake, options))
-        self.thread.start()
-
-    def _run(self, server, lake, options) -> None:
-        try:
-            self.report = follow_binlog(
-                address_of(server),
-                lake=str(lake),
-                source="s",
-                stop=self.stopped.is_set,
-                progress=self.seen.append,
-                **options,
-            )
-        except Exception as error:  # noqa: BLE001 - handed to the test
-            self.error = error
-
-    def wait_for(self, condition, seconds: float = 20) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, self.seen[-3:]
-            assert self.thread.is_alive(), self.error
-            time.sleep(0.05)
-
-
-@contextmanager
-def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
-    follower = Follower(server, lake, **options)
-    try:
-        yield follower
-    finally:
-        follower.stopped.set()
-        follower.thread.join(20)
-    assert not follower.thread.is_alive()
 
 
 def test_what_is_executed_meanwhile_lands(server, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from strata.events.model import TransactionRecord
     from strata.wire.storage import Folder
 
-FORMAT = 1
-"""Number of the stored form. Every older form keeps opening."""
+FORMAT = 2
+"""Number of the stored form. Every older form keeps opening: in form 1 every landing was by GTID."""
 SUFFIX = ".index.parquet"
 _METADATA = b"strata.segment"
 
@@ -48,6 +49,15 @@ SCHEMA = pa.schema(
         ("incident", pa.string()),
     ]
 )
+
+
+class Resume(StrEnum):
+    """By what a landing asks for the stream."""
+
+    GTID = "gtid"
+    """Everything that follows has a GTID, and the set says all of what came before."""
+    FILE = "file"
+    """Transactions without a GTID may follow: only the same server's file and offset tell where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,8 @@ class SegmentSummary:
     """GTID set of all that the stream had executed in front of it."""
     executed: str
     """GTID set of all that the stream had executed behind it."""
+    resume: str = Resume.GTID
+    """How a landing goes on behind it."""
 
     @property
     def last_seq(self) -> int:

@@ -101,6 +101,11 @@ class LandedStream:
         """GTID set of what had been executed before the first transaction that is still here."""
         return GtidSet.parse(self.segments[0].summary.executed_before) if self.segments else GtidSet()
 
+    def has_anonymous(self) -> bool:
+        """Whether a transaction that is still here has no GTID."""
+        numbered = self.executed().count() - self.executed_before().count()
+        return numbered < self.last_seq - self.first_seq + 1
+
     def records(
         self, first_seq: int | None = None, last_seq: int | None = None
     ) -> Iterator[tuple[LandedSegment, TransactionRecord]]:
@@ -130,10 +135,16 @@ class LandedStream:
         """Ordinal of the last transaction when exactly this set had been executed.
 
         Raises:
-            Usage: The stream never was at this set.
+            Usage: The stream never was at this set, or has transactions that no set holds.
         """
         if not self.segments:
             return 0
+        if self.has_anonymous():
+            raise Usage(
+                "the landed stream has transactions without a GTID, so no GTID set names a point of it",
+                source=self.source,
+                remedy="Name the point by time, or by file and offset.",
+            )
         # A landed transaction has a GTID of its own, so that the size of the set says which ordinal it could be.
         seq = self.first_seq - 1 + executed.count() - self.executed_before().count()
         if not self.first_seq - 1 <= seq <= self.last_seq or self.executed_at(seq) != executed:

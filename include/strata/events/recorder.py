@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from strata.errors import LakeUnavailableError, SourceDivergedError, StrataError
 from strata.events.gtid import encode_gtid_set
-from strata.events.index import SUFFIX, IndexWriter, SegmentSummary
+from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
 from strata.events.scanner import TransactionScanner
 from strata.gtid.clock import CommitClock
+from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.kernels import status as codes
 from strata.wire.codes import MAGIC, EventFlag, EventType
@@ -34,11 +35,30 @@ class StreamEnd:
     clock: int = 0
     """The commit clock, microseconds UTC."""
     executed: GtidSet = field(default_factory=GtidSet)
+    resume: Resume = Resume.GTID
 
     @classmethod
     def of(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
         """Behind a segment."""
-        return cls(ordinal, summary.last_seq, summary.clock_after, GtidSet.parse(summary.executed))
+        executed = GtidSet.parse(summary.executed)
+        return cls(ordinal, summary.last_seq, summary.clock_after, executed, Resume(summary.resume))
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Where a piece of the stream comes from."""
+
+    server_uuid: str = ""
+    """Empty for files, which do not say whose they are."""
+    numbered_from: int | None = 0
+    """Number of the file from whose beginning on every transaction has a GTID; None if no file is known to be one."""
+
+    def resume(self, binlog_file: str) -> Resume:
+        """How a landing goes on behind a piece of a file."""
+        if self.numbered_from is None:
+            return Resume.FILE
+        is_numbered = not self.numbered_from or BinlogPosition.of(binlog_file, 0).file_number >= self.numbered_from
+        return Resume.GTID if is_numbered else Resume.FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +90,7 @@ class FileHead:
 class SegmentRecorder:
     """One segment from its first byte to its publication, or to the loss of the process, which leaves nothing."""
 
-    def __init__(self, folder: Folder, after: StreamEnd, head: FileHead, *, offset: int, server_uuid: str) -> None:
+    def __init__(self, folder: Folder, after: StreamEnd, head: FileHead, *, offset: int, sender: Sender) -> None:
         """Starts a segment.
 
         Args:
@@ -78,14 +98,15 @@ class SegmentRecorder:
             after: What it follows.
             head: The server's file that it is a piece of.
             offset: Bytes into that file, of the first event that will be appended.
-            server_uuid: The server that it comes from.
+            sender: Where it comes from.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.
         """
         self.name = SegmentName(after.ordinal + 1, head.binlog_file, offset)
         self.transactions = 0
-        self._folder, self._after, self._head, self._server_uuid = folder, after, head, server_uuid
+        self._folder, self._after, self._head, self._sender = folder, after, head, sender
+        self._numbered = 0
         self._clock = CommitClock(after.clock)
         self._executed = GtidSetBuilder(after.executed)
         self._scanner = TransactionScanner(
@@ -125,6 +146,11 @@ class SegmentRecorder:
         """The commit clock behind the last whole transaction."""
         return self._clock.now
 
+    @property
+    def server_end(self) -> int:
+        """Offset in the server's file behind the last whole transaction, if it left out nothing in between."""
+        return self.name.offset + self._whole - self._head_bytes
+
     def executed(self) -> GtidSet:
         """The GTID set behind the last whole transaction."""
         return self._executed.build()
@@ -153,6 +179,7 @@ class SegmentRecorder:
                         self._index.write(batch)
                     batch.add_to(self._executed)
                     self.transactions += len(batch)
+                    self._numbered += int((batch.slots >= 0).sum())
             except StrataError as error:
                 raise self._located(error) from None
             at = index.next
@@ -184,7 +211,7 @@ class SegmentRecorder:
             return self._after
         self._file.cut(self._whole)
         executed = self._executed.build()
-        if executed.count() != self._after.executed.count() + self.transactions:
+        if executed.count() != self._after.executed.count() + self._numbered:
             self.discard()
             raise SourceDivergedError(
                 "the server sent transactions that had landed already", gtid=str(executed), file=self._head.binlog_file
@@ -192,15 +219,16 @@ class SegmentRecorder:
         summary = SegmentSummary(
             segment=str(self.name),
             binlog_file=self._head.binlog_file,
-            server_uuid=self._server_uuid,
+            server_uuid=self._sender.server_uuid,
             bytes=self._file.size,
             first_seq=self._after.seq + 1,
             transactions=self.transactions,
             clock_before=self._after.clock,
             clock_after=self._clock.now,
-            server_end=self.name.offset + self._file.size - self._head_bytes,
+            server_end=self.server_end,
             executed_before=str(self._after.executed),
             executed=str(executed),
+            resume=self._sender.resume(self._head.binlog_file),
         )
         with storage_errors(self._folder):
             self._index.close(summary)

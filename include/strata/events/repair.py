@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.errors import StreamHoleError
-from strata.events.index import SUFFIX, IndexWriter, SegmentIndex, SegmentSummary
+from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary
 from strata.events.model import PreviousGtids
 from strata.events.parse import parse_event
 from strata.events.recorder import StreamEnd
@@ -72,13 +72,15 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
     ):
         before = after.executed if after.ordinal else _previous(binlog)
         executed, clock = GtidSetBuilder(before), CommitClock(after.clock)
-        path, transactions = f"{place}/index", 0
+        path, transactions, resume = f"{place}/index", 0, after.resume
         writer = IndexWriter(path)
         try:
             for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock):
                 writer.write(batch)
                 batch.add_to(executed)
                 transactions += len(batch)
+                if (batch.slots < 0).any():
+                    resume = Resume.FILE
             summary = SegmentSummary(
                 segment=str(name),
                 binlog_file=name.binlog_file,
@@ -91,6 +93,7 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
                 server_end=0,
                 executed_before=str(before),
                 executed=str(executed.build()),
+                resume=resume,
             )
             writer.close(summary)
         finally:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from strata.errors import StrataError, StreamHoleError
 from strata.events.gtid import parse_previous_gtids
-from strata.events.landed import LandedStream, landing_folder
-from strata.events.recorder import FileHead, SegmentRecorder, StreamEnd
+from strata.events.landed import LandedSegment, LandedStream, landing_folder
+from strata.events.recorder import FileHead, SegmentRecorder, Sender, StreamEnd
 from strata.events.repair import repair_landing
 from strata.wire.codes import HEADER_BYTES
 from strata.wire.lock import hold_folder
@@ -105,8 +105,11 @@ class SegmentCutter:
         self._lake, self._source = lake, source
         self.end = StreamEnd()
         """Behind what is published."""
-        self.server_uuid = ""
-        """Of the server that what comes next is from."""
+        self.sender = Sender()
+        """Of what comes next."""
+        self.last: LandedSegment | None = None
+        """The last published segment."""
+        self._reached = ("", 0)
         self.look_again()
         self.is_first = not self.end.ordinal
         """Whether nothing had landed before."""
@@ -129,13 +132,20 @@ class SegmentCutter:
         """
         landed = LandedStream.open(self._lake, self._source)
         if landed.segments and landed.segments[-1].name.ordinal != self.end.ordinal:
-            last = landed.segments[-1]
-            self.end = StreamEnd.of(last.summary, last.name.ordinal)
+            self.last = landed.segments[-1]
+            summary = self.last.summary
+            self.end = StreamEnd.of(summary, self.last.name.ordinal)
+            self._reached = summary.binlog_file, summary.server_end
 
     def begin_at(self, executed: GtidSet) -> None:
         """A stream that has nothing yet begins behind this set."""
         if self.is_first and not self.published:
             self.end = self.before = StreamEnd(executed=executed)
+
+    def begin_behind(self, previous_event: bytes) -> None:
+        """As `begin_at`, with the PREVIOUS_GTIDS of the file that was started."""
+        if self._head is not None:
+            self.begin_at(_previous(previous_event, self._head))
 
     def report(self, gtid_executed: GtidSet) -> LandReport:
         """What has become of the stream since this began."""
@@ -173,6 +183,11 @@ class SegmentCutter:
         """The GTID set behind it."""
         return self._recorder.executed() if self._recorder else self.end.executed
 
+    def position(self) -> tuple[str, int]:
+        """File and offset behind it, as far as no transaction of the file was left out; ("", 0) before the first."""
+        recorder = self._recorder
+        return (recorder.name.binlog_file, recorder.server_end) if recorder else self._reached
+
     def start_file(self, head: FileHead) -> None:
         """What comes next is from this file.
 
@@ -200,8 +215,7 @@ class SegmentCutter:
         Raises:
             StreamHoleError: It does not; the error names what is missing.
         """
-        end = len(head.previous_event) - head.form.checksum_bytes
-        hole = parse_previous_gtids(head.previous_event[HEADER_BYTES:end]).gtid_set - self.end.executed
+        hole = _previous(head.previous_event, head) - self.end.executed
         if hole:
             raise StreamHoleError(
                 f"the stream goes on with {head.binlog_file}, before which more had been executed than has landed",
@@ -221,7 +235,7 @@ class SegmentCutter:
                 self.end,
                 self._head,
                 offset=(log_pos - length) & 0xFFFFFFFF,
-                server_uuid=self.server_uuid,
+                sender=self.sender,
             )
             self._started = self._scanned = time.monotonic()
         self._recorder.append(data)
@@ -277,6 +291,8 @@ class SegmentCutter:
             raise
         if end != self.end:
             self.published.append(str(recorder.name))
+            self.last = LandedSegment(self._folder, recorder.name)
+            self._reached = recorder.name.binlog_file, recorder.server_end
             self._published_bytes += recorder.size
             self.end = end
 
@@ -285,3 +301,7 @@ class SegmentCutter:
         if self._recorder:
             self._recorder.discard()
             self._recorder = None
+
+
+def _previous(event: bytes, head: FileHead) -> GtidSet:
+    return parse_previous_gtids(event[HEADER_BYTES : len(event) - head.form.checksum_bytes]).gtid_set

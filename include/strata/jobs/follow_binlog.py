@@ -11,7 +11,7 @@ from strata.events.landed import LandedStream
 from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata.jobs.land_binlog import Landing, landing_lock
 from strata.jobs.land_state import Doing, LandNotes, LandProgress
-from strata.wire.replication import BinlogStream
+from strata.jobs.resume_landing import LandingGoal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,13 +73,9 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
         AlreadyRunningError: It has not arrived after so many seconds.
         StrataError: The server or the lake does not answer.
     """
-    stream = BinlogStream.open(address)
-    try:
-        goal = stream.state().executed
-    finally:
-        stream.close()
+    goal = LandingGoal.read(address)
     until = time.monotonic() + seconds
-    while not goal <= LandedStream.open(lake, source).executed():
+    while not goal.is_reached(LandedStream.open(lake, source)):
         if time.monotonic() > until:
             raise AlreadyRunningError(
                 f"`strata land --follow` has not landed what was executed {seconds:.0f} s ago",
@@ -87,7 +83,7 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
                 remedy="`strata status` shows how far it is.",
             )
         time.sleep(_LOOK_SECONDS)
-    return goal
+    return goal.server.executed
 
 
 def _follow(

@@ -8,26 +8,21 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
-from strata.errors import (
-    BinlogPurgedError,
-    SourceDivergedError,
-    SourceSettingsError,
-    SourceUnavailableError,
-)
-from strata.events.gtid import encode_gtid_set
+from strata.errors import SourceUnavailableError
 from strata.events.parse import parse_rotate
 from strata.events.recorder import FileHead
-from strata.gtid.sets import GtidSet
 from strata.jobs.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata.jobs.land_state import Doing, LandNotes, LandProgress
+from strata.jobs.resume_landing import open_resume
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
 from strata.wire.format import parse_format_description
-from strata.wire.replication import BinlogStream, Control, Piece, Quiet, ServerState, Until
+from strata.wire.replication import BinlogStream, Control, Piece, Quiet, Until
 from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata.jobs.resume_landing import ByFile, ByGtid
     from strata.wire.connection import ServerAddress
 
 _TELL_SECONDS = 1.0
@@ -55,8 +50,8 @@ def land_binlog(
     Raises:
         AlreadyRunningError: Another landing of this source runs.
         BinlogPurgedError: The server no longer has what comes next.
-        SourceDivergedError: The server lacks transactions that have landed.
-        SourceSettingsError: The server numbers no transactions, or writes no binlog.
+        SourceDivergedError: The server lacks transactions that have landed, or nothing proves that it has them.
+        SourceSettingsError: The server writes no binlog, or not all that it executes.
         AccessDeniedError: Wrong password, or no grant to replicate.
         SourceUnavailableError: The server does not answer, or the connection broke; what had arrived is kept.
         LakeUnavailableError: The storage refuses or is full.
@@ -66,7 +61,7 @@ def land_binlog(
     with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
         landing = Landing(address, cutter, notes)
         landing.run()
-    return cutter.report(landing.goal)
+    return cutter.report(landing.resume.executed)
 
 
 def landing_lock(address: ServerAddress, source: str) -> SourceLock:
@@ -82,8 +77,8 @@ class Landing:
         self._address = address
         self._cutter, self._notes = cutter, notes
         self._binlog_file = ""
-        self.goal = GtidSet()
-        """What the server had executed when the connection was made."""
+        self.resume: ByGtid | ByFile
+        """Where the connection went on, and what the server had executed when it was made."""
         self._has_arrived = False
         self._server_now = 0
         self._server_asked = self._told = time.monotonic()
@@ -100,13 +95,7 @@ class Landing:
                 self._receive(stream, Until.END_OF_BINLOG, lambda _: self._has_arrived)
         finally:
             stream.close()
-        missing = self.goal - self._cutter.end.executed
-        if missing:
-            raise SourceSettingsError(
-                "the server's binlog ends before what it has executed",
-                gtid=str(missing),
-                remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
-            )
+        self.resume.check_complete()
 
     def follow(self, stop: Callable[[], bool], segment_seconds: float) -> None:
         """Lands until `stop` says so; what is whole by then is published.
@@ -136,45 +125,22 @@ class Landing:
         stream = BinlogStream.open(self._address)
         try:
             server = stream.state()
-            self._cutter.begin_at(server.purged)
-            self._check(server)
+            self.resume = open_resume(self._address, stream, server, self._cutter)
         except BaseException:
             stream.close()
             raise
-        self.goal, self._cutter.server_uuid = server.executed, server.uuid
+        self._cutter.sender = self.resume.sender
         self._server_now, self._server_asked = server.now, time.monotonic()
         self._note_arrival()
         self._tell()
         return stream
-
-    def _check(self, server: ServerState) -> None:
-        """Whether this server can go on where the landed stream ends."""
-        landed = self._cutter.end.executed
-        lost = landed - server.executed
-        if lost:
-            raise SourceDivergedError(
-                "the server lacks transactions that have landed; "
-                f"it has {server.executed or 'none'}, landed are {landed}",
-                gtid=str(lost),
-                remedy="Its binlog was reset, or it is another server than the one that was landed. Point the "
-                "connection at a server that has them, or land this one under another source name.",
-            )
-        gone = server.purged - landed
-        if gone:
-            raise BinlogPurgedError(
-                f"the server purged transactions before they landed; what it still has begins behind {server.purged}",
-                gtid=str(gone),
-                remedy="Land them from a replica that still has them, or from copies of the files: `strata land "
-                "--files DIR`. Otherwise land under another source name, which begins where the server's binlog does, "
-                "and keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",
-            )
 
     def _receive(
         self, stream: BinlogStream, until: Until, is_enough: Callable[[Piece | Control | Quiet], bool]
     ) -> None:
         cutter = self._cutter
         try:
-            for item in stream.read(encode_gtid_set(cutter.end.executed), until):
+            for item in stream.read(self.resume.start(), until):
                 if isinstance(item, Control):
                     self._take_control(item.event)
                 elif isinstance(item, Piece):
@@ -210,13 +176,14 @@ class Landing:
                 self._cutter.finish()
             self._note_arrival()
         elif kind == EventType.FORMAT_DESCRIPTION:
+            event = self.resume.format_event(self._binlog_file, event)
             self._cutter.start_file(FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event))
         elif kind == EventType.PREVIOUS_GTIDS:
-            self._cutter.take_previous(event)
+            self.resume.take_previous(event)
 
     def _note_arrival(self) -> None:
         # Only where the set has grown: comparing large sets for each piece would cost more than landing them.
-        self._has_arrived = self.goal <= self._cutter.executed()
+        self._has_arrived = self.resume.has_arrived()
 
     def _tell(self, *, is_idle: bool = False) -> None:
         cutter = self._cutter
@@ -227,7 +194,7 @@ class Landing:
         self._notes.tell(
             LandProgress(
                 transactions=landed,
-                of_transactions=landed + (self.goal - cutter.executed()).count(),
+                of_transactions=landed + self.resume.transactions_left(),
                 bytes=cutter.landed_bytes,
                 clock=cutter.clock,
                 lag_seconds=round(behind, 3),

@@ -62,7 +62,6 @@ def land_files(
     with open_landing(lake, source, segment_bytes, notes) as cutter:
         archive = read_archive(files)
         cutter.begin_at(archive[0].previous)
-        cutter.server_uuid = ""
         landing = _FileLanding(cutter, notes, archive)
         landing.run()
     return cutter.report(cutter.end.executed)

@@ -113,6 +113,8 @@ class DdlWatch:
         Raises:
             SourceUnavailableError: The server does not answer, or the connection broke.
             SourceDivergedError: The server lacks transactions that have been watched.
+            SourceSettingsError: The server executes transactions without a GTID, of which nobody could say whether
+                they have been given.
             StrataError: As `BinlogStream.read`, and of the store.
         """
         try:
@@ -144,6 +146,7 @@ class DdlWatch:
     def _connect(self) -> list[NoticedDdl]:
         stream = self._stream = BinlogStream.open(self._source.address)
         server = stream.state()
+        server.require_gtids()
         executed = self._executed
         if executed is None:
             stored = self._ledger.watched(self._source.name)

@@ -1,4 +1,4 @@
-"""A client of MySQL's replication protocol: asks for the stream by GTID set, yields its bytes in large pieces.
+"""A client of MySQL's replication protocol: asks for the stream by GTID set or position, yields it in large pieces.
 Not here: what becomes of them (`events/recorder.py`), connecting (`connection.py`)."""
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import pymysql
 from strata.errors import (
     AccessDeniedError,
     BinlogPurgedError,
+    BinlogUnreadableError,
     CorruptEventError,
     SourceSettingsError,
     SourceUnavailableError,
 )
+from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
@@ -34,6 +36,7 @@ _BUFFER_BYTES = 4 << 20
 _FILL_BYTES = 1 << 20
 _TLS_RECORD_BYTES = 1 << 14
 _LARGEST_CONTROL_BYTES = 32 << 20
+_COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
@@ -44,11 +47,17 @@ _WAIT_SECONDS = 0.5
 """After so long without a byte the reader is asked whether it still wants to wait."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
-_FIRST_POSITION = 4
+FIRST_OFFSET = 4
+"""Of the first event of a file, bytes."""
+_OFFSETS = 1 << 32
+"""COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
 _NO_REPLICATION = frozenset({1045, 1227})
 """The server says "access denied for user" where a user that it has let in lacks the grant (sql/rpl_replica.cc)."""
 _CANNOT_SEND = 1236
 """ER_SOURCE_FATAL_ERROR_READING_BINLOG: purged files, and other reasons that are only in its text."""
+_MIXED = "Cannot replicate"
+"""Begins what it says where a GTID meets gtid_mode OFF, or none meets ON or a request by GTID set
+(sql/rpl_binlog_sender.cc, `check_event_type`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ class ServerState:
 
     uuid: str
     version: str
+    gtid_mode: str
     executed: GtidSet
     purged: GtidSet
     now: int
@@ -67,7 +77,7 @@ class ServerState:
         """Asks the server.
 
         Raises:
-            SourceSettingsError: It numbers no transactions.
+            SourceSettingsError: It writes no binlog.
         """
         with connection.cursor() as cursor:
             cursor.execute(
@@ -79,12 +89,54 @@ class ServerState:
             raise SourceSettingsError(
                 "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to mend it."
             )
-        if gtid_mode != "ON":
+        sets = GtidSet.parse(executed), GtidSet.parse(purged)
+        return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000))
+
+    @property
+    def numbers_all(self) -> bool:
+        """Whether every transaction that it executes from now on has a GTID."""
+        return self.gtid_mode == "ON"
+
+    def require_gtids(self) -> None:
+        """For what only GTIDs can tell.
+
+        Raises:
+            SourceSettingsError: It executes transactions without one.
+        """
+        if not self.numbers_all:
             raise SourceSettingsError(
-                f"the server does not number its transactions (gtid_mode is {gtid_mode})",
+                f"the server does not number all of its transactions (gtid_mode is {self.gtid_mode})",
                 remedy="Run `strata doctor` for how to switch it on without a restart.",
             )
-        return cls(server_uuid, version, GtidSet.parse(executed), GtidSet.parse(purged), int(now * 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """The binlog files that a server has."""
+
+    ends: tuple[BinlogPosition, ...]
+    """Behind the last byte of each, oldest first; that of the newest is where the server writes."""
+
+    @classmethod
+    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+        """Asks the server, which needs the grant REPLICATION CLIENT for it."""
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW BINARY LOGS")
+            return cls(tuple(BinlogPosition.of(str(row[0]), int(row[1])) for row in cursor.fetchall()))
+
+    @property
+    def begin(self) -> BinlogPosition:
+        """The first event that can be had."""
+        return BinlogPosition.of(self.ends[0].file, FIRST_OFFSET)
+
+    @property
+    def end(self) -> BinlogPosition:
+        """Behind all that has been written."""
+        return self.ends[-1]
+
+    def size(self, file: str) -> int | None:
+        """Bytes of a file; None if it is not there."""
+        return next((end.offset for end in self.ends if end.file == file), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +167,7 @@ class Until(Enum):
 
 
 class BinlogStream:
-    """The stream of one server, from what is not in a GTID set on."""
+    """The stream of one server, from a place on."""
 
     def __init__(self, address: ServerAddress, connection: pymysql.Connection[Any]) -> None:
         """Takes over a connection; nothing else may use it any more."""
@@ -138,25 +190,39 @@ class BinlogStream:
         with server_errors(self._address):
             return ServerState.read(self._connection)
 
+    def files(self) -> ServerFiles:
+        """Which files the server has; before `read` only.
+
+        Raises:
+            AccessDeniedError: The grant REPLICATION CLIENT is missing.
+        """
+        with server_errors(self._address):
+            return ServerFiles.read(self._connection)
+
     def close(self) -> None:
         """Breaks the connection; the server notices, and stops sending."""
         self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
 
-    def read(self, seen: bytes, until: Until = Until.END_OF_BINLOG) -> Iterator[Piece | Control | Quiet]:
-        """Asks for all transactions that are not in a set, and yields the stream.
+    def read(
+        self, start: bytes | BinlogPosition, until: Until = Until.END_OF_BINLOG
+    ) -> Iterator[Piece | Control | Quiet]:
+        """Asks for the stream from a place on, and yields it.
 
         Args:
-            seen: The set in the binary form of the protocol (`events.gtid.encode_gtid_set`).
+            start: A GTID set in the binary form of the protocol (`events.gtid.encode_gtid_set`), for all transactions
+                that are not in it; or where an event begins in the server's files, for all from there on.
             until: Where it ends.
 
         Raises:
             AccessDeniedError: The grant REPLICATION SLAVE is missing.
+            BinlogPurgedError: What comes next was purged meanwhile.
+            SourceSettingsError: The server may not send what comes next because of its gtid_mode.
             SourceUnavailableError: The connection broke, or the server ended the stream with an error.
             CorruptEventError: What arrives does not follow the protocol.
         """
         with server_errors(self._address):
             self._negotiate()
-            self._ask(seen, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
+            self._ask(start, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
             yield from self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
 
     def _negotiate(self) -> None:
@@ -169,7 +235,7 @@ class BinlogStream:
                     f"SET @{word}_heartbeat_period = {heartbeat}, @{replica}_uuid = %s", (str(uuid.uuid4()),)
                 )
 
-    def _ask(self, seen: bytes, flags: int) -> None:
+    def _ask(self, start: bytes | BinlogPosition, flags: int) -> None:
         # Any number that no replica has; the server tells connections apart by the UUID that was set above.
         server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
         registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
@@ -185,8 +251,7 @@ class BinlogStream:
                 remedy=f"As an administrator: `GRANT REPLICATION SLAVE ON *.* TO {user}`; "
                 "`strata doctor` shows all grants that are needed.",
             ) from error
-        request = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, _FIRST_POSITION, len(seen)) + seen
-        self._connection._execute_command(_COM_BINLOG_DUMP_GTID, request)  # noqa: SLF001 - as above
+        self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
 
     def _receive(self, sock: socket.socket) -> Iterator[Piece | Control | Quiet]:
         sock.settimeout(_WAIT_SECONDS)
@@ -271,9 +336,37 @@ class BinlogStream:
         code = int.from_bytes(packet[1:3], "little")
         text = packet[9:] if packet[3:4] == b"#" else packet[3:]
         said = text.decode("utf-8", "replace")
-        if code == _CANNOT_SEND and "purge" in said:
+        if code != _CANNOT_SEND:
+            return as_strata_error(RuntimeError(code, said), self._address)
+        if "purge" in said:
             return BinlogPurgedError(
                 f"{self._address} purged what comes next while it was asked for: {said}",
                 remedy="Run the same again: it says from where on the server still has its binlog.",
             )
-        return as_strata_error(RuntimeError(code, said), self._address)
+        if said.startswith(_MIXED):
+            return SourceSettingsError(
+                f"{self._address} does not send what comes next: {said}",
+                remedy="It sends transactions with and without a GTID where gtid_mode is OFF_PERMISSIVE or "
+                "ON_PERMISSIVE: leave it there until they have landed.",
+            )
+        return BinlogUnreadableError(
+            f"{self._address} cannot send its binlog: {said} ({code})",
+            remedy="What had arrived is kept. Run the same again; the server's error log may say more.",
+        )
+
+
+def _request(start: bytes | BinlogPosition, flags: int, server_id: int) -> tuple[int, bytes]:
+    """The command that asks for the stream, and what goes with it.
+
+    Raises:
+        SourceSettingsError: The protocol has no way to ask for so large an offset.
+    """
+    if isinstance(start, bytes):
+        head = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, FIRST_OFFSET, len(start))
+        return _COM_BINLOG_DUMP_GTID, head + start
+    if start.offset >= _OFFSETS:
+        raise SourceSettingsError(
+            f"the stream goes on at {start}, and a server can be asked for offsets below 4 GiB only",
+            remedy="Land under another source name from here on; transactions of gigabytes should be split.",
+        )
+    return _COM_BINLOG_DUMP, struct.pack("<IHI", start.offset, flags, server_id) + start.file.encode()

@@ -1,0 +1,287 @@
+"""Landing from servers that do not number their transactions: by file and offset, and only where that is certain."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.errors import AlreadyRunningError, BinlogPurgedError, SourceDivergedError, SourceSettingsError, Usage
+from strata.events.index import SUFFIX
+from strata.events.landed import LandedStream, landing_folder
+from strata.events.transactions import read_transactions
+from strata.gtid.position import BinlogPosition
+from strata.jobs.find_position import find_position
+from strata.jobs.follow_binlog import wait_for_follower
+from strata.wire.files import open_binlog
+from strata.wire.frames import index_events
+from tests.mysql_server import MysqlServer, launch, start_server
+from tests.wire.landing import address_of, following, land
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+OFF = ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[MysqlServer]:
+    with start_server(tmp_path_factory.mktemp("unnumbered"), *OFF) as running:
+        running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def short_binlog(request) -> None:
+    """Each test lands what it wrote itself."""
+    if "server" in request.fixturenames:
+        start_anew(request.getfixturevalue("server"))
+
+
+def start_anew(server: MysqlServer) -> None:
+    server.run_sql("FLUSH BINARY LOGS")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'; INSERT INTO d.t (a) VALUES ('first')")
+
+
+def set_mode(server: MysqlServer, *modes: str) -> None:
+    server.run_sql("SET GLOBAL enforce_gtid_consistency = ON;" + "".join(f"SET GLOBAL gtid_mode = {m};" for m in modes))
+
+
+def assert_all_landed(server: MysqlServer, lake) -> list:
+    """The landed stream is what the server's files hold, once, in order, byte for byte."""
+    expected = []
+    for path in server.binlogs():
+        with open_binlog(path) as binlog:
+            for record in read_transactions(binlog):
+                data = binlog.buffer[record.begin : record.end].tobytes()
+                expected.append((record.gtid, path.name, record.begin, data))
+    stream, landed = LandedStream.open(str(lake), "s"), []
+    for segment in stream.segments:
+        with open_binlog(segment.url) as binlog:
+            index_events(binlog.buffer, 4, len(binlog.buffer), binlog.format, 1 << 30).raise_fault()
+            assert binlog.buffer[4:127].tobytes() == (server.binlog_dir / binlog.name).read_bytes()[4:127] or (
+                server.binlogs()[-1].name == binlog.name  # which is marked as in use
+            )
+            for record in segment.index.records():
+                data = binlog.buffer[record.begin : record.end].tobytes()
+                landed.append((record.gtid, record.binlog_file, record.binlog_pos, data))
+    assert landed == expected
+    assert [record.seq for _, record in stream.records()] == list(range(1, len(landed) + 1))
+    return landed
+
+
+def test_over_rotations_and_runs(server, lake):
+    first = land(server, lake)
+    assert (first.transactions, first.executed, first.gtid_executed) == (1, "", "")
+    nothing = land(server, lake)
+    assert (nothing.segments, nothing.transactions, nothing.last_seq) == (0, 0, 1)
+    server.run_sql(
+        """
+        INSERT INTO t (a) VALUES ('x'); FLUSH BINARY LOGS;
+        SET binlog_transaction_compression = ON; INSERT INTO t (a) SELECT REPEAT('y', 1000) FROM t;
+        SET binlog_transaction_compression = OFF; FLUSH BINARY LOGS; FLUSH BINARY LOGS;
+        XA START 'q'; INSERT INTO t (a) VALUES ('xa'); XA END 'q'; XA PREPARE 'q'; XA COMMIT 'q';
+        CREATE TABLE t2 (a INT); FLUSH BINARY LOGS; FLUSH BINARY LOGS; DROP TABLE t2; FLUSH BINARY LOGS;
+        """,
+        "d",
+    )
+    second = land(server, lake)
+    assert second.last_seq == 1 + second.transactions
+    assert all(gtid is None for gtid, *_ in assert_all_landed(server, lake))
+    assert land(server, lake).transactions == 0
+    server.run_sql("INSERT INTO t (a) VALUES (REPEAT('x', 300000)); INSERT INTO t (a) VALUES ('y')", "d")
+    assert land(server, lake, segment_bytes=100_000).transactions == 2
+    assert_all_landed(server, lake)
+
+
+def killed_at_random_instants(server: MysqlServer, lake, kills: int, seed: int) -> None:
+    """Kills landings with SIGKILL while rows arrive and files change; the next one goes on."""
+    chance = random.Random(seed)
+    command = [sys.executable, "-c", LAND.format(port=server.port, lake=lake)]
+    for _ in range(kills):
+        server.run_sql("INSERT INTO t (a) SELECT REPEAT('k', 2000) FROM t LIMIT 500;" * 5 + "FLUSH BINARY LOGS", "d")
+        running = subprocess.Popen(
+            command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+        assert running.stdout
+        running.stdout.readline()
+        time.sleep(chance.uniform(0, 0.15))
+        running.kill()
+        running.wait()
+        running.stdout.close()
+    land(server, lake)
+    assert_all_landed(server, lake)
+
+
+LAND = """
+import strata.jobs.land_binlog as land
+from strata.wire.connection import ServerAddress
+print("ready", flush=True)
+land.land_binlog(ServerAddress("127.0.0.1", {port}), lake="{lake}", source="s", segment_bytes=100_000)
+"""
+
+
+def test_killed_and_resumed(server, tmp_path):
+    killed_at_random_instants(server, tmp_path, 3, 1)
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_many_times(server, tmp_path):
+    killed_at_random_instants(server, tmp_path, int(os.environ.get("STRATA_KILLS", "5")), 2)
+
+
+def test_a_lost_index_is_made_again_and_landing_goes_on(server, tmp_path):
+    server.run_sql("INSERT INTO t (a) VALUES ('x')", "d")
+    land(server, tmp_path)
+    folder = landing_folder(str(tmp_path), "s")
+    for name in folder.names():
+        if name.endswith(SUFFIX):
+            folder.delete(name)
+    server.run_sql("INSERT INTO t (a) VALUES ('y')", "d")
+    assert land(server, tmp_path).transactions == 1
+    assert_all_landed(server, tmp_path)
+
+
+def test_positions(server, tmp_path):
+    server.run_sql("INSERT INTO t (a) VALUES ('x'); FLUSH BINARY LOGS; INSERT INTO t (a) VALUES ('y')", "d")
+    land(server, tmp_path)
+    (_, _, begin, data) = assert_all_landed(server, tmp_path)[-1]
+    last = server.binlogs()[-1].name
+    found = find_position(str(tmp_path), "s", file=f"{last}:{begin + 1}")
+    assert (found.seq, found.gtid, found.binlog_position) == (3, None, f"{last}:{begin + len(data)}")
+    assert find_position(str(tmp_path), "s", time=1 << 60).seq == 3
+    with pytest.raises(Usage, match="without a GTID"):
+        find_position(str(tmp_path), "s", gtid_set="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5")
+
+
+def test_followed_over_a_restart_and_waited_for(tmp_path):
+    lake = tmp_path / "lake"
+    server = launch(tmp_path / "server", *OFF)
+    try:
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        with following(server, lake, segment_seconds=0.5) as follower:
+            wait_for_follower(address_of(server), str(lake), "s", seconds=20)
+            assert LandedStream.open(str(lake), "s").last_seq == 2
+            server.stop()
+            server = launch(server.folder, *OFF, port=server.port)
+            # A file without transactions, behind the one with the last of them.
+            wait_for_follower(address_of(server), str(lake), "s", seconds=1)
+            server.run_sql("INSERT INTO d.t (a) VALUES ('x'); FLUSH BINARY LOGS; INSERT INTO d.t (a) VALUES ('y')")
+            wait_for_follower(address_of(server), str(lake), "s", seconds=20)
+            assert LandedStream.open(str(lake), "s").last_seq == 4
+        assert follower.report.last_seq == 4
+        server.run_sql("INSERT INTO d.t (a) VALUES ('nobody lands it')")
+        with pytest.raises(AlreadyRunningError, match="has not landed"):
+            wait_for_follower(address_of(server), str(lake), "s", seconds=0.1)
+    finally:
+        server.stop()
+
+
+def test_what_was_purged_is_named(server, tmp_path):
+    land(server, tmp_path)
+    landed = LandedStream.open(str(tmp_path), "s").segments[-1].summary
+    server.run_sql("INSERT INTO t (a) VALUES ('lost'); FLUSH BINARY LOGS", "d")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    with pytest.raises(BinlogPurgedError) as caught:
+        land(server, tmp_path)
+    assert server.binlogs()[0].name in caught.value.message
+    assert str(BinlogPosition.of(landed.binlog_file, landed.server_end)) in caught.value.message
+
+
+def test_the_end_of_a_file_that_was_purged_behind_it(server, tmp_path):
+    """Only the ROTATE of that file is gone; that it was only the ROTATE nobody can know any more."""
+    land(server, tmp_path)
+    start_anew(server)
+    with pytest.raises(BinlogPurgedError):
+        land(server, tmp_path)
+
+
+class TestAnotherBinlog:
+    """Whatever has the same names and offsets is told from the one that was landed."""
+
+    @pytest.fixture
+    def landed(self, tmp_path):
+        """A server and a lake with all of it; afterwards the server may be ruined."""
+        with start_server(tmp_path / "server", *OFF) as server:
+            server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+            land(server, tmp_path / "lake")
+            yield server, tmp_path / "lake"
+
+    def refuse(self, server, lake, text: str) -> None:
+        folder = landing_folder(str(lake), "s")
+        names = [name for name in folder.names() if name.endswith(".binlog")]
+        with pytest.raises(SourceDivergedError, match=text) as caught:
+            land(server, lake)
+        assert "another source name" in (caught.value.remedy or "")
+        assert [name for name in folder.names() if name.endswith(".binlog")] == names
+
+    def test_a_reset(self, landed):
+        server, lake = landed
+        server.run_sql("RESET BINARY LOGS AND GTIDS")
+        self.refuse(server, lake, "not the one that was landed")
+        server.run_sql("CREATE TABLE d.u (a INT); INSERT INTO d.t (a) VALUES (REPEAT('long', 1000)); FLUSH BINARY LOGS")
+        server.run_sql("INSERT INTO d.t (a) VALUES ('x')")
+        self.refuse(server, lake, "not the one that was landed")
+
+    def test_another_server_and_its_very_files(self, landed, tmp_path):
+        server, lake = landed
+        server.stop()
+        shutil.copytree(server.folder / "data", tmp_path / "clone" / "data")
+        # A copy with the same UUID is the same server to everybody; here the file has another end.
+        copy = launch(tmp_path / "clone", *OFF)
+        try:
+            copy.run_sql("INSERT INTO d.t (a) VALUES ('x')")
+            land(copy, lake)
+        finally:
+            copy.stop()
+        server = launch(server.folder, *OFF)
+        try:
+            server.run_sql("INSERT INTO d.t (a) VALUES ('another'); INSERT INTO d.t (a) VALUES ('and more')")
+            self.refuse(server, lake, "not the one that was landed")
+        finally:
+            server.stop()
+        (tmp_path / "clone" / "data" / "auto.cnf").unlink()
+        copy = launch(tmp_path / "clone", *OFF)
+        try:
+            self.refuse(copy, lake, "cannot be found on another server")
+        finally:
+            copy.stop()
+
+
+def test_gtids_are_switched_on(tmp_path):
+    """Step by step, with a landing after each, and back; then a landing asks by GTID."""
+    lake = tmp_path / "lake"
+    with start_server(tmp_path / "server", *OFF) as server:
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        land(server, lake)
+        for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE"):
+            set_mode(server, mode)
+            server.run_sql("INSERT INTO d.t (a) VALUES ('x')")
+            assert land(server, lake).transactions == 1
+        server.run_sql("SET gtid_next = 'ANONYMOUS'; INSERT INTO d.t (a) VALUES ('without')")
+        set_mode(server, "ON")
+        server.run_sql("INSERT INTO d.t (a) VALUES ('y')")
+        with pytest.raises(SourceSettingsError, match="anonymous"):
+            land(server, lake)
+        set_mode(server, "ON_PERMISSIVE")
+        assert land(server, lake).transactions == 2
+        set_mode(server, "ON")
+        assert LandedStream.open(str(lake), "s").segments[-1].summary.resume == "file"
+        server.run_sql("INSERT INTO d.t (a) VALUES ('z')")
+        report = land(server, lake)
+        assert (report.transactions, report.executed) == (1, report.gtid_executed)
+        assert LandedStream.open(str(lake), "s").segments[-1].summary.resume == "gtid"
+        server.run_sql("INSERT INTO d.t (a) VALUES ('by set')")
+        assert land(server, lake).transactions == 1
+        set_mode(server, "ON_PERMISSIVE", "OFF_PERMISSIVE")
+        server.run_sql("INSERT INTO d.t (a) VALUES ('without')")
+        assert land(server, lake).transactions == 1
+        numbered = [gtid is not None for gtid, *_ in assert_all_landed(server, lake)]
+        assert numbered == [False] * 3 + [True, False, True, True, True, False]
