@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,9 +12,9 @@ from deltalake import DeltaTable
 
 from strata.checks.verdict import Severity
 from strata.errors import ChecksFailedError
-from strata.jobs.check_interval import check_interval, read_verdicts, spark_url
+from strata.jobs.check_interval import _missing_transactions, check_interval, read_verdicts, spark_url
 from strata.jobs.publish_interval import publish_interval
-from strata.jobs.run_folder import DECODED, run_folder, write_json, write_plan
+from strata.jobs.run_folder import DECODED, read_plan, run_folder, write_json, write_plan
 from strata.jobs.specs import Interval, RowsRemoved, RunPlan
 from strata.tables.layout import table_url
 from strata.tables.quarantine import quarantined
@@ -129,3 +130,13 @@ def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path)
     # The plan counted one row, two were staged, one of them in quarantine.
     assert found["expect_table_row_count_to_equal"].message.endswith("found 1")
     assert (report.errors, report.warnings) == (2, 2)
+
+
+@pytest.mark.parametrize("gtids", [f"{SERVER}:1-9", ""])
+def test_a_binlog_that_does_not_go_on_is_an_error(tmp_path: Path, gtids: str) -> None:
+    plan = read_plan(write_run(tmp_path, [{"id": 1, "status": "new"}]))
+    plan = replace(plan, intervals=(replace(plan.intervals[0], gtid_executed=gtids),))
+    assert _missing_transactions(plan, 0) == []
+    [failure] = _missing_transactions(replace(plan, breaks={str(INTERVAL): "binlog.000002:300"}), 0)
+    assert (failure.check, failure.severity) == ("no_transaction_is_missing", Severity.ERROR)
+    assert "binlog.000002:300" in failure.message

@@ -145,14 +145,25 @@ class TestGrants:
 
 
 @pytest.mark.mysql
-def test_a_server_without_gtids_is_refused(tmp_path):
+def test_without_gtids_a_reading_is_of_a_place_in_the_binlog(tmp_path):
     with start_server(tmp_path / "server", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF") as server:
+        server.run_sql("CREATE DATABASE moving; CREATE TABLE moving.t (a INT)")
+        end = server.binlogs()[-1].stat().st_size
+        with connect(address(server)) as connection:
+            live = LiveSchema(connection)
+            server.run_sql("ALTER TABLE moving.t ADD b INT")
+            found = {name: d for name, d in live.tables() if name.database == "moving"}
+            assert [column.name for column in found[TableName("moving", "t")].columns] == ["a"]
+            assert (str(live.position), live.end()) == (f"{server.binlogs()[-1].name}:{end}", "")
+        server.run_sql(
+            "CREATE USER reader@'%' IDENTIFIED BY 'pw'; GRANT SELECT, REPLICATION CLIENT ON *.* TO reader@'%'"
+        )
         with (
-            connect(address(server)) as connection,
-            pytest.raises(SourceSettingsError, match="without GTIDs") as caught,
+            connect(address(server, "reader", "pw")) as connection,
+            pytest.raises(SourceSettingsError, match="DDL could not be kept out") as caught,
         ):
             LiveSchema(connection)
-        assert "gtid_mode=ON" in str(caught.value)
+        assert "BACKUP_ADMIN" in str(caught.value)
 
 
 @pytest.mark.parametrize(

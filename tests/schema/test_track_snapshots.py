@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 
 from strata.errors import SchemaGapError
+from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.history import AtGtidSet, AtSeq, Gap, History
 from strata.schema.model import Column, KeyPart, TableDefinition, TableName
 from strata.schema.snapshots import Snapshot, add_snapshot, pending_snapshots, read_drifts, store_shapes
 from strata.schema.store import SchemaStore
+from strata.schema.track import Tracker
 from strata.schema.versions import EVERY_TABLE, DatabaseEntry, Presence
 from strata.store.engine import open_store
-from tests.schema.streams import A, Stream, track
+from tests.schema.streams import A, B, Stream, track
 
 T, U = TableName("d", "t"), TableName("d", "u")
 
@@ -28,7 +30,7 @@ def shape(*names):
     return TableDefinition(tuple(Column(name, "int") for name in names))
 
 
-def snap(store, executed, tables, *, before=None, sees=None, hidden=()):
+def snap(store, executed, tables, *, before=None, sees=None, hidden=(), at=None):
     fingerprints = store_shapes(store, tables.values())
     add_snapshot(
         store,
@@ -43,6 +45,8 @@ def snap(store, executed, tables, *, before=None, sees=None, hidden=()):
             databases=(DatabaseEntry("d", Presence.PRESENT, "utf8mb4", "utf8mb4_0900_ai_ci"),),
             seen_databases=sees,
             hidden=hidden,
+            position=BinlogPosition.parse(at) if at else None,
+            server_uuid=A,
         ),
     )
 
@@ -273,3 +277,74 @@ def test_the_second_run_settles_nothing_twice(store):
     before = store.all_entries("s")
     track(store, stream)
     assert store.all_entries("s") == before
+
+
+class TestWithoutGtids:
+    """A snapshot of a place in the server's files; transactions have a hundred bytes and begin at 157."""
+
+    @pytest.fixture
+    def stream(self):
+        return Stream(anonymous=True, file="binlog.000007")
+
+    @pytest.mark.parametrize("at", ["binlog.000007:157", "binlog.000007:257", "binlog.000007:357"])
+    def test_what_nothing_touched_is_known_from_the_start(self, store, stream, at):
+        snap(store, "", {T: shape("a", "b")}, at=at)
+        track(store, stream, "", "")
+        assert columns(store, 1) == columns(store, 2) == ["a", "b"]
+        assert pending_snapshots(store, "s") == []
+
+    def test_it_waits_for_the_first_transaction_behind_it(self, store, stream):
+        snap(store, "", {T: shape("a")}, at="binlog.000008:157")
+        track(store, stream, "")
+        refuses(store, 1)
+        track(store, stream, "ALTER TABLE t ADD b INT", file="binlog.000008")
+        assert columns(store, 1) == ["a"]
+        assert columns(store, 2) == ["a", "b"]
+
+    def test_ddl_in_front_of_it_is_in_it_and_ddl_behind_it_is_not(self, store, stream):
+        track(store, stream, "ALTER TABLE t ADD b INT", "")
+        snap(store, "", {T: shape("a", "b"), U: shape("a")}, at="binlog.000007:357")
+        track(store, stream, "ALTER TABLE u ADD b INT")
+        refuses(store, 0)
+        assert columns(store, 1) == ["a", "b"]
+        assert columns(store, 3, U) == ["a", "b"]
+
+    def test_a_table_that_was_touched_since_waits_for_the_next(self, store, stream):
+        track(store, stream, "", "ALTER TABLE t ADD b INT")
+        snap(store, "", {T: shape("a"), U: shape("a")}, at="binlog.000007:257")
+        track(store, stream, "")
+        refuses(store, 3)
+        assert columns(store, 3, U) == ["a"]
+
+    @pytest.mark.parametrize("at", ["binlog.000006:900", "binlog.000007:156"])
+    def test_it_says_nothing_of_a_stream_that_begins_behind_it(self, store, stream, at):
+        snap(store, "", {T: shape("a")}, at=at)
+        tracker = Tracker(store, "s")
+        tracker.begin_file(replace(stream.start(), begin_pos=157))
+        tracker.take(stream.transaction())
+        tracker.end_file(stream.position)
+        assert "begins behind" in tracker.finish().examples[-1]
+        refuses(store, 1)
+
+    @pytest.mark.parametrize(("uuid", "waits"), [(A, 0), ("", 0), (B, 1)])
+    def test_the_files_of_another_server_do_not_reach_it(self, store, stream, uuid, waits):
+        snap(store, "", {T: shape("a")}, at="binlog.000007:157")
+        tracker = Tracker(store, "s")
+        tracker.begin_file(replace(stream.start(), identity=uuid, is_landed=True))
+        tracker.take(stream.transaction())
+        tracker.finish()
+        assert len(pending_snapshots(store, "s")) == waits
+
+    def test_one_by_gtid_set_is_of_no_use_in_front_of_a_transaction_without(self, store, stream):
+        snap(store, "", {T: shape("a")})
+        report = track(store, stream, "ALTER TABLE t ADD a INT")
+        assert any("taken by GTID set" in text for text in report.examples)
+        assert pending_snapshots(store, "s") == []
+        refuses(store, 1)
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_the_store_knows_whether_all_transactions_have_gtids(store, anonymous):
+    assert not store.has_anonymous("s")
+    track(store, Stream(gno=10, executed=GtidSet.parse(f"{A}:1-10"), anonymous=anonymous), "", "")
+    assert store.has_anonymous("s") is anonymous

@@ -38,8 +38,8 @@ def test_the_servers_defaults_are_fine():
     [
         ({"log_bin": "OFF"}, "log_bin", Severity.ERROR),
         ({"server_id": "0"}, "server_id", Severity.ERROR),
-        ({"gtid_mode": "OFF"}, "gtid_mode", Severity.ERROR),
-        ({"gtid_mode": "ON_PERMISSIVE"}, "gtid_mode", Severity.ERROR),
+        ({"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}, "gtid_mode", Severity.WARNING),
+        ({"gtid_mode": "ON_PERMISSIVE"}, "gtid_mode", Severity.WARNING),
         ({"enforce_gtid_consistency": "WARN"}, "enforce_gtid_consistency", Severity.ERROR),
         ({"binlog_format": "MIXED"}, "binlog_format", Severity.ERROR),
         ({"binlog_row_image": "MINIMAL"}, "binlog_row_image", Severity.WARNING),

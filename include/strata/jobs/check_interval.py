@@ -233,9 +233,12 @@ def _missing_transactions(plan: RunPlan, at: int) -> list[Failure]:
     """Compares the marks of an interval: between them, every GTID is a transaction with an ordinal of its own.
 
     More GTIDs than ordinals mean transactions that the server has executed and the stream has not. Fewer are no sign of
-    anything: anonymous transactions have an ordinal and no GTID.
+    anything: anonymous transactions have an ordinal and no GTID. Those have to lie one behind the other instead.
     """
     interval = plan.intervals[at]
+    broken_at = plan.breaks.get(str(interval.start))
+    if broken_at:
+        return [_missing(f"the binlog does not go on at {broken_at} where the transaction before it ends")]
     before = plan.executed_before if at == 0 else plan.intervals[at - 1].gtid_executed
     if at > 0 and plan.intervals[at - 1].last_seq != interval.first_seq:
         # The run leaves out an interval between the two; what had been executed before this one is not in the plan.
@@ -245,15 +248,15 @@ def _missing_transactions(plan: RunPlan, at: int) -> list[Failure]:
     if executed.count() <= landed:
         return []
     return [
-        Failure(
-            table="",
-            check="no_transaction_is_missing",
-            column=None,
-            severity=Severity.ERROR,
-            message=f"the interval's marks differ by {executed.count()} GTIDs, "
-            f"but only {landed} transactions have landed between them",
+        _missing(
+            f"the interval's marks differ by {executed.count()} GTIDs, "
+            f"but only {landed} transactions have landed between them"
         )
     ]
+
+
+def _missing(message: str) -> Failure:
+    return Failure(table="", check="no_transaction_is_missing", column=None, severity=Severity.ERROR, message=message)
 
 
 def _report(source: str, run: str, verdicts: Sequence[IntervalVerdict], docs: str) -> CheckReport:

@@ -19,6 +19,11 @@ _GTID_STEPS = {
     "ON_PERMISSIVE": ("ON",),
 }
 """A server goes from one mode to the next only (manual, "Changing GTID Mode Online")."""
+WITHOUT_GTIDS = (
+    "Such a source cannot go on with another server after a failover, nor after a reset or a restored backup; it "
+    "cannot be landed from archived files, watched for DDL, or asked for GTID sets; a snapshot of its schema needs the "
+    "grant BACKUP_ADMIN"
+)
 
 
 def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
@@ -49,15 +54,17 @@ def _gtid_mode(variables: Mapping[str, str]) -> Finding:
     if mode == "ON":
         return ok("gtid_mode", "ON")
     steps = "; ".join(f"SET PERSIST gtid_mode = {step}" for step in _GTID_STEPS.get(mode, ("ON",)))
-    return error(
+    return warning(
         "gtid_mode",
-        f"{mode}: transactions without a number cannot be resumed from",
+        f"{mode}: the binlog is landed by file and offset. {WITHOUT_GTIDS}",
         f"SET PERSIST enforce_gtid_consistency = ON; {steps}; in front of the last wait until "
-        "SHOW STATUS LIKE 'Ongoing_anonymous_transaction_count' is 0.",
+        "SHOW STATUS LIKE 'Ongoing_anonymous_transaction_count' is 0 and `strata land` has landed what there is.",
     )
 
 
-def _enforce(variables: Mapping[str, str]) -> Finding:
+def _enforce(variables: Mapping[str, str]) -> Finding | None:
+    if variables.get("gtid_mode", "OFF").upper() != "ON":
+        return None
     value = variables.get("enforce_gtid_consistency", "OFF").upper()
     if value == "ON":
         return ok("enforce_gtid_consistency", "ON")

@@ -7,13 +7,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from strata.errors import StoreFormatError, StrataError
+from strata.events.index import Resume
 from strata.events.landed import LandedStream
-from strata.gtid.sets import GtidSet
 from strata.jobs.check_grants import Grants, judge_grants
 from strata.jobs.check_settings import judge_settings
 from strata.jobs.findings import Finding, Severity, error, ok, warning
+from strata.jobs.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
 from strata.store.engine import DEFAULT_DATABASE, OnMissing, open_store
 from strata.wire.connection import connect, server_errors
+from strata.wire.replication import ServerState
+from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
     import pymysql
@@ -65,7 +68,7 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
             )
         )
     found.append(_check_clock(connection))
-    if variables.get("gtid_mode", "OFF").upper() == "ON":
+    if variables.get("log_bin", "OFF").upper() in ("ON", "1"):
         found.append(_check_landed(connection, source))
     return found
 
@@ -130,23 +133,20 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
     """Whether the server can go on where the landed stream ends."""
     try:
         stream = LandedStream.open(source.lake, source.name)
-        landed = stream.executed()
+        last = stream.segments[-1] if stream.segments else None
+        if last is None:
+            return ok("landed", "nothing yet")
+        server = ServerState.read(connection)
+        if is_by_gtid(server, Resume(last.summary.resume)):
+            landed = stream.executed()
+            check_sets(landed, server)
+            return ok("landed", f"{stream.last_seq} transactions; {(server.executed - landed).count()} to come")
+        tail = LandedTail.read(last)
+        check_files(tail, server, ServerFiles.read(connection))
+        tail.check_bytes(source.address)
     except StrataError as failure:
-        return _failed("lake", failure)
-    if not stream.segments:
-        return ok("landed", "nothing yet")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")
-        executed, purged = (GtidSet.parse(text) for text in cursor.fetchone())
-    if lost := landed - executed:
-        return error(
-            "landed", f"the server lacks transactions that have landed: {lost}", "Point the connection elsewhere."
-        )
-    if gone := purged - landed:
-        return error(
-            "landed", f"the server purged transactions before they landed: {gone}", "Land them from a replica."
-        )
-    return ok("landed", f"{stream.last_seq} transactions; {(executed - landed).count()} to come")
+        return _failed("landed", failure)
+    return ok("landed", f"{stream.last_seq} transactions, up to {tail.end}")
 
 
 def _check_store(source: Source) -> Finding:

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from strata.errors import StatementFormatError, Usage
+from strata.events.continuity import Continuity
 from strata.gtid.sets import GtidSet
 from strata.jobs.intervals import close, tile, unowned
 from strata.jobs.run_folder import run_folder, write_plan
@@ -104,6 +105,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         removed=tuple(draft.removed),
         definitions=draft.definitions,
         executed_before=str(stream.executed_at(intervals[0].first_seq)) if intervals else "",
+        breaks=draft.breaks,
     )
     folder = run_folder(source.lake, source.name, run)
     write_plan(folder, plan)
@@ -221,16 +223,18 @@ class _Draft:
     refused: list[Refused] = field(default_factory=list)
     removed: list[RowsRemoved] = field(default_factory=list)
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    breaks: dict[str, str] = field(default_factory=dict)
     clock: int = 0
     """The commit clock behind the last transaction that was planned."""
 
     def add(self, interval: Interval, stream: LandedStream, source: Source) -> None:
         counts: dict[str, int] = {}
         clock = stream.clock_at(interval.first_seq)
+        line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
         owned = stream.records(interval.first_seq + 1, interval.last_seq)
         for segment, records in groupby(owned, key=lambda pair: pair[0].url):
             cut = plan_slices(
-                self._counted((record for _, record in records), counts),
+                self._counted(line.follow(record for _, record in records), counts),
                 lambda table, seq: self.history.at(table, AtSeq(seq)),
                 source=source.name,
                 segment=segment,
@@ -248,6 +252,8 @@ class _Draft:
                     }
             for refusal in cut.refused:
                 self._refuse(refusal, counts)
+        if line.broken_at:
+            self.breaks[str(interval.start)] = line.broken_at
         self.refused += self._holes(interval, source.name)
         self.removed += self._removed(interval, source.name)
         self.expected_rows[str(interval.start)] = {table: rows for table, rows in counts.items() if rows}

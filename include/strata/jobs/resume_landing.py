@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from strata.gtid.sets import GtidSet
     from strata.jobs.cut_segments import SegmentCutter
     from strata.wire.connection import ServerAddress
-    from strata.wire.replication import ServerFiles, ServerState
+    from strata.wire.replication import ServerState
+    from strata.wire.server_files import ServerFiles
 
 _PROOF_BYTES = 1 << 16
 """Of the last landed transaction, to compare with the server's: a whole one may have gigabytes."""

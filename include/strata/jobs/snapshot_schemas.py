@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strata.schema.engine import PAGE_TABLES, LiveSchema
+from strata.schema.engine import PAGE_TABLES, LiveSchema, Moment
 from strata.schema.snapshots import Snapshot, add_snapshot, store_shapes
 from strata.schema.store import SchemaStore
 from strata.wire.connection import connect
@@ -31,6 +31,8 @@ class SnapshotReport:
     databases: int
     gtid_executed: str
     """The snapshot is of a moment before or at this GTID set."""
+    binlog_position: str | None
+    """FILE:OFFSET of the moment, where GTIDs do not tell it."""
     hidden: tuple[str, ...]
     """What the user's grants hide; tables that are not seen stay unknown."""
     seconds: float
@@ -47,7 +49,7 @@ def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> 
         source: Name of the source.
 
     Raises:
-        SourceSettingsError: The server runs without GTIDs.
+        SourceSettingsError: The server runs without GTIDs, and DDL could not be kept out for a moment.
         SourceUnavailableError: The server does not answer, or went away.
         AccessDeniedError: Wrong user or password.
         StoreUnavailableError: The store does not answer.
@@ -56,7 +58,8 @@ def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> 
     store = SchemaStore(engine)
     own = engine.url.database if engine.dialect.name == "mysql" else None
     with connect(address) as connection:
-        live = LiveSchema(connection, exclude=[own] if own else [])
+        moment = Moment.BY_FILE if store.has_anonymous(source) else Moment.BY_SERVER
+        live = LiveSchema(connection, [own] if own else [], moment)
         databases, views = live.databases(), live.views()
         tables: dict[TableName, str] = {}
         for page in _pages(live.tables()):
@@ -77,6 +80,8 @@ def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> 
         views=tuple(views),
         seen_databases=None if sight.everything else seen,
         hidden=tuple(sight.hidden()),
+        position=live.position,
+        server_uuid=live.server.uuid,
     )
     return SnapshotReport(
         source=source,
@@ -84,6 +89,7 @@ def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> 
         tables=len(tables),
         databases=len(databases),
         gtid_executed=executed,
+        binlog_position=str(live.position) if live.position else None,
         hidden=taken.hidden,
         seconds=round(time.monotonic() - began, 3),
     )

@@ -99,6 +99,9 @@ class RunPlan:
     removed: tuple[RowsRemoved, ...] = ()
     executed_before: str = ""
     """What the stream had executed before the first interval."""
+    breaks: dict[str, str] = field(default_factory=dict)
+    """Where the binlog of transactions without a GTID does not go on where the one before ends: start of the interval
+    -> FILE:OFFSET."""
 
     def to_json(self) -> str:
         """The plan as text."""

@@ -43,6 +43,8 @@ class SourceStatus:
     landed_until: int
     """Commit time of the last landed transaction, microseconds UTC; 0 if there is none."""
     landed_gtid_set: str
+    landed_position: str | None
+    """FILE:OFFSET in the server's files behind the last landed segment; None if nothing has landed."""
     segments: int
     landing: LandState | None
     """What the newest landing said of itself last; a landing that was killed says nothing more."""
@@ -80,6 +82,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         landed_seq=stream.last_seq,
         landed_until=stream.clock,
         landed_gtid_set=str(stream.executed()),
+        landed_position=_position(stream),
         segments=len(stream.segments),
         landing=read_state(source.lake, source.name),
         tracked_seq=position.seq if position else 0,
@@ -88,6 +91,13 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         behind_seconds=max(0.0, (now - newest.end) / 1e6) if newest else 0.0,
         tables=_tables(source, engine),
     )
+
+
+def _position(stream: LandedStream) -> str | None:
+    if not stream.segments:
+        return None
+    summary = stream.segments[-1].summary
+    return f"{summary.binlog_file}:{summary.server_end}"
 
 
 def _tables(source: Source, engine: sa.Engine) -> tuple[TableStatus, ...]:

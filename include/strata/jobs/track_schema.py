@@ -169,7 +169,8 @@ def _track_segment(tracker: Tracker, segment: LandedSegment) -> None:
 
         previous = GtidSet.parse(summary.executed_before)
         if tracker.position.seq == 0:
-            start = replace(_file_start(binlog(), segment.name.offset, previous), identity=summary.server_uuid)
+            start = _file_start(binlog(), segment.name.offset, previous)
+            start = replace(start, identity=summary.server_uuid, is_landed=True)
         else:
             start = FileStart(
                 binlog_file=summary.binlog_file,
@@ -177,6 +178,7 @@ def _track_segment(tracker: Tracker, segment: LandedSegment) -> None:
                 begin_pos=segment.name.offset,
                 previous=previous,
                 created_at=summary.clock_before,
+                is_landed=True,
             )
         tracker.begin_file(start)
         first_seq = tracker.position.seq + 1

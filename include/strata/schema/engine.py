@@ -1,10 +1,11 @@
-"""The schema engine: reads the schema of a live server as it was at a known GTID set.
+"""The schema engine: reads the schema of a live server as it was at a known GTID set, or file and offset.
 Not here: what follows for the history (`track.py`), keeping it until then (`snapshots.py`)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pymysql
@@ -15,9 +16,12 @@ from strata.schema.grants import Sight, read_sight
 from strata.schema.model import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata.schema.versions import SYSTEM_DATABASES, DatabaseEntry, Presence
 from strata.wire.format import version_number
+from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from strata.gtid.position import BinlogPosition
 
 PAGE_TABLES: Final = 250
 """Tables whose columns are read with one query: bounds memory here and on the server."""
@@ -37,6 +41,15 @@ class LiveServer:
     """As in executable comments: 90704."""
     lower_case_table_names: int
     uuid: str
+    numbers_all: bool
+    """Whether each transaction that it executes has a GTID."""
+
+
+class Moment(Enum):
+    """By what the moment of a reading is told."""
+
+    BY_SERVER = "the GTID set where the server numbers all transactions, else file and offset"
+    BY_FILE = "file and offset, because transactions without a GTID may be in front of it"
 
 
 class _Listed(NamedTuple):
@@ -52,23 +65,33 @@ class _Listed(NamedTuple):
 
 class LiveSchema:
     """One reading of a server's schema. Everything in it held at some moment between two GTID sets, and anything that
-    no DDL between the two touched held all the time between them."""
+    no DDL between the two touched held all the time between them; or it all held at one place of a binlog file."""
 
-    def __init__(self, connection: pymysql.Connection[Any], exclude: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        connection: pymysql.Connection[Any],
+        exclude: Iterable[str] = (),
+        moment: Moment = Moment.BY_SERVER,
+    ) -> None:
         """Begins to read.
 
         Args:
             connection: To the server; its session is used up by the reading.
             exclude: Databases to leave out besides the server's own.
+            moment: By what it is told.
 
         Raises:
-            SourceSettingsError: The server runs without GTIDs, so nobody could say when this was true.
+            SourceSettingsError: The server runs without GTIDs, and DDL cannot be kept out while its place in the binlog
+                is read, so nobody could say when this was true.
             SourceUnavailableError: The server went away.
         """
         self._connection = connection
         self._exclude = SYSTEM_DATABASES | set(exclude)
         self.server = _read_server(connection)
         self.sight: Sight = read_sight(self._rows("SHOW GRANTS"))
+        self.position: BinlogPosition | None = None
+        """The place of the reading, if it is not told by GTID sets."""
+        self._is_by_file = moment is Moment.BY_FILE or not self.server.numbers_all
         self.gtid_before, self._exact = self._begin()
         self._listed = self._list_tables()
 
@@ -110,12 +133,14 @@ class LiveSchema:
         Returns:
             What had been executed before, and whether no DDL can have come between that and the state that is seen.
         """
-        if self.server.version < _ATOMIC_SINCE:
+        if self.server.version < _ATOMIC_SINCE and not self._is_by_file:
             return self._executed(), False
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
-        locked = self._lock_ddl()
+        locked = self.server.version >= _ATOMIC_SINCE and self._lock_ddl()
         executed = self._executed()
+        if self._is_by_file:
+            self.position = self._read_position(locked=locked)
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         if locked:
             self._run("UNLOCK INSTANCE")
@@ -130,6 +155,19 @@ class LiveSchema:
             self._connection.ping(reconnect=False)
             return False
         return True
+
+    def _read_position(self, *, locked: bool) -> BinlogPosition:
+        """Where the server writes. A DDL is written before it can be seen, so that without a lock the last ones in
+        front of that place could be missing from what is read."""
+        if not locked:
+            raise SourceSettingsError(
+                "the server runs without GTIDs, and DDL could not be kept out for the moment in which the place of a "
+                "snapshot in its binlog is read",
+                remedy="Grant BACKUP_ADMIN (MySQL 8.0 and later) and run it again while no long DDL runs; or set "
+                "gtid_mode=ON; or track binlog files with `--baseline FILE.sql`.",
+            )
+        with _server_errors():
+            return ServerFiles.read(self._connection).end
 
     def _executed(self) -> str:
         [[text]] = self._rows("SELECT @@GLOBAL.gtid_executed")
@@ -227,12 +265,7 @@ def _read_server(connection: pymysql.Connection[Any]) -> LiveServer:
     with _server_errors(), connection.cursor() as cursor:
         cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")
         [[version, lower_case, uuid, gtid_mode]] = cursor.fetchall()
-    if str(gtid_mode) not in {"ON", "ON_PERMISSIVE"}:
-        raise SourceSettingsError(
-            "the server runs without GTIDs, so a snapshot of its schema has no place in its binlog",
-            remedy="Set gtid_mode=ON (and enforce_gtid_consistency=ON), or track files with `--baseline FILE.sql`.",
-        )
-    return LiveServer(version_number(str(version)), int(lower_case), str(uuid))
+    return LiveServer(version_number(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
 
 
 def _row_format(options: object) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strata.gtid.sets import Gtid, GtidSet
+from strata.schema.stream import is_at_or_behind
 from strata.schema.versions import (
     EVERY_TABLE,
     Drift,
@@ -23,6 +24,7 @@ from strata.schema.versions import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from strata.gtid.position import BinlogPosition
     from strata.schema.model import KeyPart, TableDefinition, TableName
     from strata.schema.snapshots import Snapshot
     from strata.schema.store import SchemaStore
@@ -83,8 +85,9 @@ def _told(part: KeyPart, found: KeyPart) -> KeyPart:
 def settle(store: SchemaStore, snapshot: Snapshot, end: Place) -> Settled:
     """Compares a snapshot with what has been tracked.
 
-    A snapshot speaks of a moment between two GTID sets. What no DDL in the stream touched since the first of them is
-    now as the snapshot has it, and so it was since the newest entry that says that it is not known.
+    A snapshot speaks of a moment between two GTID sets, or of a place in the server's files. What no DDL in the stream
+    touched since the first of them is now as the snapshot has it, and so it was since the newest entry that says that
+    it is not known.
 
     Args:
         store: With everything tracked so far.
@@ -92,11 +95,29 @@ def settle(store: SchemaStore, snapshot: Snapshot, end: Place) -> Settled:
         end: The place behind everything tracked; corrections of what was thought to be known hold from there on.
     """
     entries = store.all_entries(snapshot.source)
+    if snapshot.position is not None:
+        return _settle_at(store, snapshot, entries, snapshot.position, end)
     before = GtidSet.parse(snapshot.gtid_before)
     unseen = _unseen(entries) - before
     if unseen:
         return _useless(f"transactions {unseen} are not in the stream, and any of them may be a DDL that came after it")
     return _Settling(store, snapshot, entries, _touched_since(entries, before), end).result()
+
+
+def _settle_at(
+    store: SchemaStore, snapshot: Snapshot, entries: Sequence[StoredEntry], position: BinlogPosition, end: Place
+) -> Settled:
+    """As `settle`, for a snapshot of one place in the files of the server whose stream this is."""
+    begin = entries[0] if entries and entries[0].seq == 0 else None
+    if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
+        return _useless(f"the stream begins behind {position}, and any DDL in between may have come after it")
+    touched = {
+        entry.name
+        for entry in entries
+        if (entry.is_statement or (entry.origin is Origin.GAP and entry.seq > 0))
+        and is_at_or_behind(entry.binlog_file or "", entry.binlog_pos or 0, position)
+    }
+    return _Settling(store, snapshot, entries, touched, end).result()
 
 
 def _unseen(entries: Iterable[StoredEntry]) -> GtidSet:

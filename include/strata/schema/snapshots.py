@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
+from strata.gtid.position import BinlogPosition
 from strata.schema.model import TableName
 from strata.schema.versions import DatabaseEntry, Presence
 from strata.store.engine import reading, writing
@@ -27,7 +28,7 @@ USELESS: Final = "useless"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A server's schema as it was between two GTID sets, shapes by fingerprint."""
+    """A server's schema as it was between two GTID sets, or at a position, shapes by fingerprint."""
 
     source: str
     gtid_before: str
@@ -45,6 +46,10 @@ class Snapshot:
     """Databases that the user sees in full; None: every database, so that a table that is not here is not there."""
     hidden: tuple[str, ...] = ()
     """What the user's grants hide, in sentences."""
+    position: BinlogPosition | None = None
+    """Where the server's binlog ended at that moment, if that is told by its files; the GTID sets do not count then."""
+    server_uuid: str = ""
+    """Whose files they are."""
     id: int = field(default=0, compare=False)
 
     def sees_all_of(self, database: str) -> bool:
@@ -67,6 +72,8 @@ def add_snapshot(store: SchemaStore, taken: Snapshot) -> int:
         "views": [[name.database, name.table] for name in taken.views],
         "seen_databases": None if taken.seen_databases is None else sorted(taken.seen_databases),
         "hidden": list(taken.hidden),
+        "position": str(taken.position) if taken.position else None,
+        "server_uuid": taken.server_uuid,
     }
     with writing(store.engine) as connection:
         done = connection.execute(
@@ -139,4 +146,6 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:
         views=tuple(TableName(*name) for name in content["views"]),
         seen_databases=None if seen is None else frozenset(seen),
         hidden=tuple(content["hidden"]),
+        position=BinlogPosition.parse(content["position"]) if content.get("position") else None,
+        server_uuid=content.get("server_uuid", ""),
     )

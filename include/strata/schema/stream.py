@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.events.model import Query, TableMap
+    from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import Gtid, GtidSet, Sid, Span
     from strata.schema.model import TableName
     from strata.wire.format import FormatDescription
@@ -34,6 +35,8 @@ class FileStart:
     """Microseconds UTC, of its first event."""
     restarted: bool = False
     """Whether the server had been started anew, so that no session lives on."""
+    is_landed: bool = False
+    """Whether it is a landed segment: between it and the one before are at most files without transactions."""
 
     def starts_empty(self, *, is_anonymous: bool) -> bool:
         """Whether nothing can have been there before the file. A server without GTIDs writes an empty PREVIOUS_GTIDS
@@ -128,6 +131,11 @@ class TrackReport:
         """Adds an example, if there is room."""
         if len(self.examples) < MOST_EXAMPLES:
             self.examples.append(text if len(text) <= LONGEST_EXAMPLE else text[:LONGEST_EXAMPLE] + "...")
+
+
+def is_at_or_behind(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:
+    """Whether a place is at or behind a position in the same server's files; a file without a number never is."""
+    return (file_number(binlog_file), binlog_pos) >= (position.file_number, position.offset)
 
 
 def file_number(binlog_file: str) -> int:

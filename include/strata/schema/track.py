@@ -18,7 +18,7 @@ from strata.schema.parts import FileParts, OpenFile
 from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
 from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
-from strata.schema.stream import TrackReport, file_number
+from strata.schema.stream import TrackReport, file_number, is_at_or_behind
 from strata.schema.versions import (
     EVERY_TABLE,
     SYSTEM_DATABASES,
@@ -85,6 +85,10 @@ class Tracker:
         self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
         self._replay = self._new_replay()
         self._file: OpenFile | None = None
+        self._start: FileStart | None = None
+        """Of the newest file."""
+        self._reached = 0
+        """Offset in it up to which it has been read."""
         self._versions: list[Version] = []
         self._parts = FileParts(store, source)
         self._changes: list[StatementChange] = []
@@ -99,6 +103,7 @@ class Tracker:
 
     def begin_file(self, start: FileStart) -> None:
         """A file or segment comes next; looks for what is missing between it and what came before."""
+        self._start, self._reached = start, 0
         self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
         if start.restarted:
             self._replay.catalog.server_restarted()
@@ -120,7 +125,8 @@ class Tracker:
             self._look_for_lost(file)
         self._parts.open(file, transaction.binlog_pos, self._at, self._executed)
         if self._pending:
-            self._look_for_snapshots()
+            self._drop_misplaced(transaction)
+            self._look_for_snapshots(transaction.binlog_pos)
         seq = transaction.seq if transaction.seq is not None else self._at.seq + 1
         if transaction.gtid is not None:
             self._executed.add(transaction.gtid)
@@ -132,6 +138,7 @@ class Tracker:
             committed_at=max(self._at.committed_at, transaction.committed_at),
         )
         self._moved = True
+        self._reached = transaction.end_pos
         self.report.transactions += 1
         self._take_content(transaction)
         if len(self._versions) >= FLUSH_VERSIONS:
@@ -163,6 +170,7 @@ class Tracker:
         if self._is_new:
             self._begin_stream(file.start, is_anonymous=False)
         self._moved |= self._parts.close(file, end_pos, self._at, self._executed)
+        self._reached = max(self._reached, end_pos)
         self._file = None
         if len(self._parts.closed) >= 100:
             self._flush()
@@ -173,7 +181,7 @@ class Tracker:
         self._flush()
         self._file = None
         if not self._is_new:
-            self._look_for_snapshots()
+            self._look_for_snapshots(self._reached)
             self._flush()
         self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
         self.report.gtid_executed = self._at.gtid_executed
@@ -207,7 +215,7 @@ class Tracker:
         previous = start.previous or GtidSet()
         executed = self._executed.build()
         missing = previous - executed
-        anonymous = not previous and not executed
+        anonymous = not previous and not executed and not start.is_landed
         if missing:
             reason = f"transactions {missing} are missing from the stream"
         elif anonymous and not start.follows(self._at.binlog_file):
@@ -380,11 +388,15 @@ class Tracker:
 
     # Snapshots ----------------------------------------------------------------------------------
 
-    def _look_for_snapshots(self) -> None:
+    def _look_for_snapshots(self, binlog_pos: int) -> None:
         """Takes in each snapshot whose moment the stream has passed; before the next statement, so nothing came
-        between that it cannot know of."""
+        between that it cannot know of.
+
+        Args:
+            binlog_pos: Offset in the server's file up to which nothing is to come any more.
+        """
         executed = self._executed.build()
-        for snapshot in [s for s in self._pending if GtidSet.parse(s.gtid_executed) <= executed]:
+        for snapshot in [s for s in self._pending if self._has_passed(s, executed, binlog_pos)]:
             self._pending.remove(snapshot)
             self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
             self._flush()
@@ -396,6 +408,25 @@ class Tracker:
             self.report.note(text)
             self._moved = True
             self._flush(settled, SnapshotOutcome(snapshot.id, state, text))
+
+    def _has_passed(self, snapshot: Snapshot, executed: GtidSet, binlog_pos: int) -> bool:
+        if snapshot.position is None:
+            return GtidSet.parse(snapshot.gtid_executed) <= executed
+        start = self._start
+        if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
+            return False
+        return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)
+
+    def _drop_misplaced(self, transaction: Transaction) -> None:
+        """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""
+        if transaction.gtid is not None:
+            return
+        for snapshot in [one for one in self._pending if one.position is None]:
+            self._pending.remove(snapshot)
+            text = f"snapshot {snapshot.id} was taken by GTID set, and the stream goes on with transactions without one"
+            self.report.note(text)
+            self._moved = True
+            self._flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
 
     def _take_settled(self, settled: Settled) -> None:
         self._versions += settled.versions

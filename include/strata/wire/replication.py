@@ -21,15 +21,16 @@ from strata.errors import (
     SourceSettingsError,
     SourceUnavailableError,
 )
-from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
+from strata.wire.server_files import FIRST_OFFSET, ServerFiles
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
+    from strata.gtid.position import BinlogPosition
     from strata.wire.connection import ServerAddress
 
 _BUFFER_BYTES = 4 << 20
@@ -47,8 +48,6 @@ _WAIT_SECONDS = 0.5
 """After so long without a byte the reader is asked whether it still wants to wait."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
-FIRST_OFFSET = 4
-"""Of the first event of a file, bytes."""
 _OFFSETS = 1 << 32
 """COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
 _NO_REPLICATION = frozenset({1045, 1227})
@@ -108,35 +107,6 @@ class ServerState:
                 f"the server does not number all of its transactions (gtid_mode is {self.gtid_mode})",
                 remedy="Run `strata doctor` for how to switch it on without a restart.",
             )
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFiles:
-    """The binlog files that a server has."""
-
-    ends: tuple[BinlogPosition, ...]
-    """Behind the last byte of each, oldest first; that of the newest is where the server writes."""
-
-    @classmethod
-    def read(cls, connection: pymysql.Connection[Any]) -> Self:
-        """Asks the server, which needs the grant REPLICATION CLIENT for it."""
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW BINARY LOGS")
-            return cls(tuple(BinlogPosition.of(str(row[0]), int(row[1])) for row in cursor.fetchall()))
-
-    @property
-    def begin(self) -> BinlogPosition:
-        """The first event that can be had."""
-        return BinlogPosition.of(self.ends[0].file, FIRST_OFFSET)
-
-    @property
-    def end(self) -> BinlogPosition:
-        """Behind all that has been written."""
-        return self.ends[-1]
-
-    def size(self, file: str) -> int | None:
-        """Bytes of a file; None if it is not there."""
-        return next((end.offset for end in self.ends if end.file == file), None)
 
 
 @dataclass(frozen=True, slots=True)
