@@ -14,9 +14,13 @@ from strata.jobs.check_interval import check_interval
 from strata.jobs.check_source import check_source
 from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.findings import Severity
+from strata.jobs.land_binlog import land_binlog
 from strata.jobs.retain_landed import retain_landed
 from strata.jobs.status import source_status
+from strata.jobs.track_schema import track_files, track_landed
 from strata.jobs.watch_ddl import DdlWatch
+from strata.schema.baseline import read_baseline
+from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
 from strata.schema.snapshots import pending_snapshots, read_drifts
 from strata.schema.store import SchemaStore
@@ -36,7 +40,7 @@ pytestmark = [pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
 __all__ = ["spark"]
 S = "shop"
 DAY = 86_400_000_000
-ORDERS = TableName("shop", "orders")
+ORDERS, EARLY = TableName("shop", "orders"), TableName("shop", "early")
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +129,25 @@ def test_what_it_cannot_do_is_said(server: MysqlServer, settings: Settings) -> N
     watch = DdlWatch(source, open_store(source.store_url))
     with pytest.raises(SourceSettingsError, match="gtid_mode is OFF"):
         watch.next()
+
+
+def test_a_server_that_cannot_keep_ddl_out_begins_with_a_baseline(server: MysqlServer, settings: Settings) -> None:
+    server.run_sql("CREATE TABLE early (a INT); FLUSH BINARY LOGS", "shop")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    server.run_sql("INSERT INTO early VALUES (1); FLUSH BINARY LOGS; FLUSH BINARY LOGS", "shop")
+    source = settings.source(S)
+    engine = open_store(source.store_url)
+    land_binlog(source.address, lake=source.lake, source=S)
+    landed = [segment.url for segment in LandedStream.open(source.lake, S).segments]
+    script = "CREATE DATABASE shop; USE shop; CREATE TABLE early (a INT)"
+    assert track_files(landed, engine, S, baseline=read_baseline(script, "dump.sql")).gaps == 0
+    server.run_sql("ALTER TABLE early ADD COLUMN b INT; INSERT INTO early VALUES (2, 2)", "shop")
+    land_binlog(source.address, lake=source.lake, source=S)
+    report = track_landed(source.lake, S, engine)
+    assert (report.transactions, report.gaps, report.seq) == (2, 0, 3)
+    history = History(SchemaStore(engine), S)
+    shapes = [[column.name for column in history.at(EARLY, AtSeq(seq)).definition.columns] for seq in (1, 3)]
+    assert shapes == [["a"], ["a", "b"]]
 
 
 def test_the_doctor_looks_where_the_landing_ends(server: MysqlServer, settings: Settings) -> None:

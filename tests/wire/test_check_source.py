@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata.jobs.check_grants import Grants, judge_grants
+from strata.jobs.check_grants import Grants, judge_backup_admin, judge_grants
 from strata.jobs.check_settings import judge_settings
 from strata.jobs.findings import Severity
 
@@ -105,6 +105,18 @@ ALL_OF_IT = {"REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT", "store grants"
 )
 def test_grants(lines, expected):
     assert missing(*lines) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`", Severity.ERROR),
+        ("GRANT AUDIT_ADMIN,BACKUP_ADMIN ON *.* TO `u`@`%`", Severity.OK),
+        ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION", Severity.OK),
+    ],
+)
+def test_without_gtids_a_snapshot_needs_one_more(line, severity):
+    assert judge_backup_admin(Grants.parse([line]), "'u'@'%'").severity is severity
 
 
 def test_a_store_elsewhere_needs_no_grants_here():

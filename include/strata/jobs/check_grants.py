@@ -57,6 +57,19 @@ def judge_grants(grants: Grants, user: str, store_database: str | None) -> list[
     return found
 
 
+def judge_backup_admin(grants: Grants, user: str) -> Finding:
+    """For a server that runs without GTIDs."""
+    if grants.has("BACKUP_ADMIN"):
+        return ok("BACKUP_ADMIN", "granted")
+    return error(
+        "BACKUP_ADMIN",
+        "not granted: without GTIDs a snapshot of the schema has to keep DDL out for a moment, in which its place in "
+        "the binlog is read",
+        f"GRANT BACKUP_ADMIN ON *.* TO {user}; before MySQL 8.0 `strata land` and `strata track SEGMENTS... --baseline "
+        "FILE.sql` begin a source by hand.",
+    )
+
+
 def _replication(grants: Grants, user: str) -> Finding:
     if grants.has("REPLICATION SLAVE"):
         return ok("REPLICATION SLAVE", "granted")

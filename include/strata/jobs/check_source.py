@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata.errors import StoreFormatError, StrataError
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
-from strata.jobs.check_grants import Grants, judge_grants
+from strata.jobs.check_grants import Grants, judge_backup_admin, judge_grants
 from strata.jobs.check_settings import judge_settings
 from strata.jobs.findings import Finding, Severity, error, ok, warning
 from strata.jobs.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
@@ -59,6 +59,8 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
     user, grants = _read_grants(connection)
     found = judge_settings(variables)
     found += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
+    if variables.get("gtid_mode", "OFF").upper() != "ON":
+        found.append(judge_backup_admin(grants, user))
     if _store_is_here(source) and variables.get("super_read_only", "OFF").upper() == "ON":
         found.append(
             error(
