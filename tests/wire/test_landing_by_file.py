@@ -283,5 +283,8 @@ def test_gtids_are_switched_on(tmp_path):
         set_mode(server, "ON_PERMISSIVE", "OFF_PERMISSIVE")
         server.run_sql("INSERT INTO d.t (a) VALUES ('without')")
         assert land(server, lake).transactions == 1
+        set_mode(server, "OFF")
+        server.run_sql("INSERT INTO d.t (a) VALUES ('without, too')")
+        assert land(server, lake).transactions == 1
         numbered = [gtid is not None for gtid, *_ in assert_all_landed(server, lake)]
-        assert numbered == [False] * 3 + [True, False, True, True, True, False]
+        assert numbered == [False] * 3 + [True, False, True, True, True, False, False]

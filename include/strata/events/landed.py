@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from strata.errors import StreamHoleError, Usage
-from strata.events.index import SUFFIX, SegmentIndex, SegmentSummary
+from strata.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
 from strata.gtid.sets import GtidSet
 from strata.wire.segment import SegmentName
 from strata.wire.storage import Folder
@@ -92,6 +92,11 @@ class LandedStream:
     def clock(self) -> int:
         """The commit clock at the end, microseconds UTC; 0 if nothing has landed."""
         return self.segments[-1].summary.clock_after if self.segments else 0
+
+    @property
+    def resume(self) -> Resume:
+        """How a landing goes on at the end."""
+        return Resume(self.segments[-1].summary.resume) if self.segments else Resume.GTID
 
     def executed(self) -> GtidSet:
         """GTID set of all that the stream has executed at its end."""

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from strata.errors import StoreFormatError, StrataError
-from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.jobs.check_grants import Grants, judge_backup_admin, judge_grants
 from strata.jobs.check_settings import judge_settings
@@ -139,7 +138,7 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
         if last is None:
             return ok("landed", "nothing yet")
         server = ServerState.read(connection)
-        if is_by_gtid(server, Resume(last.summary.resume)):
+        if is_by_gtid(server, stream.resume):
             landed = stream.executed()
             check_sets(landed, server)
             return ok("landed", f"{stream.last_seq} transactions; {(server.executed - landed).count()} to come")

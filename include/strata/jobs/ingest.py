@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from strata.errors import AlreadyRunningError, SchemaGapError
+from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs import notify_versions
@@ -20,6 +21,7 @@ from strata.jobs.publish_interval import publish_interval
 from strata.jobs.retain_landed import retain_landed
 from strata.jobs.run_folder import read_plan, run_folder
 from strata.jobs.snapshot_schemas import snapshot_schemas
+from strata.schema.engine import Moment
 from strata.store.engine import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
 
@@ -56,9 +58,12 @@ def _shorten(value: Any) -> Any:
 
 
 def snapshot(source: str, *, settings: Settings) -> Report:
-    """Reads every table's schema at one GTID set and notes it for the tracker."""
+    """Reads every table's schema at one GTID set, or place of the binlog, and notes it for the tracker."""
     found = settings.source(source)
-    return brief(asdict(snapshot_schemas(found.address, open_store(found.store_url), source)))
+    stream = LandedStream.open(found.lake, source)
+    # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
+    moment = Moment.BY_FILE if stream.resume is Resume.FILE else Moment.BY_SERVER
+    return brief(asdict(snapshot_schemas(found.address, open_store(found.store_url), source, moment)))
 
 
 def land(source: str, *, settings: Settings) -> Report:

@@ -233,11 +233,9 @@ class LandingGoal:
         Raises:
             StrataError: The server or the lake does not answer.
         """
-        last = landed.segments[-1] if landed.segments else None
-        resume = Resume(last.summary.resume) if last else Resume.GTID
-        if is_by_gtid(self.server, resume):
+        if is_by_gtid(self.server, landed.resume):
             return self.server.executed <= landed.executed()
-        reached = LandedTail.read(last).end if last else self.files.begin
+        reached = LandedTail.read(landed.segments[-1]).end if landed.segments else self.files.begin
         return reached >= self.files.end or not self._follows(reached)
 
     def _follows(self, start: BinlogPosition) -> bool:

@@ -38,7 +38,9 @@ class SnapshotReport:
     seconds: float
 
 
-def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> SnapshotReport:
+def snapshot_schemas(
+    address: ServerAddress, engine: sa.Engine, source: str, moment: Moment = Moment.BY_SERVER
+) -> SnapshotReport:
     """Reads all tables of a server without keeping writers out, and stores what they look like.
 
     Versions come of it when the tracker has reached that moment in the stream: see `strata track`.
@@ -47,6 +49,7 @@ def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> 
         address: Of the server.
         engine: The store.
         source: Name of the source.
+        moment: By what its moment is told.
 
     Raises:
         SourceSettingsError: The server runs without GTIDs, and DDL could not be kept out for a moment.
@@ -58,7 +61,6 @@ def snapshot_schemas(address: ServerAddress, engine: sa.Engine, source: str) -> 
     store = SchemaStore(engine)
     own = engine.url.database if engine.dialect.name == "mysql" else None
     with connect(address) as connection:
-        moment = Moment.BY_FILE if store.has_anonymous(source) else Moment.BY_SERVER
         live = LiveSchema(connection, [own] if own else [], moment)
         databases, views = live.databases(), live.views()
         tables: dict[TableName, str] = {}

@@ -236,7 +236,18 @@ class History:
         if entry.missing:
             # Any transaction of the hole may have been the DDL that nobody saw.
             return bool(executed & self._set(entry.missing))
-        return self._set(entry.gtid_executed) <= executed
+        numbered = self._set(entry.gtid_executed)
+        if entry.origin is Origin.DDL and numbered == executed:
+            raise SchemaGapError(
+                f"{entry.name} was changed by a transaction without a GTID, and no GTID set says whether it had been "
+                "executed",
+                source=self._source,
+                table=str(entry.name),
+                file=entry.binlog_file,
+                offset=entry.binlog_pos,
+                remedy="Ask by `--position` or `--time`.",
+            )
+        return numbered <= executed
 
     def _gtid(self, text: str) -> Gtid:
         found = self._gtids.get(text)

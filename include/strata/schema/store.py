@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from strata.errors import StoreFormatError
-from strata.gtid.sets import GtidSet
 from strata.schema.appending import (
     advance,
     append_versions,
@@ -157,14 +156,6 @@ class SchemaStore:
         with reading(self.engine) as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else TrackedPosition(**row)
-
-    def has_anonymous(self, source: str) -> bool:
-        """Whether a transaction that has been tracked has no GTID: then there are fewer numbers than ordinals."""
-        position, first = self.position(source), self.newest_place(source, schema_version.c.seq == 0)
-        if position is None or first is None:
-            return False
-        numbered = GtidSet.parse(position.gtid_executed) - GtidSet.parse(first.gtid_executed)
-        return numbered.count() < position.seq
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
         """What the versions say of these names, in stream order."""

@@ -419,7 +419,7 @@ class Tracker:
 
     def _drop_misplaced(self, transaction: Transaction) -> None:
         """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""
-        if transaction.gtid is not None:
+        if transaction.gtid is not None or transaction.incident is not None:
             return
         for snapshot in [one for one in self._pending if one.position is None]:
             self._pending.remove(snapshot)
