@@ -3,13 +3,18 @@ Not here: tests."""
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from strata.events.landed import LandedStream
+from strata.events.landed import LandedStream, landing_folder
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
 from strata.jobs.follow_binlog import follow_binlog
@@ -17,9 +22,11 @@ from strata.jobs.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
+from strata.wire.segment import staging_folder
+from strata.wire.storage import list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -100,3 +107,39 @@ def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
         follower.stopped.set()
         follower.thread.join(20)
     assert not follower.thread.is_alive()
+
+
+LANDER = """
+import sys
+from strata.jobs.land_binlog import land_binlog
+from strata.wire.connection import ServerAddress
+print("ready", flush=True)
+land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s", segment_bytes=40_000)
+"""
+
+
+def killed_at_random_instants(
+    server: MysqlServer, lake: Path | str, times: int, seed: int, witness: Callable[[MysqlServer, Path | str], object]
+) -> None:
+    """Kills landings while files change, and goes on with the next; the witness looks at what has landed."""
+    chance = random.Random(seed)
+    for _ in range(times):
+        server.run_sql("INSERT INTO t (a) SELECT REPEAT('k', 300) FROM d.t LIMIT 200; FLUSH BINARY LOGS", "d")
+        server.run_sql("INSERT INTO t (a) VALUES (REPEAT('k', 3000));" * 40, "d")
+        command = [sys.executable, "-c", LANDER, str(server.port), str(lake)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as lander:
+            lander.stdout.readline()
+            time.sleep(chance.random() * 0.25)
+            os.kill(lander.pid, signal.SIGKILL)
+        stream = LandedStream.open(str(lake), "s")
+        for segment in stream.segments:
+            assert segment.summary.bytes == segment_size(segment)
+    land(server, lake)
+    witness(server, lake)
+    places = (f"{lake}/landing/s", staging_folder(landing_folder(str(lake), "s")))
+    assert [path for place in places for path in list_files(place) if path.endswith(".part")] == []
+
+
+def segment_size(segment) -> int:
+    with open_binlog(segment.url) as binlog:
+        return len(binlog.buffer)

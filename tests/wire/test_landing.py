@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
 import subprocess
 import sys
 import threading
@@ -33,7 +31,13 @@ from strata.wire.files import open_binlog
 from strata.wire.segment import staging_folder
 from strata.wire.storage import list_files
 from tests.mysql_server import MysqlServer, start_server
-from tests.wire.landing import address_of, assert_is_the_servers, executed, land
+from tests.wire.landing import (
+    address_of,
+    assert_is_the_servers,
+    executed,
+    killed_at_random_instants,
+    land,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,48 +153,15 @@ def test_landing_while_the_server_is_written_to(server, lake):
     assert len(assert_is_the_servers(server, lake)) > 50
 
 
-LANDER = """
-import sys
-from strata.jobs.land_binlog import land_binlog
-from strata.wire.connection import ServerAddress
-print("ready", flush=True)
-land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s", segment_bytes=40_000)
-"""
-
-
-def killed_at_random_instants(server, lake, times: int, seed: int) -> None:
-    chance = random.Random(seed)
-    for _ in range(times):
-        server.run_sql("INSERT INTO t (a) SELECT REPEAT('k', 300) FROM d.t LIMIT 200; FLUSH BINARY LOGS", "d")
-        server.run_sql("INSERT INTO t (a) VALUES (REPEAT('k', 3000));" * 40, "d")
-        command = [sys.executable, "-c", LANDER, str(server.port), str(lake)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as lander:
-            lander.stdout.readline()
-            time.sleep(chance.random() * 0.25)
-            os.kill(lander.pid, signal.SIGKILL)
-        stream = LandedStream.open(str(lake), "s")
-        for segment in stream.segments:
-            assert segment.summary.bytes == segment_size(segment)
-    land(server, lake)
-    assert_is_the_servers(server, lake)
-    places = (f"{lake}/landing/s", staging_folder(landing_folder(lake, "s")))
-    assert [path for place in places for path in list_files(place) if path.endswith(".part")] == []
-
-
-def segment_size(segment) -> int:
-    with open_binlog(segment.url) as binlog:
-        return len(binlog.buffer)
-
-
 def test_killed_and_resumed(server, lake):
     server.run_sql("INSERT INTO t (a) VALUES ('seed'), ('seed')", "d")
-    killed_at_random_instants(server, lake, 3, 1)
+    killed_at_random_instants(server, lake, 3, 1, assert_is_the_servers)
 
 
 @pytest.mark.slow
 def test_killed_and_resumed_many_times(server, lake):
     server.run_sql("INSERT INTO t (a) VALUES ('seed'), ('seed')", "d")
-    killed_at_random_instants(server, lake, int(os.environ.get("STRATA_KILLS", "12")), 2)
+    killed_at_random_instants(server, lake, int(os.environ.get("STRATA_KILLS", "12")), 2, assert_is_the_servers)
 
 
 def test_lost_indexes_are_made_again(server, lake):

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +18,7 @@ from strata.jobs.follow_binlog import wait_for_follower
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 from tests.mysql_server import MysqlServer, launch, start_server
-from tests.wire.landing import address_of, following, land
+from tests.wire.landing import address_of, following, killed_at_random_instants, land
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,40 +97,13 @@ def test_over_rotations_and_runs(server, lake):
     assert_all_landed(server, lake)
 
 
-def killed_at_random_instants(server: MysqlServer, lake, kills: int, seed: int) -> None:
-    """Kills landings with SIGKILL while rows arrive and files change; the next one goes on."""
-    chance = random.Random(seed)
-    command = [sys.executable, "-c", LAND.format(port=server.port, lake=lake)]
-    for _ in range(kills):
-        server.run_sql("INSERT INTO t (a) SELECT REPEAT('k', 2000) FROM t LIMIT 500;" * 5 + "FLUSH BINARY LOGS", "d")
-        running = subprocess.Popen(
-            command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        )
-        assert running.stdout
-        running.stdout.readline()
-        time.sleep(chance.uniform(0, 0.15))
-        running.kill()
-        running.wait()
-        running.stdout.close()
-    land(server, lake)
-    assert_all_landed(server, lake)
-
-
-LAND = """
-import strata.jobs.land_binlog as land
-from strata.wire.connection import ServerAddress
-print("ready", flush=True)
-land.land_binlog(ServerAddress("127.0.0.1", {port}), lake="{lake}", source="s", segment_bytes=100_000)
-"""
-
-
 def test_killed_and_resumed(server, tmp_path):
-    killed_at_random_instants(server, tmp_path, 3, 1)
+    killed_at_random_instants(server, tmp_path, 2, 1, assert_all_landed)
 
 
 @pytest.mark.slow
 def test_killed_and_resumed_many_times(server, tmp_path):
-    killed_at_random_instants(server, tmp_path, int(os.environ.get("STRATA_KILLS", "5")), 2)
+    killed_at_random_instants(server, tmp_path, int(os.environ.get("STRATA_KILLS", "5")), 2, assert_all_landed)
 
 
 def test_a_lost_index_is_made_again_and_landing_goes_on(server, tmp_path):
