@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.errors import AccessDeniedError, SettingsError, SourceSettingsError, SourceUnavailableError
+from strata.errors import (
+    AccessDeniedError,
+    CorruptEventError,
+    SettingsError,
+    SourceSettingsError,
+    SourceUnavailableError,
+)
 from strata.events.gtid import encode_gtid_set
 from strata.gtid.sets import GtidSet
 from strata.jobs.land_binlog import land_binlog
 from strata.wire import replication
+from strata.wire.compression import ZLIB, ZSTD, CompressedSocket
 from strata.wire.connection import Compression, ServerAddress, TlsMode, connect
 from strata.wire.replication import BinlogStream, Until
 from tests.mysql_server import MysqlServer, start_server
@@ -106,29 +113,46 @@ def test_tls_that_is_required_or_not_trusted(mysql_server, tmp_path):
         mysql_server.run_sql("SET GLOBAL require_secure_transport = OFF")
 
 
-def test_a_compressed_protocol(server, mysql_server, tmp_path):
+@pytest.mark.parametrize("algorithm", [Compression.ZLIB, Compression.ZSTD])
+def test_a_compressed_protocol(server, mysql_server, tmp_path, algorithm):
     noise = "".join(f"INSERT INTO t (a) VALUES (HEX(RANDOM_BYTES({size})));" for size in (1, 40, 1000, 500))
     server.run_sql("FLUSH BINARY LOGS; INSERT INTO t (a) VALUES (REPEAT('x', 3000000)), ('y');" + noise, "d")
-    address = address_of(server, compression=Compression.ZLIB)
+    address = address_of(server, compression=algorithm)
     assert land_binlog(address, lake=str(tmp_path), source="s").executed == str(executed(server))
     assert_is_the_servers(server, tmp_path)
     with connect(address) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Compression_algorithm'")
+        assert cursor.fetchall() == (("Compression_algorithm", algorithm),)
         for size in (0, 1, 100_000, 20_000_000, 7):
             cursor.execute("SELECT REPEAT('x', %s), 7, LENGTH(%s)", (size, "y" * min(size, 1_000_000)))
             ((text, seven, length),) = cursor.fetchall()
             assert (len(text), seven, length) == (size, 7, min(size, 1_000_000))
-    over_tls = address_of(mysql_server, compression=Compression.ZLIB, tls=TlsMode.REQUIRED)
+    over_tls = address_of(mysql_server, compression=algorithm, tls=TlsMode.REQUIRED)
     assert land_binlog(over_tls, lake=str(tmp_path / "tls"), source="s").executed == str(executed(mysql_server))
     with cutting_proxy(server, iter(lambda: 2_000, None)) as port:
-        cut = ServerAddress("127.0.0.1", port, compression=Compression.ZLIB)
+        cut = ServerAddress("127.0.0.1", port, compression=algorithm)
         with pytest.raises(SourceUnavailableError):
             land_binlog(cut, lake=str(tmp_path / "cut"), source="s")
     server.run_sql("SET GLOBAL protocol_compression_algorithms = 'uncompressed'")
     try:
-        with pytest.raises(SourceSettingsError, match="does not compress"):
+        with pytest.raises(SourceSettingsError, match=f"does not compress its protocol by {algorithm}"):
             land_binlog(address, lake=str(tmp_path), source="s")
     finally:
         server.run_sql("SET GLOBAL protocol_compression_algorithms = DEFAULT")
+
+
+@pytest.mark.parametrize("algorithm", [ZLIB, ZSTD], ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize("damage", ["garbage", "short", "size"])
+def test_a_damaged_compressed_packet(algorithm, damage):
+    data = bytes(range(256)) * 40
+    body = algorithm.compress(data)
+    body = {"garbage": b"no" + body[2:], "short": body[: len(body) // 2], "size": body}[damage]
+    size = len(data) + (1 if damage == "size" else 0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(len(body).to_bytes(3, "little") + b"\0" + size.to_bytes(3, "little") + body)
+        with pytest.raises(CorruptEventError, match="compressed packet"):
+            CompressedSocket(ours, algorithm).read(len(data))
 
 
 def test_a_replica_identity_that_is_in_use(server, tmp_path, monkeypatch):

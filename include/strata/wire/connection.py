@@ -48,6 +48,7 @@ class Compression(StrEnum):
 
     UNCOMPRESSED = "uncompressed"
     ZLIB = "zlib"
+    ZSTD = "zstd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +122,10 @@ def connect(address: ServerAddress, *, read_seconds: float | None = None) -> pym
     import pymysql  # noqa: PLC0415 - the settings import the address, and stay light
 
     kind = pymysql.Connection
-    if address.compression is Compression.ZLIB:
-        from strata.wire.compression import CompressedConnection  # noqa: PLC0415 - as above
+    if address.compression is not Compression.UNCOMPRESSED:
+        from strata.wire.compression import CONNECTIONS  # noqa: PLC0415 - as above
 
-        kind = CompressedConnection
+        kind = CONNECTIONS[address.compression]
     with server_errors(address):
         return kind(
             host=address.host,
