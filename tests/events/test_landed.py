@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.errors import StreamHoleError, Usage
+from strata.errors import StoreFormatError, StreamHoleError, Usage
 from strata.events.batch import add_gtids
-from strata.events.index import SUFFIX
+from strata.events.index import SUFFIX, Resume, SegmentSummary
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.repair import repair_landing
 from strata.gtid.position import BinlogPosition
@@ -162,3 +163,17 @@ def test_a_segment_whose_index_is_not_there_yet_is_not_seen(tmp_path):
     for path in (tmp_path / "landing" / "s").glob(f"0000000002*{SUFFIX}"):
         path.unlink()
     assert LandedStream.open(str(tmp_path), "s").last_seq == 1
+
+
+FORM_1 = """{"format": 1, "segment": "0000000001-binlog.000001-000000000157.binlog", "binlog_file": "binlog.000001",
+"server_uuid": "", "bytes": 500, "first_seq": 1, "transactions": 2, "clock_before": 0, "clock_after": 7,
+"server_end": 473, "executed_before": "", "executed": ""}"""
+
+
+def test_an_index_of_form_1_is_of_a_landing_by_gtid():
+    summary = SegmentSummary.from_json(FORM_1)
+    assert (summary.last_seq, summary.resume) == (2, Resume.GTID)
+    by_file = replace(summary, resume=Resume.FILE)
+    assert SegmentSummary.from_json(by_file.to_json()) == by_file
+    with pytest.raises(StoreFormatError):
+        SegmentSummary.from_json(FORM_1.replace('"format": 1', '"format": 9'))

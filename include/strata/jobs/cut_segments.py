@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 256 << 20
 _SCAN_BYTES = 16 << 20
 _SCAN_SECONDS = 5.0
+_HEADER_OFFSETS = 1 << 32
+"""An event's header has the low 32 bits of its offset."""
 _TAIL_BYTES = 32 << 20
 """A larger beginning of a transaction stays in its segment, which then grows beyond the limit."""
 
@@ -120,6 +122,8 @@ class SegmentCutter:
         self._folder: Folder = landing_folder(lake, source)
         self._segment_bytes = segment_bytes
         self._head: FileHead | None = None
+        self._head_end = 0
+        """Offset in its file up to which something of it is published."""
         self._recorder: SegmentRecorder | None = None
         self._published_bytes = 0
         self._started = self._scanned = 0.0
@@ -195,7 +199,7 @@ class SegmentCutter:
             StreamHoleError: More had been executed before the file than is here.
         """
         self.finish()
-        self._head = head
+        self._head, self._head_end = head, 0
         if head.previous_event:
             self.check_previous(head)
 
@@ -230,11 +234,12 @@ class SegmentCutter:
             if self._head is None:
                 raise StreamHoleError("events came before a format description")
             length, log_pos = (int.from_bytes(data[at : at + 4], "little") for at in (9, 13))
+            behind = (log_pos - length - self._head_end) % _HEADER_OFFSETS
             self._recorder = SegmentRecorder(
                 self._folder,
                 self.end,
                 self._head,
-                offset=(log_pos - length) & 0xFFFFFFFF,
+                offset=self._head_end + behind,
                 sender=self.sender,
             )
             self._started = self._scanned = time.monotonic()
@@ -293,6 +298,7 @@ class SegmentCutter:
             self.published.append(str(recorder.name))
             self.last = LandedSegment(self._folder, recorder.name)
             self._reached = recorder.name.binlog_file, recorder.server_end
+            self._head_end = recorder.server_end
             self._published_bytes += recorder.size
             self.end = end
 

@@ -253,7 +253,8 @@ def _reset(tail: LandedTail, what: str) -> SourceDivergedError:
         f"the server's binlog is not the one that was landed up to {tail.end}: {what}",
         file=tail.end.file,
         offset=tail.end.offset,
-        remedy=f"It was reset, or the server was restored from a backup. {_NEW_NAME}",
+        remedy="It was reset, or the server was restored from a backup or lost the end of its binlog in a crash. "
+        + _NEW_NAME,
     )
 
 
