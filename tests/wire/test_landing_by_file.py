@@ -251,9 +251,14 @@ def test_gtids_are_switched_on(tmp_path):
         assert land(server, lake).transactions == 1
         set_mode(server, "ON_PERMISSIVE", "OFF_PERMISSIVE")
         server.run_sql("INSERT INTO d.t (a) VALUES ('without')")
-        assert land(server, lake).transactions == 1
+        set_mode(server, "ON_PERMISSIVE", "ON")
+        server.run_sql("INSERT INTO d.t (a) VALUES ('behind it')")
+        with pytest.raises(SourceSettingsError, match="anonymous"):
+            land(server, lake)
+        set_mode(server, "ON_PERMISSIVE", "OFF_PERMISSIVE")
+        assert land(server, lake).transactions == 2
         set_mode(server, "OFF")
         server.run_sql("INSERT INTO d.t (a) VALUES ('without, too')")
         assert land(server, lake).transactions == 1
         numbered = [gtid is not None for gtid, *_ in assert_all_landed(server, lake)]
-        assert numbered == [False] * 3 + [True, False, True, True, True, False, False]
+        assert numbered == [False] * 3 + [True, False, True, True, True, False, True, False]

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 _PROOF_BYTES = 1 << 16
 """Of the last landed transaction, to compare with the server's: a whole one may have gigabytes."""
 _GTID_EVENTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
-_NEW_NAME = "Land it under another source name: what has landed stays as it is, and the new one begins where its "
-_NEW_NAME += "binlog does."
+_NEW_NAME = (
+    "Land it under another source name: what has landed stays as it is, and the new one begins where its binlog does."
+)
 
 
 def open_resume(
@@ -50,7 +51,7 @@ def open_resume(
         SourceUnavailableError: The server does not answer.
     """
     if is_by_gtid(server, cutter.end.resume):
-        return ByGtid(server, cutter)
+        return ByGtid(address, server, cutter)
     return ByFile(address, server, stream.files(), cutter)
 
 
@@ -62,9 +63,11 @@ def is_by_gtid(server: ServerState, resume: Resume) -> bool:
 class ByGtid:
     """The stream is what is not in the set that has landed, whichever server sends it."""
 
-    def __init__(self, server: ServerState, cutter: SegmentCutter) -> None:
+    def __init__(self, address: ServerAddress, server: ServerState, cutter: SegmentCutter) -> None:
         """As `open_resume`."""
-        self._cutter = cutter
+        self._address, self._cutter = address, cutter
+        self._unseen = cutter.last
+        """The segment behind which the server may pass over files of its own."""
         cutter.begin_at(server.purged)
         check_sets(cutter.end.executed, server)
         self.executed = server.executed
@@ -97,13 +100,40 @@ class ByGtid:
                 remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
             )
 
-    def format_event(self, _binlog_file: str, sent: bytes) -> bytes:
-        """The FORMAT_DESCRIPTION of a file: the server sends it as it is there."""
+    def format_event(self, binlog_file: str, sent: bytes) -> bytes:
+        """The FORMAT_DESCRIPTION of a file: the server sends it as it is there.
+
+        Raises:
+            SourceSettingsError: Between what has landed and the first file that is sent, transactions have no GTID.
+        """
+        last, self._unseen = self._unseen, None
+        if last and last.summary.server_uuid == self.sender.server_uuid:
+            _refuse_passed_over(self._address, LandedTail.read(last).end, BinlogPosition.of(binlog_file, 0))
         return sent
 
     def take_previous(self, event: bytes) -> None:
         """The PREVIOUS_GTIDS of a file."""
         self._cutter.take_previous(event)
+
+
+def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: BinlogPosition) -> None:
+    """Asked by GTID set, a server begins with its newest file in front of which nothing numbered is missing. If it was
+    in another gtid_mode for a while, the files before that may have transactions without a number."""
+    files = first.file_number - begin.file_number
+    if files <= 0:
+        return
+    stream = BinlogStream.open(address)
+    try:
+        # In mode ON the server itself ends this with an error at the first one without a GTID.
+        for item in stream.read(begin):
+            files -= isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION
+            if files < 0:
+                break
+    except BinlogPurgedError:
+        # What is gone cannot be asked for any more.
+        return
+    finally:
+        stream.close()
 
 
 def check_sets(landed: GtidSet, server: ServerState) -> None:
@@ -253,8 +283,7 @@ def _reset(tail: LandedTail, what: str) -> SourceDivergedError:
         f"the server's binlog is not the one that was landed up to {tail.end}: {what}",
         file=tail.end.file,
         offset=tail.end.offset,
-        remedy="It was reset, or the server was restored from a backup or lost the end of its binlog in a crash. "
-        + _NEW_NAME,
+        remedy=f"It was reset, or the server was restored or lost the end of its binlog in a crash. {_NEW_NAME}",
     )
 
 
