@@ -17,7 +17,7 @@ from strata.jobs.find_position import find_position
 from strata.jobs.follow_binlog import wait_for_follower
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
-from tests.mysql_server import MysqlServer, launch, start_server
+from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import address_of, following, killed_at_random_instants, land
 
 if TYPE_CHECKING:
@@ -130,27 +130,18 @@ def test_positions(server, tmp_path):
         find_position(str(tmp_path), "s", gtid_set="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5")
 
 
-def test_followed_and_waited_for(tmp_path):
-    lake = tmp_path / "lake"
-    server = launch(tmp_path / "server", *OFF)
-    try:
-        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
-        with following(server, lake, segment_seconds=0.5) as follower:
-            wait_for_follower(address_of(server), str(lake), "s", seconds=20)
-            assert LandedStream.open(str(lake), "s").last_seq == 2
-            server.run_sql("INSERT INTO d.t (a) VALUES ('x'); FLUSH BINARY LOGS; INSERT INTO d.t (a) VALUES ('y')")
-            wait_for_follower(address_of(server), str(lake), "s", seconds=20)
-            assert LandedStream.open(str(lake), "s").last_seq == 4
-        assert follower.report.last_seq == 4
-        server.stop()
-        server = launch(server.folder, *OFF)
-        # A file without transactions, behind the one with the last of them.
-        wait_for_follower(address_of(server), str(lake), "s", seconds=0)
-        server.run_sql("INSERT INTO d.t (a) VALUES ('nobody lands it')")
-        with pytest.raises(AlreadyRunningError, match="has not landed"):
-            wait_for_follower(address_of(server), str(lake), "s", seconds=0.1)
-    finally:
-        server.stop()
+def test_followed_and_waited_for(server, tmp_path):
+    with following(server, tmp_path, segment_seconds=0.5) as follower:
+        wait_for_follower(address_of(server), str(tmp_path), "s", seconds=20)
+        server.run_sql("INSERT INTO d.t (a) VALUES ('x'); FLUSH BINARY LOGS; INSERT INTO d.t (a) VALUES ('y')")
+        wait_for_follower(address_of(server), str(tmp_path), "s", seconds=20)
+        assert LandedStream.open(str(tmp_path), "s").last_seq == 3
+    assert follower.report.last_seq == 3
+    server.run_sql("FLUSH BINARY LOGS")
+    wait_for_follower(address_of(server), str(tmp_path), "s", seconds=0)
+    server.run_sql("INSERT INTO d.t (a) VALUES ('nobody lands it')")
+    with pytest.raises(AlreadyRunningError, match="has not landed"):
+        wait_for_follower(address_of(server), str(tmp_path), "s", seconds=0)
 
 
 def test_what_was_purged_is_named(server, tmp_path):
@@ -172,56 +163,44 @@ def test_the_end_of_a_file_that_was_purged_behind_it(server, tmp_path):
         land(server, tmp_path)
 
 
-class TestAnotherBinlog:
-    """Whatever has the same names and offsets is told from the one that was landed."""
+def refuse(server: MysqlServer, lake, text: str) -> None:
+    """Whatever has the same names and offsets is told from the binlog that was landed."""
+    folder = landing_folder(str(lake), "s")
+    names = [name for name in folder.names() if name.endswith(".binlog")]
+    with pytest.raises(SourceDivergedError, match=text) as caught:
+        land(server, lake)
+    assert "another source name" in (caught.value.remedy or "")
+    assert [name for name in folder.names() if name.endswith(".binlog")] == names
 
-    @pytest.fixture
-    def landed(self, tmp_path):
-        """A server and a lake with all of it; afterwards the server may be ruined."""
-        with start_server(tmp_path / "server", *OFF) as server:
-            server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
-            land(server, tmp_path / "lake")
-            yield server, tmp_path / "lake"
 
-    def refuse(self, server, lake, text: str) -> None:
-        folder = landing_folder(str(lake), "s")
-        names = [name for name in folder.names() if name.endswith(".binlog")]
-        with pytest.raises(SourceDivergedError, match=text) as caught:
-            land(server, lake)
-        assert "another source name" in (caught.value.remedy or "")
-        assert [name for name in folder.names() if name.endswith(".binlog")] == names
+def test_a_reset(server, tmp_path):
+    server.run_sql("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t (a) VALUES ('x')")
+    land(server, tmp_path)
+    server.run_sql("RESET BINARY LOGS AND GTIDS")
+    refuse(server, tmp_path, "not the one that was landed")
+    server.run_sql(
+        "INSERT INTO d.t (a) VALUES (REPEAT('long', 1000)); FLUSH BINARY LOGS; INSERT INTO d.t (a) VALUES ('x')"
+    )
+    refuse(server, tmp_path, "not the one that was landed")
 
-    def test_a_reset(self, landed):
-        server, lake = landed
-        server.run_sql("RESET BINARY LOGS AND GTIDS")
-        self.refuse(server, lake, "not the one that was landed")
-        server.run_sql("CREATE TABLE d.u (a INT); INSERT INTO d.t (a) VALUES (REPEAT('long', 1000)); FLUSH BINARY LOGS")
-        server.run_sql("INSERT INTO d.t (a) VALUES ('x')")
-        self.refuse(server, lake, "not the one that was landed")
 
-    def test_another_server_and_its_very_files(self, landed, tmp_path):
-        server, lake = landed
-        server.stop()
-        shutil.copytree(server.folder / "data", tmp_path / "clone" / "data")
-        # A copy with the same UUID is the same server to everybody; here the file has another end.
-        copy = launch(tmp_path / "clone", *OFF)
-        try:
-            copy.run_sql("INSERT INTO d.t (a) VALUES ('x')")
-            land(copy, lake)
-        finally:
-            copy.stop()
-        server = launch(server.folder, *OFF)
-        try:
-            server.run_sql("INSERT INTO d.t (a) VALUES ('another'); INSERT INTO d.t (a) VALUES ('and more')")
-            self.refuse(server, lake, "not the one that was landed")
-        finally:
-            server.stop()
-        (tmp_path / "clone" / "data" / "auto.cnf").unlink()
-        copy = launch(tmp_path / "clone", *OFF)
-        try:
-            self.refuse(copy, lake, "cannot be found on another server")
-        finally:
-            copy.stop()
+def test_copies_of_a_server(tmp_path):
+    lake = tmp_path / "lake"
+    with start_server(tmp_path / "server", *OFF) as server:
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        land(server, lake)
+    shutil.copytree(server.folder / "data", tmp_path / "copy" / "data")
+    with start_server(tmp_path / "copy", *OFF) as copy:
+        # It has the same UUID and the same bytes. STOP ends the old file, and the new one has no transaction.
+        wait_for_follower(address_of(copy), str(lake), "s", seconds=0)
+        copy.run_sql("INSERT INTO d.t (a) VALUES ('x')")
+        assert land(copy, lake).transactions == 1
+    with start_server(server.folder, *OFF) as server:
+        server.run_sql("INSERT INTO d.t (a) VALUES ('another'); INSERT INTO d.t (a) VALUES ('and more')")
+        refuse(server, lake, "not the one that was landed")
+    (tmp_path / "copy" / "data" / "auto.cnf").unlink()
+    with start_server(tmp_path / "copy", *OFF) as copy:
+        refuse(copy, lake, "cannot be found on another server")
 
 
 def test_gtids_are_switched_on(tmp_path):
