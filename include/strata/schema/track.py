@@ -161,6 +161,7 @@ class Tracker:
             committed_at=max(self._at.committed_at, run.committed_at),
         )
         self._moved = True
+        self._reached = run.end_pos
         self.report.transactions += run.count
         return True
 
@@ -260,7 +261,9 @@ class Tracker:
         return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
 
     def _is_unknown_run(self, run: QuietRun) -> bool:
-        """Whether each transaction has a GTID, another than the others, that has not been seen."""
+        """Whether none of them has been seen: their ordinals tell, or each has a GTID, another than the others."""
+        if run.last_seq is not None:
+            return run.last_seq - run.count >= self._at.seq
         if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
             return False
         return not any(self._executed.overlaps(sid, span) for sid, span in run.spans)
