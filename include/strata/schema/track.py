@@ -8,26 +8,23 @@ from typing import TYPE_CHECKING, Final
 
 from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
-from strata.schema.changes import RemoveRows
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.diff import lengths_in_doubt
-from strata.schema.dml import tables_changed_by
 from strata.schema.doubts import Doubts
 from strata.schema.parts import FileParts, OpenFile
 from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
 from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
 from strata.schema.stream import TrackReport, file_number, is_at_or_behind
+from strata.schema.unlogged import Spoken, UnloggedRows
 from strata.schema.versions import (
     EVERY_TABLE,
     SYSTEM_DATABASES,
     Batch,
     Origin,
     Place,
-    RowRemoval,
     SnapshotOutcome,
-    StatementChange,
     TableEntry,
     TrackedPosition,
     Version,
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.schema.baseline import Baseline
-    from strata.schema.changes import Change
-    from strata.schema.context import DdlContext
     from strata.schema.model import TableName
     from strata.schema.settling import Settled
     from strata.schema.snapshots import Snapshot
@@ -91,13 +86,12 @@ class Tracker:
         """Offset in it up to which it has been read."""
         self._versions: list[Version] = []
         self._parts = FileParts(store, source)
-        self._changes: list[StatementChange] = []
-        self._removals: list[RowRemoval] = []
         self._moved = False
         self._in_doubt: set[TableName] = set()
         """Tables of which it has been said that the length of a key is not known."""
         self._doubts = Doubts(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
+        self._unlogged = UnloggedRows(self._exclude, self.report)
 
     # The stream ---------------------------------------------------------------------------------
 
@@ -281,58 +275,26 @@ class Tracker:
             text = statement_text(statement.query)
         except DdlError as fault:
             text = fault.ddl
-        if self._take_row_change(transaction, statement, text, context):
+        gtid = str(transaction.gtid) if transaction.gtid else None
+        spoken = Spoken(self._at.seq, gtid, self._open_file().start.binlog_file, statement.binlog_pos, text)
+        if self._unlogged.take_row_change(spoken, context):
             return
         changes = read_ddl_or_gap(text, context)
         if not changes:
             return
         self.report.statements += 1
-        self._take_removals(transaction, statement, text, changes)
+        self._unlogged.take_removals(spoken, changes)
         self._at = replace(self._at, server_version=context.server_version)
         version = Version(
             place=self._place(number, statement.binlog_pos),
             origin=Origin.DDL,
-            gtid=str(transaction.gtid) if transaction.gtid else None,
+            gtid=gtid,
             ddl=text,
             default_database=context.default_database,
             sql_mode=context.sql_mode,
             server_version=context.server_version,
         )
         self._append(version, self._replay.apply(changes, text))
-
-    def _take_row_change(self, transaction: Transaction, statement: Statement, text: str, context: DdlContext) -> bool:
-        """Notes a statement that changed rows; they are not in the binlog, so nobody can decode them."""
-        changed = tables_changed_by(text, context)
-        if changed is None:
-            return False
-        users = tuple(name for name in changed if name.database not in self._exclude)
-        if users or not changed:
-            self.report.statement_changes += 1
-            gtid = str(transaction.gtid) if transaction.gtid else None
-            name = self._open_file().start.binlog_file
-            self._changes.append(StatementChange(self._at.seq, gtid, name, statement.binlog_pos, users, text))
-        return True
-
-    def _take_removals(
-        self, transaction: Transaction, statement: Statement, text: str, changes: Iterable[Change]
-    ) -> None:
-        """Notes rows that went without row events; those of temporary tables are nobody's."""
-        tables = tuple(
-            name
-            for change in changes
-            if isinstance(change, RemoveRows) and not change.context.uses_temporary
-            for name in change.names
-            if name.database not in self._exclude
-        )
-        if not tables:
-            return
-        gtid = str(transaction.gtid) if transaction.gtid else None
-        self._removals.append(RowRemoval(self._at.seq, gtid, statement.binlog_pos, tables, text))
-        self.report.removals += 1
-        names = ", ".join(map(str, tables))
-        self.report.note(
-            f"rows of {names} are gone without delete rows: {gtid or 'a transaction without GTID'}: {text}"
-        )
 
     def _take_incident(self, transaction: Transaction, message: str) -> None:
         reason = f"the server lost events: {message}" if message else "the server lost events"
@@ -451,18 +413,19 @@ class Tracker:
         if not self._moved:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()))
+        statements, removals = self._unlogged.drain()
         self._at = self._store.append(
             Batch(
                 position=self._at,
                 versions=tuple(self._versions),
                 files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
-                statements=tuple(self._changes),
-                removals=tuple(self._removals),
+                statements=statements,
+                removals=removals,
                 drifts=settled.drifts if settled else (),
                 snapshots=(outcome,) if outcome else (),
             )
         )
-        self._versions, self._changes, self._removals, self._moved = [], [], [], False
+        self._versions, self._moved = [], False
         self._parts.closed = []
 
     def _open_file(self) -> OpenFile:

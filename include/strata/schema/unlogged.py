@@ -1,0 +1,85 @@
+"""Changes of rows that the binlog does not hold: statements in statement format, and DDL that removes rows.
+Not here: what DDL does to a table (`replay.py`), storing it (`track.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from strata.schema.changes import RemoveRows
+from strata.schema.dml import tables_changed_by
+from strata.schema.versions import RowRemoval, StatementChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
+
+    from strata.schema.changes import Change
+    from strata.schema.context import DdlContext
+    from strata.schema.model import TableName
+    from strata.schema.stream import TrackReport
+
+
+class Spoken(NamedTuple):
+    """A statement and where it stands."""
+
+    seq: int
+    gtid: str | None
+    binlog_file: str
+    binlog_pos: int
+    text: str
+
+
+class UnloggedRows:
+    """Collects them until they are stored, and tells the report."""
+
+    def __init__(self, exclude: Set[str], report: TrackReport) -> None:
+        """Begins with none.
+
+        Args:
+            exclude: Databases that are no users'.
+            report: What is counted in.
+        """
+        self._exclude = exclude
+        self._report = report
+        self._changes: list[StatementChange] = []
+        self._removals: list[RowRemoval] = []
+
+    def take_row_change(self, spoken: Spoken, context: DdlContext) -> bool:
+        """Notes a statement that changed rows: nobody can decode them. False if it is no such statement."""
+        changed = tables_changed_by(spoken.text, context)
+        if changed is None:
+            return False
+        users = tuple(name for name in changed if name.database not in self._exclude)
+        if users or not changed:
+            self._report.statement_changes += 1
+            self._changes.append(
+                StatementChange(spoken.seq, spoken.gtid, spoken.binlog_file, spoken.binlog_pos, users, spoken.text)
+            )
+        return True
+
+    def take_removals(self, spoken: Spoken, changes: Iterable[Change]) -> None:
+        """Notes rows that DDL removed without row events; those of temporary tables are nobody's."""
+        tables = tuple(
+            name
+            for change in changes
+            if isinstance(change, RemoveRows) and not change.context.uses_temporary
+            for name in change.names
+            if name.database not in self._exclude
+        )
+        if not tables:
+            return
+        self._removals.append(RowRemoval(spoken.seq, spoken.gtid, spoken.binlog_pos, tables, spoken.text))
+        self._report.removals += 1
+        self._report.note(
+            f"rows of {_listed(tables)} are gone without delete rows: "
+            f"{spoken.gtid or 'a transaction without GTID'}: {spoken.text}"
+        )
+
+    def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:
+        """What has been noted since the last time."""
+        found = tuple(self._changes), tuple(self._removals)
+        self._changes, self._removals = [], []
+        return found
+
+
+def _listed(tables: Iterable[TableName]) -> str:
+    return ", ".join(map(str, tables))
