@@ -25,8 +25,6 @@ from strata.schema.changes import (
     Existing,
     RemoveRows,
     RenameTables,
-    SetOptions,
-    TableOptions,
     Unreadable,
 )
 from strata.schema.model import TableDefinition, TableName
@@ -35,10 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata.schema.context import DdlContext
-
-
-_NOTHING = SetOptions(TableOptions())
-"""A step of an ALTER that changes neither columns nor keys."""
 
 
 class Coverage(StrEnum):
@@ -263,7 +257,7 @@ class Catalog:
 
     def _alter(self, change: AlterTable) -> list[TableChange]:
         name = change.name
-        if change.new_name is None and all(step == _NOTHING for step in change.steps):
+        if change.new_name is None and change.keeps_definition:
             return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
         temporary = self._in_session(change.context, name)
         if temporary is not None or change.context.uses_temporary:

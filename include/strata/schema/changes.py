@@ -221,6 +221,11 @@ class RemovePartitioning:
     """REMOVE PARTITIONING."""
 
 
+@dataclass(frozen=True, slots=True)
+class SwitchKeys:
+    """ENABLE KEYS, DISABLE KEYS."""
+
+
 AlterStep = (
     AddColumn
     | ChangeColumn
@@ -236,6 +241,7 @@ AlterStep = (
     | ConvertCharset
     | SetOptions
     | RemovePartitioning
+    | SwitchKeys
 )
 
 
@@ -316,6 +322,12 @@ class AlterTable:
     name: TableName
     steps: tuple[AlterStep, ...]
     new_name: TableName | None = None
+
+    @property
+    def keeps_definition(self) -> bool:
+        """Whether nothing is defined anew: RENAME, ENABLE and DISABLE KEYS, LOCK (`simple_rename_or_index_change` in
+        sql/sql_table.cc), or what is done to partitions and tablespaces."""
+        return all(isinstance(step, SwitchKeys) for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ def altered(definition: TableDefinition, change: AlterTable, database_collation:
     Raises:
         DdlError: The statement does not fit the definition, so one of them is not what the server had.
     """
+    if change.keeps_definition:
+        return definition
     return _Altering(definition, change, database_collation).run()
 
 

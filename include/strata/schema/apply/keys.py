@@ -35,9 +35,11 @@ def with_keys(
     by_name = {fold_name(column.name): column for column in columns}
     if len(by_name) < len(columns) or not columns:
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
-    candidates = [*present, *(_unnamed(key, by_name) for key in written)]
-    kept = [_with_prefixes(key, by_name) for key in _without_redundant(candidates)]
-    keys = cut_to(limits, _named(kept), by_name)
+    # Fulltext keys come last in a table (sql/sql_table.cc, `sort_keys`).
+    stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
+    kept = _without_redundant([*stored, *(_unnamed(key, by_name) for key in written)])
+    settled = [_with_prefixes(_of_its_kind(key, by_name), by_name) for key in kept]
+    keys = cut_to(limits, _named(settled), by_name)
     if len({fold_name(key.name) for key in keys}) < len(keys):
         raise DdlError("two keys would have the same name")
     return in_order(keys)
@@ -50,26 +52,32 @@ def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
     """The key as it is written; without a name: '' until all are known."""
-    parts = tuple(_part(part, written.kind, columns) for part in written.parts)
-    kind = KeyKind.SPATIAL if written.kind is KeyKind.INDEX and _is_spatial(parts[0], columns) else written.kind
-    return Key(written.name or "", kind, parts, invisible=written.invisible, generated=written.foreign)
+    parts = tuple(_part(part, columns) for part in written.parts)
+    return Key(written.name or "", written.kind, parts, invisible=written.invisible, generated=written.foreign)
+
+
+def _of_its_kind(key: Key, columns: dict[str, Column]) -> Key:
+    """The key as it is kept: an index on a geometry is a spatial one, and fulltext is of whole columns, whatever they
+    say. Until then that tells keys apart."""
+    if key.kind is KeyKind.FULLTEXT:
+        return replace(key, parts=tuple(KeyPart(part.column) for part in key.parts))
+    if key.kind is KeyKind.INDEX and _is_spatial(key.parts[0], columns):
+        return replace(key, kind=KeyKind.SPATIAL)
+    return key
 
 
 def _is_spatial(part: KeyPart, columns: dict[str, Column]) -> bool:
-    """An index on a geometry is a spatial one, whether it says so or not."""
     if part.column is None:
         return False
     return parse_column_type(columns[fold_name(part.column)].column_type).kind in SPATIAL
 
 
-def _part(written: WrittenKeyPart, kind: KeyKind, columns: dict[str, Column]) -> KeyPart:
+def _part(written: WrittenKeyPart, columns: dict[str, Column]) -> KeyPart:
     if written.column is None:
         return KeyPart(None, written.expression, descending=written.descending)
     column = columns.get(fold_name(written.column))
     if column is None:
         raise DdlError(f"a key names column {written.column}, which the table does not have")
-    if kind in {KeyKind.FULLTEXT, KeyKind.SPATIAL}:
-        return KeyPart(column.name)
     return KeyPart(column.name, None, written.length or None, descending=written.descending)
 
 
@@ -100,12 +108,13 @@ def prefix_of(column: Column, length: int | None) -> int | None:
 
 
 def _without_redundant(keys: list[Key]) -> list[Key]:
-    """Drops indexes of foreign keys that another key serves (sql/sql_table.cc, `foreign_key_prefix`)."""
+    """Drops indexes of foreign keys that another key serves (sql/sql_table.cc, `count_keys`). Of two keys the server
+    asks the earlier one alone whether it is ordered: a later fulltext or spatial key takes such an index's place."""
     dropped: set[int] = set()
     for number, key in enumerate(keys):
         for earlier in range(number):
             other = keys[earlier]
-            if earlier in dropped or not _one_serves_both(key, other):
+            if earlier in dropped or other.kind not in _ORDERED or not _one_serves_both(key, other):
                 continue
             if not other.generated or (key.generated and len(key.parts) < len(other.parts)):
                 dropped.add(number)
@@ -116,9 +125,7 @@ def _without_redundant(keys: list[Key]) -> list[Key]:
 
 
 def _one_serves_both(left: Key, right: Key) -> bool:
-    """Whether one of them was made for a foreign key and begins the other."""
-    if not _ORDERED.issuperset((left.kind, right.kind)):
-        return False
+    """Whether one of them was made for a foreign key and begins the other (sql/key_spec.cc, `foreign_key_prefix`)."""
     short, long = left, right
     if left.generated:
         if right.generated and len(left.parts) > len(right.parts):

@@ -23,6 +23,7 @@ from strata.schema.changes import (
     SetKeyVisibility,
     SetOptions,
     SetVisibility,
+    SwitchKeys,
     TableOptions,
     WrittenColumn,
 )
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
     from strata.schema.ddl.cursor import Cursor
     from strata.schema.model import TableName
+
+
+_REBUILT = SetOptions(TableOptions())
+"""A step that says no more than that the table is defined anew."""
 
 
 def read_alter_table(cursor: Cursor) -> tuple[AlterTable | RemoveRows, ...]:
@@ -81,8 +86,7 @@ class _Steps:
             return
         if cursor.word in KEY_STARTS:
             key = read_constraint_or_key(cursor)
-            if key is not None:
-                self.found.append(AddKey(key))
+            self.found.append(_REBUILT if key is None else AddKey(key))
             return
         cursor.take("COLUMN")
         if not cursor.take("("):
@@ -92,8 +96,7 @@ class _Steps:
         while True:
             if cursor.word in KEY_STARTS:
                 key = read_constraint_or_key(cursor)
-                if key is not None:
-                    self.found.append(AddKey(key))
+                self.found.append(_REBUILT if key is None else AddKey(key))
             else:
                 self.add_column(read_column(cursor), None)
             if not cursor.take(","):
@@ -137,11 +140,9 @@ class _Steps:
             self.found.append(DropKey("PRIMARY"))
         elif cursor.take_any("KEY", "INDEX"):
             self.found.append(DropKey(cursor.name()))
-        elif cursor.take("FOREIGN"):
-            cursor.expect("KEY")
+        elif cursor.take_all("FOREIGN", "KEY") or cursor.take("CHECK"):
             cursor.name()
-        elif cursor.take("CHECK"):
-            cursor.name()
+            self.found.append(_REBUILT)
         elif cursor.take("CONSTRAINT"):
             self.found.append(DropConstraint(cursor.name()))
         else:
@@ -158,6 +159,7 @@ class _Steps:
             cursor.name()
             cursor.take("NOT")
             cursor.expect("ENFORCED")
+            self.found.append(_REBUILT)
         else:
             cursor.take("COLUMN")
             self.alter_column(cursor.name())
@@ -214,6 +216,7 @@ class _Steps:
         """ORDER BY takes the rest of the list up to what is no column."""
         cursor = self.cursor
         cursor.expect("BY")
+        self.found.append(_REBUILT)
         while True:
             cursor.name()
             while cursor.take("."):
@@ -233,10 +236,25 @@ class _Steps:
         self.cursor.expect("PARTITIONING")
         self.found.append(RemovePartitioning())
 
+    def force(self) -> None:
+        self.found.append(_REBUILT)
+
+    def switch_keys(self) -> None:
+        """ENABLE KEYS, DISABLE KEYS."""
+        self.cursor.expect("KEYS")
+        self.found.append(SwitchKeys())
+
+    def algorithm(self) -> None:
+        """ALGORITHM; COPY defines the table anew even if no other step does."""
+        self.cursor.take("=")
+        if self.cursor.take("COPY"):
+            self.found.append(_REBUILT)
+        else:
+            self.skip_to_comma()
+
     def step_without_effect(self) -> None:
-        """FORCE, DISABLE KEYS, ALGORITHM, LOCK, TABLESPACE and the like: they say no more than that it is rebuilt."""
+        """LOCK, VALIDATION, IMPORT TABLESPACE and the like."""
         self.skip_to_comma()
-        self.found.append(SetOptions(TableOptions()))
 
     def discard(self) -> None:
         """DISCARD TABLESPACE, DISCARD PARTITION ... TABLESPACE."""
@@ -281,12 +299,12 @@ _READERS: dict[str, Callable[[_Steps], None]] = {
     "ORDER": _Steps.order,
     "PARTITION": _Steps.partition,
     "REMOVE": _Steps.remove,
-    "FORCE": _Steps.step_without_effect,
-    "DISABLE": _Steps.step_without_effect,
-    "ENABLE": _Steps.step_without_effect,
+    "FORCE": _Steps.force,
+    "DISABLE": _Steps.switch_keys,
+    "ENABLE": _Steps.switch_keys,
     "DISCARD": _Steps.discard,
     "IMPORT": _Steps.step_without_effect,
-    "ALGORITHM": _Steps.step_without_effect,
+    "ALGORITHM": _Steps.algorithm,
     "LOCK": _Steps.step_without_effect,
     "WITH": _Steps.step_without_effect,
     "WITHOUT": _Steps.step_without_effect,
