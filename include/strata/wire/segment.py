@@ -11,7 +11,8 @@ import shutil
 import struct
 import tempfile
 import zlib
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,12 +25,14 @@ from strata.wire.storage import TEMPORARY_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     import numpy.typing as npt
 
     from strata.wire.storage import Folder
 
 _COPY_BYTES = 8 << 20
+_WRITE_BACK_BYTES = 32 << 20
 _NAME = re.compile(r"(\d{10})-(.+)-(\d{12,})\.binlog")
 
 
@@ -73,6 +76,7 @@ class SegmentFile:
                 folder.filesystem.create_dir(folder.path, recursive=True)
             handle, self.path = tempfile.mkstemp(TEMPORARY_SUFFIX, "landing-", staging_folder(folder))
         self._file = os.fdopen(handle, "r+b", buffering=0)
+        self._disk = _WriteBack(handle)
         self.size = 0
         try:
             self.append(head)
@@ -86,7 +90,8 @@ class SegmentFile:
             left = memoryview(data)
             while left:
                 left = left[self._file.write(left) :]
-        self.size += len(data)
+            self.size += len(data)
+            self._disk.note(self.size)
 
     def view(self) -> npt.NDArray[np.uint8]:
         """What was written so far, mapped; let go of it before the next `append`, so that memory stays bounded."""
@@ -110,13 +115,49 @@ class SegmentFile:
         Raises:
             LakeUnavailableError: The storage refuses or is full.
         """
+        with storage_errors(self._folder):
+            self._disk.wait()
         self._file.close()
         publish_file(self._folder, self.path, name)
 
     def discard(self) -> None:
         """Removes the file; does nothing if it has its name already."""
+        with suppress(OSError):
+            self._disk.wait()
         self._file.close()
         Path(self.path).unlink(missing_ok=True)
+
+
+class _WriteBack:
+    """Has the disk begin with what is written while more arrives: there is less to wait for when a file is whole."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="write-back")
+        self._running: Future[None] | None = None
+        self._begun = 0
+
+    def note(self, size: int) -> None:
+        """The file has so many bytes by now.
+
+        Raises:
+            OSError: The disk does not take what came before. It says so once, so this may not be passed over.
+        """
+        if size - self._begun < _WRITE_BACK_BYTES or (self._running and not self._running.done()):
+            return
+        if self._running:
+            self._running.result()
+        self._running, self._begun = self._thread.submit(os.fdatasync, self._handle), size
+
+    def wait(self) -> None:
+        """Until nothing is under way; the file may be closed then.
+
+        Raises:
+            OSError: As of `note`.
+        """
+        self._thread.shutdown()
+        if self._running:
+            self._running.result()
 
 
 def publish_file(folder: Folder, path: str, name: str) -> None:
