@@ -88,6 +88,8 @@ TEXT_BYTES = {
     TypeKind.LONGTEXT: 0xFFFFFFFF,
 }
 """Capacity of the text types in bytes; the blob types have the same."""
+NO_DIMENSIONS = 0xFFFFFFFF
+"""What 9.7 shows for the dimensions of VECTOR(0), which holds nothing."""
 TEMPORAL_WITH_FRACTION = frozenset({TypeKind.TIME, TypeKind.DATETIME, TypeKind.TIMESTAMP})
 
 # Servers before 8.0 write it out.

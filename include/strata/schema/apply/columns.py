@@ -19,6 +19,7 @@ from strata.schema.types import (
     BLOBS,
     INTEGERS,
     LABELLED,
+    NO_DIMENSIONS,
     SPATIAL,
     STRINGS,
     TEXTS,
@@ -130,7 +131,7 @@ def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
     if kind is TypeKind.BIT:
         return ColumnType(kind, written.length or 1)
     if kind is TypeKind.VECTOR and written.length == 0:
-        return ColumnType(kind, 0xFFFFFFFF)  # 9.7 takes VECTOR(0), and shows it so
+        return ColumnType(kind, NO_DIMENSIONS)
     return ColumnType(kind, written.length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
 
 

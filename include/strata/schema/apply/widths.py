@@ -6,7 +6,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.schema.charsets import CHARSETS
-from strata.schema.types import AS_TEXT, BLOBS, LABELLED, SPATIAL, TEXT_BYTES, TEXTS, TypeKind, parse_column_type
+from strata.schema.types import (
+    AS_TEXT,
+    BLOBS,
+    LABELLED,
+    NO_DIMENSIONS,
+    SPATIAL,
+    TEXT_BYTES,
+    TEXTS,
+    TypeKind,
+    parse_column_type,
+)
 
 if TYPE_CHECKING:
     from strata.schema.model import Column
@@ -34,8 +44,10 @@ def characters_of(column: Column) -> int:
     kind = column_type.kind
     if kind in TEXTS or kind in BLOBS:
         return TEXT_BYTES[AS_TEXT.get(kind, kind)] // _longest_character(column)
-    if kind in SPATIAL or kind in {TypeKind.JSON, TypeKind.VECTOR}:
+    if kind in SPATIAL or kind is TypeKind.JSON:
         return TEXT_BYTES[TypeKind.LONGTEXT]
+    if kind is TypeKind.VECTOR:
+        return _vector_bytes(column_type)
     if kind in LABELLED:
         lengths = [len(label) for label in column_type.labels]
         return max(lengths) if kind is TypeKind.ENUM else sum(lengths) + len(lengths) - 1
@@ -68,6 +80,10 @@ def _decimal_bytes(column_type: ColumnType) -> int:
     decimals = column_type.decimals or 0
     whole = (column_type.length or 0) - decimals
     return sum(digits // 9 * 4 + _DIGIT_BYTES[digits % 9] for digits in (whole, decimals))
+
+
+def _vector_bytes(column_type: ColumnType) -> int:
+    return 0 if column_type.length == NO_DIMENSIONS else (column_type.length or 0) * _FIXED[TypeKind.FLOAT]
 
 
 def label_bytes(column_type: ColumnType) -> int:
