@@ -184,6 +184,16 @@ def test_what_the_server_writes_is_utf8():
     assert not change.from_query
 
 
+@pytest.mark.parametrize("quote", ["`", '"', ""])
+def test_what_the_server_writes_with_a_generated_key_is_utf8_and_escaped(quote: str):
+    key = f"{quote}my_row_id{quote} bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */"
+    written = f"CREATE TABLE t (\n  {key},\n  `é` enum('a\\\\b') DEFAULT NULL\n)"
+    by_client = written.replace("my_row_id", "my_id")
+    session = {"client_charset": 8, "sql_mode": NO_BACKSLASH_ESCAPES | ANSI_QUOTES}
+    assert columns_of(query(written.encode(), **session))["é"] == r"enum('a\\b')"
+    assert columns_of(query(by_client.encode("latin1"), **session))["é"] == r"enum('a\\\\b')"
+
+
 def test_context_of_an_event():
     event = query(
         b"x", sql_mode=4, client_charset=255, connection_collation=8, server_collation=33, utf8mb4_collation=45

@@ -76,9 +76,9 @@ class DdlContext:
 def statement_text(query: Query) -> str:
     """The statement as text: its bytes are in the client's charset.
 
-    Statements that the server itself writes are UTF-8 whatever the client said: `... START TRANSACTION`
-    (sql/sql_show.cc, `store_create_info`), and so are those of clients with the charset `binary`. Bytes that have no
-    meaning in the charset become U+FFFD; the reader refuses it in names, and elsewhere it does no harm.
+    Statements that the server itself writes are UTF-8 whatever the client said (sql/sql_show.cc, `store_create_info`),
+    and so are those of clients with the charset `binary`. Bytes that have no meaning in the charset become U+FFFD; the
+    reader refuses it in names, and elsewhere it does no harm.
     """
     charset = _client_charset(query.context.client_charset)
     if charset in _WIDE:  # no client can have these; the server refuses them (sql/sys_vars.cc)
@@ -91,13 +91,19 @@ def statement_text(query: Query) -> str:
 
 
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
-_WRITTEN_BY_SERVER = b" START TRANSACTION"
+_WRITTEN_FOR_A_QUERY = b" START TRANSACTION"
+_GENERATED_KEY = b"my_row_id"
+"""Quoted as `sql_mode` and `sql_quote_show_create` have it."""
+_GENERATED_KEY_DEFINITION = b" bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */,"
 
 
 def _is_written_by_server(statement: bytes) -> bool:
-    """Whether it is what CREATE TABLE ... SELECT became: the server breaks the line behind the columns, and writes the
-    options in one line behind them."""
-    return _WRITTEN_BY_SERVER in statement.partition(b"\n)")[2].partition(b"\n")[0]
+    """Whether it is what CREATE TABLE ... SELECT became, or a CREATE TABLE that was given a primary key
+    (`sql_generate_invisible_primary_key`): the server writes a line for each column, and the options in one line."""
+    columns, _, options = statement.partition(b"\n)")
+    name, definition, _ = columns.partition(b" (\n  ")[2].partition(_GENERATED_KEY_DEFINITION)
+    has_key = bool(definition) and name.strip(b'`"') == _GENERATED_KEY
+    return has_key or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
 
 
 def _client_charset(collation_id: int | None) -> str:
@@ -130,8 +136,10 @@ def context_of(
     if explicit is None:
         explicit = version >= _EXPLICIT_TIMESTAMPS_SINCE
     collation = carried.connection_collation or carried.client_charset or 0
+    charset = charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci"))
     sql_mode = carried.sql_mode or 0
     if _is_written_by_server(query.statement):
+        charset = "utf8mb4"
         sql_mode &= ~NO_BACKSLASH_ESCAPES  # it escapes as ever, whatever the session (`append_unescaped`)
     return DdlContext(
         default_database=query.database,
@@ -140,7 +148,7 @@ def context_of(
         server_collation=COLLATION_NAMES.get(carried.server_collation or 0),
         database_collation=COLLATION_NAMES.get(carried.database_collation or 0),
         utf8mb4_collation=COLLATION_NAMES.get(carried.utf8mb4_collation or 0),
-        client_charset=charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci")),
+        client_charset=charset,
         explicit_defaults_for_timestamp=explicit,
         lower_case_table_names=lower_case_table_names,
         thread_id=query.thread_id,

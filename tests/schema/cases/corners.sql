@@ -62,6 +62,15 @@ ALTER TABLE c13 CONVERT TO CHARSET utf8mb4 COLLATE utf8mb4_general_ci, DEFAULT C
 SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES';
 CREATE TABLE written (a ENUM('a\b','c''d','e"f') DEFAULT 'a\b', b VARCHAR(20) DEFAULT 'x\y' COMMENT 'q\r''s');
 CREATE TABLE written_by_server AS SELECT * FROM written;
+SET sql_generate_invisible_primary_key = ON, NAMES latin1;
+CREATE TABLE written_with_key (a ENUM('a\b','c''d','é') DEFAULT 'a\b', b BINARY(4) NOT NULL DEFAULT '', c BINARY(3) DEFAULT 'a\', d VARBINARY(4) DEFAULT 'a\0', f VARBINARY(9) DEFAULT 'é', `é` VARCHAR(9) DEFAULT 'é\n' COMMENT 'q\r''é', e TEXT DEFAULT ('\0')) ENGINE = InnoDB CHARSET latin1;
+CREATE TABLE IF NOT EXISTS written_with_key2 AS SELECT * FROM written_with_key;
+SET sql_quote_show_create = OFF, show_gipk_in_create_table_and_information_schema = OFF;
+CREATE TABLE written_with_key3 (a ENUM('a\b'), `é` INT);
+SET sql_quote_show_create = ON, show_gipk_in_create_table_and_information_schema = ON, sql_mode = '';
+CREATE TABLE written_with_key4 (a ENUM('a\\b'), b BINARY(2) DEFAULT '', `é` INT COMMENT 'é');
+CREATE TABLE written_with_no_key (my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY INVISIBLE, `é` INT);
+SET sql_generate_invisible_primary_key = OFF, NAMES utf8mb4;
 SET sql_mode = '';
 CREATE TABLE promoted (a INT, b TIMESTAMP NOT NULL);
 SET explicit_defaults_for_timestamp = 0;
