@@ -85,7 +85,7 @@ def statement_text(query: Query) -> str:
         charset = "utf8mb4"
     if query.statement.isascii():
         return query.statement.decode("ascii")
-    if _is_written_by_server(query.statement):
+    if _is_written_by_server(query):
         charset = "utf8mb4"
     return decode_text(query.statement, charset)
 
@@ -97,13 +97,16 @@ _GENERATED_KEY = b"my_row_id"
 _GENERATED_KEY_DEFINITION = b" bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */,"
 
 
-def _is_written_by_server(statement: bytes) -> bool:
-    """Whether it is what CREATE TABLE ... SELECT became, or a CREATE TABLE that was given a primary key
-    (`sql_generate_invisible_primary_key`): the server writes a line for each column, and the options in one line."""
-    columns, _, options = statement.partition(b"\n)")
-    name, definition, _ = columns.partition(b" (\n  ")[2].partition(_GENERATED_KEY_DEFINITION)
+def _is_written_by_server(query: Query) -> bool:
+    """Whether it is what CREATE TABLE ... SELECT or ... LIKE of a temporary table became, or a CREATE TABLE that was
+    given a primary key (`sql_generate_invisible_primary_key`): the server writes a line for each column, and the
+    options in one line. No client's CREATE TABLE with nothing but columns uses a temporary table."""
+    head, _, options = query.statement.partition(b"\n)")
+    start, _, columns = head.partition(b" (\n  ")
+    name, definition, _ = columns.partition(_GENERATED_KEY_DEFINITION)
     has_key = bool(definition) and name.strip(b'`"') == _GENERATED_KEY
-    return has_key or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
+    is_like = query.thread_specific and bool(columns) and start.startswith(b"CREATE TABLE ")
+    return has_key or is_like or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
 
 
 def _client_charset(collation_id: int | None) -> str:
@@ -138,7 +141,7 @@ def context_of(
     collation = carried.connection_collation or carried.client_charset or 0
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci"))
     sql_mode = carried.sql_mode or 0
-    if _is_written_by_server(query.statement):
+    if _is_written_by_server(query):
         charset = "utf8mb4"
         sql_mode &= ~NO_BACKSLASH_ESCAPES  # it escapes as ever, whatever the session (`append_unescaped`)
     return DdlContext(
