@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -36,6 +38,11 @@ LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """Where Spark is the driver alone: nothing of it is reachable from outside."""
+WORKERS_OF_THIS_MACHINE = {
+    "spark.python.daemon.module": "spark_jobs.worker_daemon",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
+}
+"""Not for a cluster, whose machines need Strata's package and may lack this folder."""
 
 
 def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -45,24 +52,42 @@ def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkS
         name: Shown in Spark's pages.
         settings: Go before those of this file.
     """
-    return _open(name, {**SETTINGS, **(settings or {})})
+    return _open(name, {**SETTINGS, **(WORKERS_OF_THIS_MACHINE if _is_local() else {}), **(settings or {})})
 
 
 def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session inside this process, for the command line and the tests."""
     # Must be set before the JVM starts: it would look up the machine's name, which may not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return _open(name, {**SETTINGS, **LOCAL_SETTINGS, "spark.master": LOCAL, **(settings or {})})
+    return _open(
+        name, {**SETTINGS, **LOCAL_SETTINGS, **WORKERS_OF_THIS_MACHINE, "spark.master": LOCAL, **(settings or {})}
+    )
+
+
+def _is_local() -> bool:
+    """Whether spark-submit was told that the driver is all of Spark."""
+    with _without_pandas_warning():
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
+
+    # Only then the configuration is that of spark-submit.
+    SparkContext._ensure_initialized()  # noqa: SLF001 - a session would come too late
+    return (SparkConf().get("spark.master") or "").startswith("local")
 
 
 def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with warnings.catch_warnings():
-        # pyspark 4.3 warns of pandas 3 on import; what is used of it here works with it.
-        warnings.simplefilter("ignore", FutureWarning)
-        from pyspark.sql import SparkSession  # noqa: PLC0415  the warning must be silenced first
+    with _without_pandas_warning():
+        from pyspark.sql import SparkSession  # noqa: PLC0415  as above
 
         builder = SparkSession.builder.appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+@contextmanager
+def _without_pandas_warning() -> Iterator[None]:
+    """PySpark 4.3 warns of pandas 3 when it is imported, and later; what is used of it here works with it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
