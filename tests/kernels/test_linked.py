@@ -15,10 +15,14 @@ from strata.kernels.crc import CRC_TABLES, crc32
 from strata.kernels.jit import compile_now
 from strata.kernels.linked import library_paths, linked_kernels
 from strata.kernels.nulls import count_nulls
+from strata.kernels.processor import has_checked_bounds, is_plain_python
 
 linked = linked_kernels(compile_now)
 needs_library = pytest.mark.skipif(
-    linked is None and (library_paths() is None or not (shutil.which("cc") or shutil.which("ld"))),
+    is_plain_python()
+    or has_checked_bounds()
+    or library_paths() is None
+    or not (shutil.which("cc") or shutil.which("ld")),
     reason="nothing to link with here, or another mode",
 )
 
