@@ -272,7 +272,10 @@ def main() -> int:
     except (NotLinkedError, subprocess.CalledProcessError) as error:
         print(f"kernels are not linked: {error}; commands start a second later")
         return 0
-    module.write_text(caller([function for function, _ in functions]), encoding="utf-8")
+    # There whole or not at all, and last: it is what tells that the library can be used.
+    unfinished = module.with_name(f"{module.name}.{os.getpid()}")
+    unfinished.write_text(caller([function for function, _ in functions]), encoding="utf-8")
+    unfinished.replace(module)
     py_compile.compile(str(module), doraise=True)
     return 0
 

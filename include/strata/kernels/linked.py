@@ -51,5 +51,8 @@ def linked_kernels(compile_now: Callable[[str], Callable[..., Any]]) -> dict[str
         return None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: dict[str, Callable[..., Any]] = module.open_library(str(library), compile_now)
+    try:
+        found: dict[str, Callable[..., Any]] = module.open_library(str(library), compile_now)
+    except OSError:
+        return None  # a place from which nothing may be executed
     return found
