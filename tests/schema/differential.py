@@ -50,22 +50,33 @@ def run_and_record(
     observer: pymysql.Connection,
     statements: Iterable[str],
     on_refused: Callable[[str], None] = lambda _: None,
+    in_procedure: Callable[[], bool] = lambda: False,
 ) -> Iterator[Recorded]:
     """Runs each statement; those that the server refuses or does not log are passed over.
 
-    `observer` is a connection of its own: a session may set any charset for what it is shown.
+    `observer` is a connection of its own: a session may set any charset for what it is shown. `in_procedure` says
+    whether the next one runs in a procedure, behind a statement for which the server flags all that follow.
     """
     place = _place(observer)
     for statement in statements:
         try:
             with connection.cursor() as cursor:
-                cursor.execute(statement)
+                if in_procedure():
+                    _call(cursor, statement)
+                else:
+                    cursor.execute(statement)
         except (pymysql.Error, UnicodeError):
             on_refused(statement)  # which may have done a part of its work all the same
         after = _place(observer)
         if after != place:
             place = after
             yield Recorded(statement, *after, read_shown(observer))
+
+
+def _call(cursor: pymysql.cursors.Cursor, statement: str) -> None:
+    cursor.execute("DROP PROCEDURE IF EXISTS called")
+    cursor.execute(f"CREATE PROCEDURE called() BEGIN DROP TABLE IF EXISTS never; {statement}; END")
+    cursor.execute("CALL called()")
 
 
 def _place(connection: pymysql.Connection) -> tuple[str, int]:
@@ -85,8 +96,9 @@ def logged_statements(path: Path) -> Iterator[tuple[int, tuple[Change, ...]]]:
 
 
 def compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Report:
-    """Replays the file, and compares after every recorded statement."""
+    """Replays the file, whose sessions are as old as it is, and compares after every recorded statement."""
     report = Report()
+    catalog.temporary.server_restarted()
     logged = iter(logged_statements(path))
     pending = next(logged, None)
     broken: set[str] = set()

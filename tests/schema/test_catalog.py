@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from strata.schema.catalog import Catalog, Coverage, Gap, TableChange
 from strata.schema.context import DdlContext
 from strata.schema.ddl import read_ddl_or_gap
@@ -152,13 +154,11 @@ def test_a_temporary_table_of_an_unknown_session_makes_a_gap_not_a_guess():
     assert change.gap is not None
 
 
-def test_what_an_event_says_of_temporary_tables_goes_before_what_has_been_read():
+def test_an_event_that_uses_no_temporary_table_means_the_base_table():
     uses, leaves = replace(D, thread_id=1, uses_temporary=True), replace(D, thread_id=1, uses_temporary=False)
     catalog = started("CREATE TABLE t (a INT)")
-    assert run(catalog, "ALTER TABLE t ADD x INT", context=uses) == []
-    (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=uses)
-    assert change.gap is not None
     assert run(catalog, "CREATE TEMPORARY TABLE t (z INT)", context=uses) == []
+    assert run(catalog, "ALTER TABLE t ADD x INT", context=uses) == []
     (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=leaves)
     assert change.after is not None
     assert [column.name for column in change.after.columns] == ["a", "b"]
@@ -170,9 +170,49 @@ def test_what_an_event_says_of_temporary_tables_goes_before_what_has_been_read()
     assert change.gap is None
 
 
+USES = replace(D, thread_id=1, uses_temporary=True)
+
+
+def test_whether_an_event_means_a_temporary_table_that_nobody_has_seen_is_not_known():
+    catalog = started("CREATE TABLE t (a INT)")
+    (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=USES)
+    assert change.gap is not None
+    (change,) = run(catalog, "ALTER TABLE t ADD x INT", context=USES)
+    assert change.gap is not None
+    assert run(catalog, "ALTER TABLE nowhere ADD x INT", context=USES) == []
+
+
+@pytest.mark.parametrize("statement", ["ALTER TABLE t ADD b INT", "CREATE INDEX i ON t (a)", "ALTER TABLE t RENAME u"])
+def test_what_a_storage_engine_committed_altered_the_base_table(statement):
+    catalog = started("CREATE TABLE t (a INT)")
+    changes = run(catalog, statement, context=replace(USES, committed_by_engine=True))
+    assert changes
+    assert all(change.gap is None for change in changes)
+    # The session has shown that it has no temporary table of that name.
+    catalog.put(name("t"), changes[0].before)
+    (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=USES)
+    assert change.gap is None
+
+
+def test_a_session_that_dropped_a_base_table_had_no_temporary_one_in_front_of_it():
+    catalog = started("CREATE TABLE t (a INT)")
+    run(catalog, "DROP TABLE t", "CREATE TABLE t (a INT)", context=USES)
+    (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=USES)
+    assert change.gap is None
+    (change,) = run(catalog, "ALTER TABLE t ADD c INT", context=replace(USES, thread_id=2))
+    assert change.gap is not None
+
+
+def test_after_a_restart_no_session_has_tables_that_nobody_has_seen():
+    catalog = started("CREATE TABLE t (a INT)")
+    catalog.temporary.server_restarted()
+    (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=USES)
+    assert change.gap is None
+
+
 def test_a_restart_ends_all_sessions():
     catalog = started("CREATE TABLE t (a INT)", "CREATE TEMPORARY TABLE t (z INT)")
-    catalog.server_restarted()
+    catalog.temporary.server_restarted()
     (change,) = run(catalog, "ALTER TABLE t ADD b INT")
     assert change.gap is None
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SEQUENCES = 300
 STATEMENTS = 20
+IN_PROCEDURE = 0.1
+"""How many of the statements run in a stored procedure."""
 QUICK = ("--innodb-flush-method=nosync", "--innodb-doublewrite=OFF")
 """Options of a server that may lose everything in a crash."""
 
@@ -43,7 +45,15 @@ def run_sequence(server: MysqlServer, random: Random, count: int = STATEMENTS) -
         cursor.execute("SET explicit_defaults_for_timestamp = %s", (random.choice([1, 1, 0]),))
         cursor.execute(f"SET default_storage_engine = {random.choice(['InnoDB', 'MyISAM'])}")
     sequence = Sequence(random, "d")
-    recorded = list(run_and_record(connection, observer, sequence.statements(count), sequence.refuse))
+    recorded = list(
+        run_and_record(
+            connection,
+            observer,
+            sequence.statements(count),
+            sequence.refuse,
+            in_procedure=lambda: random.random() < IN_PROCEDURE,
+        )
+    )
     connection.close()
     observer.close()
     return compare(Catalog(), server.binlog_dir / recorded[-1].file, recorded) if recorded else Report()

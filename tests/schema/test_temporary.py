@@ -1,4 +1,4 @@
-"""Temporary tables in a statement-format binlog of a real server, which is tracked in pieces."""
+"""Temporary tables in binlogs of a real server, which are tracked in pieces, and what only looks like them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.jobs.track_schema import track_files
+from strata.schema.baseline import read_baseline
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
@@ -59,6 +60,39 @@ def test_a_later_run_leaves_the_base_table_alone(mysql_server: MysqlServer, tmp_
     assert columns("u") == columns("plain") == ["a"]
     assert report.gaps == 1  # what the copy looks like, nobody can tell
     assert "copied" in report.examples[0]
+
+
+PROCEDURE = """
+CREATE PROCEDURE d.rebuild() BEGIN
+  DROP TABLE IF EXISTS copied; CREATE TABLE copied LIKE t; ALTER TABLE copied ADD b INT; TRUNCATE TABLE t;
+END
+"""
+
+
+@pytest.mark.mysql
+def test_a_procedure_that_drops_a_table_means_base_tables_in_all_that_follows(
+    mysql_server: MysqlServer, tmp_path: Path
+):
+    connection = mysql_server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("RESET BINARY LOGS AND GTIDS")
+        _run(cursor, "CREATE DATABASE d; USE d; CREATE TABLE t (a INT)")
+        cursor.execute(PROCEDURE)
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("CALL d.rebuild()")
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("DROP DATABASE d")
+    connection.close()
+    first, second = map(str, mysql_server.binlogs()[:2])
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    track_files([first], engine, "s")
+    report = track_files([second], engine, "s")
+    copied = History(SchemaStore(engine), "s").at(TableName("d", "copied"), AtSeq(report.seq))
+    assert [column.name for column in copied.definition.columns] == ["a", "b"]
+    assert report.removals == 1
+    # Who begins in the middle cannot know what the session had.
+    late = track_files([second], open_store("sqlite://"), "s", baseline=read_baseline("CREATE TABLE d.t (a INT)", "b"))
+    assert any("may be a temporary table" in text for text in late.examples)
 
 
 def _run(cursor, text: str) -> None:

@@ -28,11 +28,10 @@ from strata.schema.changes import (
     Unreadable,
 )
 from strata.schema.model import TableDefinition, TableName
+from strata.schema.temporary import TemporaryTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from strata.schema.context import DdlContext
 
 
 class Coverage(StrEnum):
@@ -82,7 +81,7 @@ class Catalog:
         self.coverage = coverage
         self.databases: dict[str, Database] = {}
         self._case_matters = lower_case_table_names == 0
-        self._sessions: dict[int | None, dict[TableName, TableDefinition | Gap]] = {}
+        self.temporary = TemporaryTables()
 
     # Looking ------------------------------------------------------------------------------------
 
@@ -130,10 +129,6 @@ class Catalog:
 
     def _compared(self, name: TableName) -> TableName:
         return name if self._case_matters else name.lower()
-
-    def server_restarted(self) -> None:
-        """Forgets all temporary tables: their sessions are gone."""
-        self._sessions.clear()
 
     # Applying -----------------------------------------------------------------------------------
 
@@ -221,9 +216,8 @@ class Catalog:
     def _create(self, change: CreateTable | CreateTableLike) -> list[TableChange]:
         name = change.name
         if change.temporary:
-            session = self._sessions.setdefault(change.context.thread_id, {})
-            if name not in session or change.existing is not Existing.KEEP:
-                session[name] = self._made(change)
+            if change.existing is not Existing.KEEP or self.temporary.get(change.context, name) is None:
+                self.temporary.put(change.context, name, self._made(change))
             return []
         if change.existing is Existing.KEEP:
             if self.get(name) is not None or self._is_view(name):
@@ -243,10 +237,10 @@ class Catalog:
             return Gap(fault.message)
 
     def _copy(self, change: CreateTableLike) -> TableDefinition | Gap:
-        original = self._in_session(change.context, change.like)
-        if original is None and change.context.uses_temporary and not change.temporary:
+        original = self.temporary.get(change.context, change.like)
+        if original is None and not change.temporary and self.temporary.may_hide(change.context, change.like):
             return Gap(
-                f"CREATE TABLE ... LIKE {change.like}, a temporary table that was made before what has been read"
+                f"CREATE TABLE ... LIKE {change.like}, which may be a temporary table made before what has been read"
             )
         original = original or self.get(change.like)
         if original is None:
@@ -259,13 +253,10 @@ class Catalog:
         name = change.name
         if change.new_name is None and change.keeps_definition:
             return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
-        temporary = self._in_session(change.context, name)
-        if temporary is not None or change.context.uses_temporary:
-            is_certain = change.context.uses_temporary or change.context.thread_id is not None
-            if not is_certain and self.get(name) is not None:
-                return self._set(name, Gap("a temporary table of some session has the same name"))
-            self._alter_temporary(change, temporary)
-            return []
+        if change.context.committed_by_engine:
+            self.temporary.rule_out(change.context, [name])
+        elif self.temporary.get(change.context, name) is not None or self.temporary.may_hide(change.context, name):
+            return self._alter_hidden(change)
         after = self._altered(change, self.get(name))
         if change.new_name is None or change.new_name == name:
             return self._set(name, after)
@@ -284,12 +275,16 @@ class Catalog:
         except DdlError as fault:
             return Gap(fault.message)
 
-    def _alter_temporary(self, change: AlterTable, before: TableDefinition | Gap | None) -> None:
-        """Alters a temporary table; None for one that was made before what has been read: its base table, if there is
-        one of that name, is left alone all the same."""
-        session = self._sessions.setdefault(change.context.thread_id, {})
-        session.pop(change.name, None)
-        session[change.new_name or change.name] = self._altered(change, before)
+    def _alter_hidden(self, change: AlterTable) -> list[TableChange]:
+        """Alters the session's temporary table, or one that may be there: then nobody can say which was meant."""
+        context, name = change.context, change.name
+        temporary = self.temporary.get(context, name)
+        is_certain = temporary is not None and (context.uses_temporary or context.thread_id is not None)
+        if not is_certain and self.get(name) is not None:
+            return self._set(name, Gap("a statement altered it, or a temporary table of the same name"))
+        self.temporary.drop(context, name)
+        self.temporary.put(context, change.new_name or name, self._altered(change, temporary))
+        return []
 
     def _rename(self, change: RenameTables) -> list[TableChange]:
         """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
@@ -325,14 +320,16 @@ class Catalog:
         return True
 
     def _drop(self, change: DropTables) -> list[TableChange]:
-        session = self._sessions.get(change.context.thread_id, {})
         # The server logs a DROP of temporary tables as DROP TEMPORARY, apart from that of others.
-        if change.context.uses_temporary is not None and not change.temporary:
-            session = {}
+        is_of_base_tables = change.context.uses_temporary is not None and not change.temporary
+        if is_of_base_tables:
+            self.temporary.rule_out(change.context, change.names)
         found = []
         for name in change.names:
-            if session.pop(name, None) is not None or change.temporary:
-                continue
+            if change.temporary or not is_of_base_tables:
+                was_temporary = self.temporary.drop(change.context, name)
+                if was_temporary or change.temporary:
+                    continue
             if self.get(name) is not None or not change.if_exists:
                 found.extend(self._set(name, None, missing=name))
         return found
@@ -362,10 +359,6 @@ class Catalog:
             return []
         self.put(name, after)
         return [_change(name, before, after, renamed_from)]
-
-    def _in_session(self, context: DdlContext, name: TableName) -> TableDefinition | Gap | None:
-        session = self._sessions.get(context.thread_id) if context.uses_temporary is not False else None
-        return session.get(name) if session else None
 
     def _is_view(self, name: TableName) -> bool:
         database = self.databases.get(name.database)

@@ -48,7 +48,12 @@ class DdlContext:
     thread_id: int | None = None
     """The session, for what its temporary tables hide; None where it is not known."""
     uses_temporary: bool | None = None
-    """Whether the statement uses a temporary table, as its event says; None where there is no event."""
+    """Whether the statement may use a temporary table, as its event says; None where there is no event.
+
+    True, too, behind DROP TABLE or CONNECTION_ID() in the same call of a procedure (`THD::thread_specific_used`, which
+    only the next statement of the client resets)."""
+    committed_by_engine: bool = False
+    """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table."""
 
     @property
     def real_as_float(self) -> bool:
@@ -100,13 +105,21 @@ _GENERATED_KEY_DEFINITION = b" bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 
 def _is_written_by_server(query: Query) -> bool:
     """Whether it is what CREATE TABLE ... SELECT or ... LIKE of a temporary table became, or a CREATE TABLE that was
     given a primary key (`sql_generate_invisible_primary_key`): the server writes a line for each column, and the
-    options in one line. No client's CREATE TABLE with nothing but columns uses a temporary table."""
+    options in one line. A client's CREATE TABLE is flagged for a temporary table only in a procedure."""
     head, _, options = query.statement.partition(b"\n)")
     start, _, columns = head.partition(b" (\n  ")
     name, definition, _ = columns.partition(_GENERATED_KEY_DEFINITION)
     has_key = bool(definition) and name.strip(b'`"') == _GENERATED_KEY
-    is_like = query.thread_specific and bool(columns) and start.startswith(b"CREATE TABLE ")
-    return has_key or is_like or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
+    is_like = query.thread_specific and columns and start.startswith(b"CREATE TABLE ") and options[:8] == b" ENGINE="
+    return has_key or bool(is_like and _is_utf8(query.statement)) or _WRITTEN_FOR_A_QUERY in options.partition(b"\n")[0]
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _client_charset(collation_id: int | None) -> str:
@@ -156,4 +169,5 @@ def context_of(
         lower_case_table_names=lower_case_table_names,
         thread_id=query.thread_id,
         uses_temporary=query.thread_specific,
+        committed_by_engine=carried.ddl_xid is not None,
     )

@@ -41,6 +41,7 @@ from strata.store.tables import (
     statement_change,
     table_schema,
     table_version,
+    temporary_tables,
     tracked_file,
     tracked_position,
     view_version,
@@ -101,6 +102,11 @@ class SchemaStore:
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
             insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
+            if batch.temporary_tables is not None:
+                connection.execute(temporary_tables.delete().where(temporary_tables.c.source == position.source))
+                insert_rows(
+                    connection, temporary_tables, [{"source": position.source, "sessions": batch.temporary_tables}]
+                )
             self._append_drifts(connection, position.source, batch.drifts)
             for outcome in batch.snapshots:
                 values = {"state": outcome.state, "outcome": outcome.outcome, "content": None}
@@ -156,6 +162,12 @@ class SchemaStore:
         with reading(self.engine) as connection:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else TrackedPosition(**row)
+
+    def temporary_tables(self, source: str) -> str:
+        """What the sessions had at the position, as of `TemporaryTables.to_json`; empty for nothing."""
+        query = sa.select(temporary_tables.c.sessions).where(temporary_tables.c.source == source)
+        with reading(self.engine) as connection:
+            return connection.execute(query).scalar_one_or_none() or ""
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
         """What the versions say of these names, in stream order."""

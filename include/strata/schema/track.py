@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
+from strata.schema.catalog import Gap
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.diff import lengths_in_doubt
@@ -17,6 +18,7 @@ from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
 from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
 from strata.schema.stream import TrackReport, file_number, is_at_or_behind
+from strata.schema.temporary import TemporaryTables
 from strata.schema.unlogged import Spoken, UnloggedRows
 from strata.schema.versions import (
     EVERY_TABLE,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
+_UNSEEN: Final = Gap("a temporary table that was made in what has been tracked before")
 
 
 class Tracker:
@@ -78,7 +81,12 @@ class Tracker:
         if lower_case_table_names is not None:
             self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
         self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
-        self._replay = self._new_replay()
+        self._replay = Replay(
+            None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
+        )
+        self._temporary = store.temporary_tables(source)
+        """As it is stored."""
+        self._replay.catalog.temporary = TemporaryTables.from_json(self._temporary, _UNSEEN)
         self._file: OpenFile | None = None
         self._start: FileStart | None = None
         """Of the newest file."""
@@ -99,8 +107,6 @@ class Tracker:
         """A file or segment comes next; looks for what is missing between it and what came before."""
         self._start, self._reached = start, 0
         self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
-        if start.restarted:
-            self._replay.catalog.server_restarted()
         if not self._is_new:
             self._look_for_hole(start)
 
@@ -117,6 +123,8 @@ class Tracker:
             return
         if file.begin_pos is None and transaction.gtid is not None:
             self._look_for_lost(file)
+        if file.begin_pos is None and file.skipped_to is None and file.start.restarted:
+            self._replay.catalog.temporary.server_restarted()
         self._parts.open(file, transaction.binlog_pos, self._at, self._executed)
         if self._pending:
             self._drop_misplaced(transaction)
@@ -283,7 +291,7 @@ class Tracker:
         if not changes:
             return
         self.report.statements += 1
-        self._unlogged.take_removals(spoken, changes)
+        self._unlogged.take_removals(spoken, changes, self._replay.catalog.temporary)
         self._at = replace(self._at, server_version=context.server_version)
         version = Version(
             place=self._place(number, statement.binlog_pos),
@@ -414,6 +422,7 @@ class Tracker:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()))
         statements, removals = self._unlogged.drain()
+        temporary = self._replay.catalog.temporary.to_json()
         self._at = self._store.append(
             Batch(
                 position=self._at,
@@ -423,8 +432,10 @@ class Tracker:
                 removals=removals,
                 drifts=settled.drifts if settled else (),
                 snapshots=(outcome,) if outcome else (),
+                temporary_tables=temporary if temporary != self._temporary else None,
             )
         )
+        self._temporary = temporary
         self._versions, self._moved = [], False
         self._parts.closed = []
 
@@ -432,10 +443,6 @@ class Tracker:
         if self._file is None:
             raise RuntimeError("begin_file comes first")
         return self._file
-
-    def _new_replay(self) -> Replay:
-        store = None if self._is_new else self._store
-        return Replay(store, self._source, lower_case_table_names=self._at.lower_case_table_names)
 
 
 def _spoken(name: TableName) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from strata.schema.context import DdlContext
     from strata.schema.model import TableName
     from strata.schema.stream import TrackReport
+    from strata.schema.temporary import TemporaryTables
 
 
 class Spoken(NamedTuple):
@@ -56,14 +57,14 @@ class UnloggedRows:
             )
         return True
 
-    def take_removals(self, spoken: Spoken, changes: Iterable[Change]) -> None:
+    def take_removals(self, spoken: Spoken, changes: Iterable[Change], temporary: TemporaryTables) -> None:
         """Notes rows that DDL removed without row events; those of temporary tables are nobody's."""
         tables = tuple(
             name
             for change in changes
-            if isinstance(change, RemoveRows) and not change.context.uses_temporary
+            if isinstance(change, RemoveRows)
             for name in change.names
-            if name.database not in self._exclude
+            if name.database not in self._exclude and temporary.get(change.context, name) is None
         )
         if not tables:
             return

@@ -204,6 +204,8 @@ class Batch:
     removals: tuple[RowRemoval, ...] = ()
     drifts: tuple[Drift, ...] = ()
     snapshots: tuple[SnapshotOutcome, ...] = ()
+    temporary_tables: str | None = None
+    """As of `TemporaryTables.to_json`; None where they are as before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from strata.errors import StoreFormatError
-from strata.store.tables import METADATA, notified_position, row_removal, schema_version, store_format
+from strata.store.tables import (
+    METADATA,
+    notified_position,
+    row_removal,
+    schema_version,
+    store_format,
+    temporary_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """What this version of Strata reads and writes."""
 
 
@@ -25,7 +32,15 @@ def _add_row_removal(connection: sa.Connection) -> None:
     row_removal.create(connection, checkfirst=True)
 
 
-STEPS: Mapping[int, Callable[[sa.Connection], None]] = {1: _add_notified_position, 2: _add_row_removal}
+def _add_temporary_tables(connection: sa.Connection) -> None:
+    temporary_tables.create(connection, checkfirst=True)
+
+
+STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
+    1: _add_notified_position,
+    2: _add_row_removal,
+    3: _add_temporary_tables,
+}
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 
 

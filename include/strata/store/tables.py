@@ -221,6 +221,15 @@ row_removal = Table(
     **_OPTIONS,
 )
 
+temporary_tables = Table(
+    "temporary_tables",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("sessions", _LONG, nullable=False, comment="JSON: what the sessions have at tracked_position"),
+    comment="temporary tables that the binlog shows: they hide others from statements",
+    **_OPTIONS,
+)
+
 closed_interval = Table(
     "closed_interval",
     METADATA,

@@ -1,0 +1,13 @@
+-- The server flags every event of a call behind a DROP TABLE or CONNECTION_ID() as using a temporary table.
+CREATE DATABASE d;
+USE d;
+CREATE TABLE base (id INT PRIMARY KEY, name VARCHAR(20));
+CREATE TABLE plain (a INT) ENGINE = MyISAM;
+CREATE PROCEDURE rebuild() BEGIN DROP TABLE IF EXISTS copy; CREATE TABLE copy (a INT); ALTER TABLE copy ADD b INT; CREATE INDEX i ON copy (b); ALTER TABLE base ADD seen DATETIME; ALTER TABLE copy RENAME COLUMN a TO z, RENAME renamed; END;
+CALL rebuild();
+CREATE PROCEDURE number_it() BEGIN SET @id = CONNECTION_ID(); ALTER TABLE base DROP COLUMN seen; DROP TABLE renamed; END;
+CALL number_it();
+CREATE PROCEDURE hidden() BEGIN CREATE TEMPORARY TABLE base (q INT); ALTER TABLE base ADD r INT; CREATE TABLE like_hidden LIKE base; DROP TABLE base; ALTER TABLE base ADD s INT; END;
+CALL hidden();
+CREATE TABLE wide (a INT DEFAULT (CONNECTION_ID()));
+ALTER TABLE wide ADD b INT;
