@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from strata.schema.apply.charset import charset_of
 from strata.schema.apply.floats import approximate_text, double_text
-from strata.schema.apply.labels import bytes_of_literal, codec_of
+from strata.schema.apply.labels import bytes_of_literal, shown_label
 from strata.schema.apply.temporal import temporal_text
 from strata.schema.charsets import CHARSETS
 from strata.schema.literals import Literal, LiteralKind
@@ -132,7 +132,7 @@ def _plain_text(literal: Literal, column: Column, context: DdlContext) -> str:
     codec = charset_of(column.collation or "binary").codec or "utf_8"
     if literal.kind in {LiteralKind.HEX, LiteralKind.BITS}:
         meant = literal.charset if literal.charset in CHARSETS else column.character_set or "binary"
-        return bytes_of_literal(literal, meant).decode(codec_of(meant), errors="replace").replace("\ufffd", "?")
+        return shown_label(bytes_of_literal(literal, meant), meant)
     text = literal.text
     if literal.charset is not None and not text.isascii():
         text = _reread(text, literal.charset, context)
@@ -178,4 +178,4 @@ def _labels(literal: Literal, column: Column, column_type: ColumnType, context: 
     else:
         members = {by_name.get(fold_name(part.rstrip(" ")), part) for part in text.split(",")} if text else set()
         found = ",".join(label for label in column_type.labels if label in members)
-    return found if column.character_set is not None else shown_bytes(found.encode(), column_type)
+    return found if column.character_set is not None else shown_bytes(found.encode(errors="surrogateescape"), column_type)
