@@ -48,7 +48,7 @@ class Report:
 def run_and_record(
     connection: pymysql.Connection,
     observer: pymysql.Connection,
-    statements: Iterable[str],
+    statements: Iterable[str | bytes],
     on_refused: Callable[[str], None] = lambda _: None,
     in_procedure: Callable[[], bool] = lambda: False,
 ) -> Iterator[Recorded]:
@@ -66,16 +66,20 @@ def run_and_record(
                 else:
                     cursor.execute(statement)
         except (pymysql.Error, UnicodeError):
-            on_refused(statement)  # which may have done a part of its work all the same
+            on_refused(_text(statement))  # which may have done a part of its work all the same
         after = _place(observer)
         if after != place:
             place = after
-            yield Recorded(statement, *after, read_shown(observer))
+            yield Recorded(_text(statement), *after, read_shown(observer))
 
 
-def _call(cursor: pymysql.cursors.Cursor, statement: str) -> None:
+def _text(statement: str | bytes) -> str:
+    return statement if isinstance(statement, str) else statement.decode(errors="replace")
+
+
+def _call(cursor: pymysql.cursors.Cursor, statement: str | bytes) -> None:
     cursor.execute("DROP PROCEDURE IF EXISTS called")
-    cursor.execute(f"CREATE PROCEDURE called() BEGIN DROP TABLE IF EXISTS never; {statement}; END")
+    cursor.execute(f"CREATE PROCEDURE called() BEGIN DROP TABLE IF EXISTS never; {_text(statement)}; END")
     cursor.execute("CALL called()")
 
 

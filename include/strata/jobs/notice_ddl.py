@@ -9,6 +9,7 @@ from strata.errors import DdlError
 from strata.events.landed import LandedStream
 from strata.events.transactions import ddl_events
 from strata.jobs.track_schema import own_database, track_landed
+from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.store import SchemaStore
@@ -72,4 +73,4 @@ def _statements(segment: LandedSegment, first_seq: int, exclude: frozenset[str])
                     text = fault.ddl
                 context = context_of(event.query, binlog.format)
                 if context.default_database not in exclude and read_ddl_or_gap(text, context):
-                    yield str(record.gtid or f"transaction {record.seq}"), text
+                    yield str(record.gtid or f"transaction {record.seq}"), as_one_looks_at(text)

@@ -13,6 +13,7 @@ from strata.events.gtid import encode_gtid_set
 from strata.gtid.sets import GtidSet
 from strata.jobs.track_schema import own_database
 from strata.jobs.walk_ddl import StatementWalk
+from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.named import named_databases, named_tables
@@ -211,6 +212,6 @@ class DdlWatch:
 
 def _text(query: Query) -> str:
     try:
-        return statement_text(query)
+        return as_one_looks_at(statement_text(query))
     except DdlError as fault:
         return fault.ddl

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.schema.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
+from strata.schema.charsets.ill_formed import decode_utf8mb4
 from strata.schema.dialect import NO_BACKSLASH_ESCAPES
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ def statement_text(query: Query) -> str:
     """The statement as text: its bytes are in the client's charset.
 
     Statements that the server itself writes are UTF-8 whatever the client said (sql/sql_show.cc, `store_create_info`),
-    and so are those of clients with the charset `binary`. Bytes that have no meaning in the charset become U+FFFD; the
-    reader refuses it in names, and elsewhere it does no harm.
+    and so are those of clients with the charset `binary`. Bytes that have no meaning in utf8mb4 are kept
+    (`charsets/ill_formed.py`); in ascii they are `?`, as in the server; in other charsets they become U+FFFD, which
+    the reader refuses in names, and elsewhere it does no harm.
     """
     charset = _client_charset(query.context.client_charset)
     if charset in _WIDE:  # no client can have these; the server refuses them (sql/sys_vars.cc)
@@ -92,7 +94,10 @@ def statement_text(query: Query) -> str:
         return query.statement.decode("ascii")
     if _is_written_by_server(query):
         charset = "utf8mb4"
-    return decode_text(query.statement, charset)
+    if charset == "utf8mb4":
+        return decode_utf8mb4(query.statement)
+    text = decode_text(query.statement, charset)
+    return text.replace("\ufffd", "?") if charset == "ascii" else text
 
 
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})

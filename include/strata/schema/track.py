@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
 from strata.schema.catalog import Gap
+from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.diff import lengths_in_doubt
@@ -297,7 +298,7 @@ class Tracker:
             place=self._place(number, statement.binlog_pos),
             origin=Origin.DDL,
             gtid=gtid,
-            ddl=text,
+            ddl=as_one_looks_at(text),
             default_database=context.default_database,
             sql_mode=context.sql_mode,
             server_version=context.server_version,

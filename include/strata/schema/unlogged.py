@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from strata.schema.changes import RemoveRows
+from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.dml import tables_changed_by
 from strata.schema.versions import RowRemoval, StatementChange
 
@@ -53,7 +54,9 @@ class UnloggedRows:
         if users or not changed:
             self._report.statement_changes += 1
             self._changes.append(
-                StatementChange(spoken.seq, spoken.gtid, spoken.binlog_file, spoken.binlog_pos, users, spoken.text)
+                StatementChange(
+                    spoken.seq, spoken.gtid, spoken.binlog_file, spoken.binlog_pos, users, as_one_looks_at(spoken.text)
+                )
             )
         return True
 
@@ -68,11 +71,13 @@ class UnloggedRows:
         )
         if not tables:
             return
-        self._removals.append(RowRemoval(spoken.seq, spoken.gtid, spoken.binlog_pos, tables, spoken.text))
+        self._removals.append(
+            RowRemoval(spoken.seq, spoken.gtid, spoken.binlog_pos, tables, as_one_looks_at(spoken.text))
+        )
         self._report.removals += 1
         self._report.note(
             f"rows of {_listed(tables)} are gone without delete rows: "
-            f"{spoken.gtid or 'a transaction without GTID'}: {spoken.text}"
+            f"{spoken.gtid or 'a transaction without GTID'}: {as_one_looks_at(spoken.text)}"
         )
 
     def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:

@@ -178,4 +178,6 @@ def _labels(literal: Literal, column: Column, column_type: ColumnType, context: 
     else:
         members = {by_name.get(fold_name(part.rstrip(" ")), part) for part in text.split(",")} if text else set()
         found = ",".join(label for label in column_type.labels if label in members)
-    return found if column.character_set is not None else shown_bytes(found.encode(errors="surrogateescape"), column_type)
+    return (
+        found if column.character_set is not None else shown_bytes(found.encode(errors="surrogateescape"), column_type)
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
 from strata.schema.charsets import CHARSETS, decode_text
+from strata.schema.charsets.ill_formed import read_utf8mb4
 from strata.schema.literals import Literal, LiteralKind
 from strata.schema.types import LABELLED, parse_column_type
 
@@ -55,7 +56,7 @@ def shown_label(raw: bytes, charset: str) -> str:
         text = raw.decode("utf_8", errors="surrogateescape")
         return text if charset == "binary" or max(text) <= "\uffff" else raw.decode("ascii", errors="surrogateescape")
     if charset == "utf8mb4":
-        return _shown_utf8mb4(raw)
+        return read_utf8mb4(raw)
     if charset in _WIDTHS:
         raw = raw[: len(raw) // _WIDTHS[charset] * _WIDTHS[charset]]
     elif CHARSETS[charset].max_bytes == 1:
@@ -66,22 +67,6 @@ def shown_label(raw: bytes, charset: str) -> str:
         if charset in _ONE_OR_TWO_BYTES:
             return _shown_of_two_bytes(raw, charset)
         raise DdlError(f"a label is not text in {charset}: {raw.hex()}") from fault
-
-
-def _shown_utf8mb4(raw: bytes) -> str:
-    """As `my_mb_wc_utf8mb4` reads it: a lead byte asks for all its bytes before any of them is looked at."""
-    text, at = "", 0
-    while at < len(raw):
-        lead = raw[at]
-        size = 1 if lead < 0xC2 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        if at + size > len(raw):
-            break
-        try:
-            text += raw[at : at + size].decode("utf_8")
-        except UnicodeDecodeError:
-            text, size = text + "?", 1
-        at += size
-    return text
 
 
 def _shown_of_two_bytes(raw: bytes, charset: str) -> str:

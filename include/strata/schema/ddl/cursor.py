@@ -9,6 +9,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from strata.errors import DdlError
+from strata.schema.charsets.ill_formed import as_one_looks_at, as_the_server_reads
 from strata.schema.dialect import tokenize, unwrap_comments
 from strata.schema.literals import Literal, LiteralKind
 from strata.schema.model import TableName
@@ -146,8 +147,9 @@ class Cursor:
 
     def fail(self, message: str) -> NoReturn:
         """Raises a DdlError that shows the text from here on."""
-        rest = self.text[self.offset : self.offset + 60]
-        raise DdlError(f"{message} at {rest!r}" if rest else f"{message} at the end", ddl=self.statement)
+        rest = as_one_looks_at(self.text[self.offset : self.offset + 60])
+        message = f"{message} at {rest!r}" if rest else f"{message} at the end"
+        raise DdlError(message, ddl=as_one_looks_at(self.statement))
 
     @property
     def offset(self) -> int:
@@ -175,6 +177,7 @@ class Cursor:
             text = self._name_from_number()
         else:
             self.fail("expected a name")
+        text = as_the_server_reads(text)
         if "\ufffd" in text:
             self.fail(f"the name {text!r} is not text in the client's charset")
         # Names are utf8mb3: the server keeps `?` for a character beyond the basic plane.
@@ -229,7 +232,7 @@ class Cursor:
         while self.word in {STRING, NATIONAL}:
             text += self.tokens[self.at].text
             self.at += 1
-        return text
+        return as_the_server_reads(text)
 
     def integer(self) -> int:
         """A whole number as a length is written; `19.5` counts 19, as in the server."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.schema.changes import WrittenType
+from strata.schema.charsets.ill_formed import has_kept_bytes
 from strata.schema.types import INTEGERS, LABELLED, STRINGS, TEMPORAL_WITH_FRACTION, TypeKind
 
 if TYPE_CHECKING:
@@ -132,10 +133,11 @@ def _read_rest(cursor: Cursor, kind: TypeKind, charset: str | None) -> ReadType:
 
 def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
     cursor.expect("(")
+    begin = cursor.offset
     labels = [cursor.literal()]
     while cursor.take(","):
         labels.append(cursor.literal())
-    if any("\ufffd" in label.text for label in labels):
+    if any("\ufffd" in label.text for label in labels) or has_kept_bytes(cursor.text[begin : cursor.offset]):
         cursor.fail("a label is not text in the client's charset")
     cursor.expect(")")
     return tuple(labels)
