@@ -16,7 +16,7 @@ from strata.jobs.snapshot_schemas import snapshot_schemas
 from strata.jobs.track_schema import track_landed
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
-from strata.schema.snapshots import pending_snapshots, read_drifts
+from strata.schema.snapshots import read_drifts
 from strata.schema.store import SchemaStore
 from strata.store.engine import open_store
 from strata.wire.connection import ServerAddress
@@ -73,7 +73,7 @@ class TestOrders:
         assert (tracked.gaps, tracked.drifts) == (0, 0)
         assert columns(place, 0) == ["a"]
         assert columns(place, tracked.seq) == ["a", "b"]
-        assert pending_snapshots(SchemaStore(engine), "s") == []
+        assert SchemaStore(engine).pending_snapshots("s") == []
 
     def test_a_length_of_a_key_that_no_binlog_holds(self, server, place, capsys):
         snapshot_schemas(place[0], place[2], "s")

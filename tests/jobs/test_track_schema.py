@@ -15,7 +15,8 @@ from strata.cli.main import run
 from strata.errors import SchemaGapError, TruncatedEventError
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.jobs.track_schema import in_stream_order, track_files
+from strata.jobs.feed_tracker import in_stream_order
+from strata.jobs.track_schema import track_files
 from strata.schema.baseline import read_baseline
 from strata.schema.history import AtBinlog, AtGtidSet, AtSeq, AtTime, History
 from strata.schema.model import TableName

@@ -22,7 +22,7 @@ from strata.jobs.watch_ddl import DdlWatch
 from strata.schema.baseline import read_baseline
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
-from strata.schema.snapshots import pending_snapshots, read_drifts
+from strata.schema.snapshots import read_drifts
 from strata.schema.store import SchemaStore
 from strata.store.engine import open_store
 from strata.tables.read import read_changes
@@ -96,7 +96,7 @@ def test_every_step(server: MysqlServer, settings: Settings, spark: Any) -> None
     source = settings.source(S)
     engine = open_store(source.store_url)
     store = SchemaStore(engine)
-    assert (pending_snapshots(store, S), read_drifts(store, S)) == ([], [])
+    assert (store.pending_snapshots(S), read_drifts(store, S)) == ([], [])
     rows = read_changes(settings.lake, S, ORDERS).sort_by([("_seq", "ascending"), ("_row", "ascending")]).to_pylist()
     assert [(row["n"], row["id"], row["note"], row["remark"]) for row in rows] == [
         (None, 1, "first", None),

@@ -12,6 +12,7 @@ from strata.errors import AlreadyRunningError, SchemaGapError, UnknownSourceErro
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.history import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
+from strata.schema.memory import MemoryStore
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.schema.track import Tracker
@@ -22,9 +23,9 @@ from tests.schema.streams import FORMAT, SECOND, A, B, Stream, query, track
 T = TableName("d", "t")
 
 
-@pytest.fixture
-def store():
-    return SchemaStore(open_store("sqlite://"))
+@pytest.fixture(params=["sql", "memory"])
+def store(request):
+    return SchemaStore(open_store("sqlite://")) if request.param == "sql" else MemoryStore()
 
 
 def columns(history, position, table=T):

@@ -11,7 +11,8 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.history import AtGtidSet, AtSeq, Gap, History
 from strata.schema.model import Column, KeyPart, TableDefinition, TableName
-from strata.schema.snapshots import Snapshot, add_snapshot, pending_snapshots, read_drifts, store_shapes
+from strata.schema.snapshot import Snapshot
+from strata.schema.snapshots import add_snapshot, read_drifts, store_shapes
 from strata.schema.store import SchemaStore
 from strata.schema.track import Tracker
 from strata.schema.versions import EVERY_TABLE, DatabaseEntry, Presence
@@ -74,7 +75,7 @@ def test_what_nothing_touched_is_known_from_the_start(store):
     version = History(store, "s").at(T, AtSeq(0))
     assert (version.origin, version.seq) == ("reload", 0)
     assert columns(store, 3) == ["a", "b"]
-    assert pending_snapshots(store, "s") == []
+    assert store.pending_snapshots("s") == []
 
 
 def test_it_waits_until_the_stream_has_reached_it(store):
@@ -165,7 +166,7 @@ def test_a_snapshot_from_inside_a_hole_says_nothing(store):
     report = track(store, stream, "", file="binlog.000003")
     refuses(store, 3)
     assert any("are not in the stream" in text for text in report.examples)
-    assert pending_snapshots(store, "s") == []
+    assert store.pending_snapshots("s") == []
 
 
 def test_a_snapshot_from_before_the_stream_says_nothing_unless_it_is_of_its_very_start(store):
@@ -291,7 +292,7 @@ class TestWithoutGtids:
         snap(store, "", {T: shape("a", "b")}, at=at)
         track(store, stream, "", "")
         assert columns(store, 1) == columns(store, 2) == ["a", "b"]
-        assert pending_snapshots(store, "s") == []
+        assert store.pending_snapshots("s") == []
 
     def test_it_waits_for_the_first_transaction_behind_it(self, store, stream):
         snap(store, "", {T: shape("a")}, at="binlog.000008:157")
@@ -333,13 +334,13 @@ class TestWithoutGtids:
         tracker.begin_file(replace(stream.start(), identity=uuid, is_landed=True))
         tracker.take(stream.transaction())
         tracker.finish()
-        assert len(pending_snapshots(store, "s")) == waits
+        assert len(store.pending_snapshots("s")) == waits
 
     def test_one_by_gtid_set_is_of_no_use_in_front_of_a_transaction_without(self, store, stream):
         snap(store, "", {T: shape("a")})
         report = track(store, stream, "ALTER TABLE t ADD a INT")
         assert any("taken by GTID set" in text for text in report.examples)
-        assert pending_snapshots(store, "s") == []
+        assert store.pending_snapshots("s") == []
         refuses(store, 1)
 
     def test_no_gtid_set_tells_what_was_executed(self, store, stream):

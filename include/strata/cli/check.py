@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from strata.cli.plan import print_report
+from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import ChecksFailedError, Permanent, Transient
 

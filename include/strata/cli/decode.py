@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strata.cli.plan import print_report
-from strata.errors import LakeUnavailableError, StrataError, Usage
+from strata.cli.report import print_report
+from strata.errors import LakeUnavailableError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import sqlalchemy as sa
-
     from strata.events.salvage import Damage
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
+    from strata.schema.version_store import VersionStore
 
 FILES = "files"
 """Name of the source that files without a store are tracked as."""
@@ -112,42 +111,22 @@ def _versioned(
     *,
     skip_corrupt: bool,
 ) -> Iterator[Decoded | Damage]:
-    from strata.jobs.decode_files import decode_files  # noqa: PLC0415  as above
+    from strata.jobs.decode_files import decode_files, track_in_memory  # noqa: PLC0415  as above
     from strata.rows.book import OnMismatch  # noqa: PLC0415  as above
-    from strata.schema.store import SchemaStore  # noqa: PLC0415  as above
-    from strata.store.engine import open_store  # noqa: PLC0415  as above
 
-    engine = open_store(store or "sqlite://")
-    fault = None if store else _track(files, engine, source, baseline, skip_corrupt=skip_corrupt)
+    fault = None
+    versions: VersionStore
+    if store:
+        from strata.schema.store import SchemaStore  # noqa: PLC0415 - a database's library is loaded where there is one
+        from strata.store.engine import open_store  # noqa: PLC0415  see above
+
+        versions = SchemaStore(open_store(store))
+    else:
+        versions, fault = track_in_memory(files, source, baseline, skip_corrupt=skip_corrupt)
     policy = OnMismatch(on_mismatch.value)
-    yield from decode_files(
-        files, SchemaStore(engine), source, wanted=wanted, on_mismatch=policy, skip_corrupt=skip_corrupt
-    )
+    yield from decode_files(files, versions, source, wanted=wanted, on_mismatch=policy, skip_corrupt=skip_corrupt)
     if fault is not None:
         raise fault
-
-
-def _track(
-    files: list[str], engine: sa.Engine, source: str, baseline: str | None, *, skip_corrupt: bool
-) -> StrataError | None:
-    """Tracks the files in memory; returns the fault that ended it: decoding meets it after the rows before it."""
-    from pathlib import Path  # noqa: PLC0415  as above
-
-    from strata.jobs.track_schema import track_files  # noqa: PLC0415  as above
-    from strata.schema.baseline import read_baseline  # noqa: PLC0415  as above
-
-    known = None
-    if baseline is not None:
-        try:
-            text = Path(baseline).read_text(encoding="utf-8")
-        except OSError as error:
-            raise Usage(f"the baseline cannot be read: {error.strerror}", file=baseline) from error
-        known = read_baseline(text, baseline)
-    try:
-        track_files(files, engine, source, baseline=known, skip_corrupt=skip_corrupt)
-    except StrataError as error:
-        return error
-    return None
 
 
 def register(app: typer.Typer) -> None:

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strata.cli.plan import print_report
+from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
 

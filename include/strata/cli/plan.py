@@ -3,15 +3,13 @@ Not here: planning (`jobs/plan_slices.py`)."""
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
 from strata.jobs.specs import to_micros
@@ -53,19 +51,6 @@ def parse_time(text: str | None) -> int | None:
     except ValueError:
         raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
     return to_micros(time if time.tzinfo else time.replace(tzinfo=UTC))
-
-
-def print_report(report: dict[str, Any], *, as_json: bool) -> None:
-    """A step's report: as JSON, or as a small table without empty fields."""
-    if as_json:
-        typer.echo(json.dumps(report, ensure_ascii=False))
-        return
-    table = Table(box=None, show_header=False)
-    for name, value in report.items():
-        if value not in (None, "", [], ()):
-            lines = value if isinstance(value, list) else [value]
-            table.add_row(name.replace("_", " "), "\n".join(map(str, lines)))
-    Console().print(table)
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from strata.cli.plan import parse_time, print_report
+from strata.cli.plan import parse_time
+from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from strata.cli.plan import print_report
+from strata.cli.report import print_report
 from strata.config.settings import load_settings
 
 

@@ -21,6 +21,7 @@ from strata.schema.versions import EVERY_TABLE
 
 if TYPE_CHECKING:
     from strata.schema.history import StreamPosition
+    from strata.schema.store import SchemaStore
     from strata.schema.versions import SchemaVersion
 
 
@@ -83,14 +84,14 @@ def history(
     """Lists every change of every table in the order of the stream, with the statement that made it."""
     from strata.cli.schema_lines import history_lines, print_history  # noqa: PLC0415  as in show
 
-    found = _history(store, source)
-    _ = found.tracked  # refuses a source that nobody has tracked
+    found = _open(store, source)
+    _ = History(found, source).tracked  # refuses a source that nobody has tracked
     name = _name(table) if table is not None else None
     if _is_jsonl(context, output):
-        for line in history_lines(found.store, source, name, column):
+        for line in history_lines(found, source, name, column):
             typer.echo(json.dumps(line, ensure_ascii=False))
     else:
-        print_history(found.store, source, name, column)
+        print_history(found, source, name, column)
 
 
 def diff(
@@ -120,10 +121,14 @@ def diff(
 
 
 def _history(store: str | None, source: str) -> History:
+    return History(_open(store, source), source)
+
+
+def _open(store: str | None, source: str) -> SchemaStore:
     from strata.schema.store import SchemaStore  # noqa: PLC0415  as in show
     from strata.store.engine import OnMissing, open_store  # noqa: PLC0415  as in show
 
-    return History(SchemaStore(open_store(store_url(store, source), OnMissing.REFUSE)), source)
+    return SchemaStore(open_store(store_url(store, source), OnMissing.REFUSE))
 
 
 def _position(history: History, gtid_set: str | None, position: str | None, time: str | None) -> StreamPosition:

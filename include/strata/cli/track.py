@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
-    from strata.schema.baseline import Baseline
     from strata.schema.stream import TrackReport
 
 
@@ -97,9 +96,10 @@ def _track_files(
 ) -> TrackReport:
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.track_schema import track_files  # noqa: PLC0415  see above
+    from strata.schema.baseline import read_baseline_file  # noqa: PLC0415  see above
     from strata.store.engine import open_store  # noqa: PLC0415  see above
 
-    known = _read_baseline(baseline, lower_case_table_names or 0) if baseline else None
+    known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0) if baseline else None
     engine = open_store(url)
     console = Console(stderr=True)
     bar = Progress(
@@ -127,13 +127,6 @@ def _shown_on(bar: Progress) -> Callable[[str, int, int], None]:
         bar.update(tasks[name], completed=done)
 
     return show
-
-
-def _read_baseline(path: str, lower_case_table_names: int) -> Baseline:
-    from strata.jobs.track_schema import read_script  # noqa: PLC0415  as above
-    from strata.schema.baseline import read_baseline  # noqa: PLC0415  as above
-
-    return read_baseline(read_script(path), path, lower_case_table_names=lower_case_table_names)
 
 
 def _print(report: TrackReport, *, as_json: bool) -> None:

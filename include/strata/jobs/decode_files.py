@@ -11,13 +11,16 @@ from strata.errors import CorruptEventError, SchemaGapError, StrataError
 from strata.events.salvage import Damage, find_stretches
 from strata.events.transactions import read_transactions
 from strata.gtid.clock import CommitClock
-from strata.jobs.track_schema import in_stream_order
+from strata.jobs.feed_tracker import feed_files, in_stream_order
 from strata.rows.book import OnMismatch, TableBook, Version
 from strata.rows.decode import decode_steps
 from strata.rows.plan import Slice
 from strata.rows.slots import Slots
 from strata.rows.stream import RowStream
+from strata.schema.baseline import read_baseline_file
 from strata.schema.history import AtSeq, History
+from strata.schema.memory import MemoryStore
+from strata.schema.track import Tracker
 from strata.wire.files import open_binlog
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from strata.rows.book import Lookup
     from strata.rows.decode import Decoded
     from strata.schema.model import TableName
-    from strata.schema.store import SchemaStore
+    from strata.schema.version_store import VersionStore
     from strata.wire.files import BinlogFile
 
 
@@ -51,9 +54,33 @@ class _Way:
     skip_corrupt: bool
 
 
+def track_in_memory(
+    paths: Sequence[str], source: str, baseline: str | None, *, skip_corrupt: bool = False
+) -> tuple[MemoryStore, StrataError | None]:
+    """The versions of files that no store has, and the fault that ended tracking: decoding meets it after the rows
+    before it.
+
+    Args:
+        paths: As for `decode_files`.
+        source: Name of the source.
+        baseline: Path of a script with what there was before the first file.
+        skip_corrupt: Goes on behind damage.
+
+    Raises:
+        Usage: The baseline cannot be read.
+    """
+    versions = MemoryStore()
+    tracker = Tracker(versions, source, baseline=read_baseline_file(baseline) if baseline is not None else None)
+    try:
+        feed_files(tracker, paths, skip_corrupt=skip_corrupt)
+    except StrataError as error:
+        return versions, error
+    return versions, None
+
+
 def decode_files(
     paths: Sequence[str],
-    store: SchemaStore,
+    store: VersionStore,
     source: str,
     *,
     wanted: Callable[[TableName], bool],
@@ -97,7 +124,7 @@ def decode_files_physically(
             yield from _decode_file(binlog, place, _Way("", None, wanted, OnMismatch.FAIL, skip_corrupt))
 
 
-def _tracked_place(store: SchemaStore, source: str, binlog: BinlogFile) -> _Place:
+def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Place:
     """Where the stream stands at the file's beginning, by what was tracked."""
     begin = binlog.segment.offset if binlog.segment else binlog.first_event
     parts = sorted(store.files(source, binlog.name), key=lambda part: part.begin_pos)

@@ -89,8 +89,9 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
             source=source.name,
             remedy=f"Run `strata track --source {source.name}` first.",
         )
-    history = History(SchemaStore(engine), source.name)
-    draft = _Draft(history, wanted)
+    store = SchemaStore(engine)
+    history = History(store, source.name)
+    draft = _Draft(history, store, wanted)
     for interval in intervals:
         draft.add(interval, stream, source)
     run = span.key if not request.tables else f"{span.key}-{_pattern_key(request.tables)}"
@@ -217,6 +218,7 @@ class _Draft:
     """A plan that grows interval by interval."""
 
     history: History
+    store: SchemaStore
     wanted: Callable[[TableName], bool]
     slices: list[dict[str, Any]] = field(default_factory=list)
     expected_rows: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -260,7 +262,7 @@ class _Draft:
 
     def _holes(self, interval: Interval, source: str) -> list[Refused]:
         """Statements that changed rows of wanted tables: the binlog does not hold those rows."""
-        changes = self.history.store.statement_changes(source, interval.first_seq, interval.last_seq)
+        changes = self.store.statement_changes(source, interval.first_seq, interval.last_seq)
         found = []
         for change in changes:
             tables = [str(table) for table in change.tables if self.wanted(table)]
@@ -283,7 +285,7 @@ class _Draft:
         """What DDL removed of wanted tables without row events."""
         return [
             RowsRemoved(interval.start, str(table), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
-            for removal in self.history.store.row_removals(source, interval.first_seq, interval.last_seq)
+            for removal in self.store.row_removals(source, interval.first_seq, interval.last_seq)
             for table in removal.tables
             if self.wanted(table)
         ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strata.schema.engine import PAGE_TABLES, LiveSchema, Moment
-from strata.schema.snapshots import Snapshot, add_snapshot, store_shapes
+from strata.schema.snapshot import Snapshot
+from strata.schema.snapshots import add_snapshot, store_shapes
 from strata.schema.store import SchemaStore
 from strata.wire.connection import connect
 

@@ -125,8 +125,7 @@ def _not_stored(connection: sa.Connection, source: str, given: Sequence[Version]
         schema_version.c.origin.in_((Origin.DDL, Origin.GAP)),
     )
     stored = {tuple(row) for row in connection.execute(query)}
-    is_statement = (Origin.DDL, Origin.GAP)
-    return [v for v in given if v.origin not in is_statement or (v.place.seq, v.place.statement_no) not in stored]
+    return [v for v in given if not v.is_statement or (v.place.seq, v.place.statement_no) not in stored]
 
 
 def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[Version]) -> list[int]:

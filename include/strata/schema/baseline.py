@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import StrataError, Usage
@@ -38,6 +39,21 @@ class Baseline:
     views: tuple[TableName, ...] = ()
     others_unknown: str | None = None
     """Why there may be tables in other databases; None if there are none. In the named databases there are none."""
+
+
+def read_baseline_file(path: str, *, lower_case_table_names: int = 0) -> Baseline:
+    """As `read_baseline`, of a file.
+
+    Raises:
+        Usage: There is no such file, or it is not UTF-8, or as `read_baseline`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Usage(f"the baseline cannot be read: {error.strerror}", file=path) from None
+    except UnicodeDecodeError as error:
+        raise Usage("the baseline is not UTF-8", file=path, offset=error.start) from None
+    return read_baseline(text, path, lower_case_table_names=lower_case_table_names)
 
 
 def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> Baseline:

@@ -7,19 +7,16 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import sqlalchemy as sa
-
 from strata.errors import SchemaGapError, UnknownSourceError
 from strata.gtid.sets import Gtid, GtidSet
-from strata.schema.versions import EVERY_TABLE, Origin, SchemaVersion, every_table_of
-from strata.store.tables import schema_version
+from strata.schema.versions import EVERY_TABLE, Before, Origin, SchemaVersion, every_table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata.gtid.position import BinlogPosition
     from strata.schema.model import TableName
-    from strata.schema.store import SchemaStore
+    from strata.schema.version_store import VersionStore
     from strata.schema.versions import StoredEntry, TrackedFile, TrackedPosition
 
 _DDL_IN_MESSAGE: Final = 500
@@ -95,7 +92,7 @@ class History:
     It keeps what it has read: a new one sees what has been tracked since.
     """
 
-    def __init__(self, store: SchemaStore, source: str) -> None:
+    def __init__(self, store: VersionStore, source: str) -> None:
         self._store = store
         self._source = source
         self._timelines: dict[TableName, _Timeline] = {}
@@ -104,11 +101,6 @@ class History:
         self._files: dict[str, list[TrackedFile]] = {}
         self._gtids: dict[str, Gtid] = {}
         self._sets: dict[str, GtidSet] = {}
-
-    @property
-    def store(self) -> SchemaStore:
-        """Where the answers come from."""
-        return self._store
 
     @property
     def tracked(self) -> TrackedPosition:
@@ -187,19 +179,21 @@ class History:
             known.append(((version.seq, version.statement_no), version.gtid_executed))
         return max(known, default=((0, 0), ""))[1]
 
-    def _places_before(self, position: StreamPosition) -> sa.ColumnElement[bool]:
-        """Which rows of the version table lie before a position, as `_applies` says it of entries."""
-        version = schema_version.c
+    def _places_before(self, position: StreamPosition) -> Before:
+        """Which versions lie before a position, as `_applies` says it of entries."""
         if isinstance(position, AtSeq):
-            return version.seq <= position.seq
+            return Before(seq=position.seq)
         if isinstance(position, AtTime):
-            return version.committed_at < position.time
+            return Before(committed_at=position.time)
         if isinstance(position, AtGtidSet):
-            return sa.true()
+            return Before()
         parts = self._parts_with(position.position)
-        within = version.seq.between(parts[0].first_seq, max(part.last_seq for part in parts))
-        in_file = (version.binlog_file == position.position.file) & (version.binlog_pos < position.position.offset)
-        return (version.seq < parts[0].first_seq) | (within & in_file)
+        return Before(
+            first_seq=parts[0].first_seq,
+            last_seq=max(part.last_seq for part in parts),
+            binlog_file=position.position.file,
+            binlog_pos=position.position.offset,
+        )
 
     # Choosing -----------------------------------------------------------------------------------
 

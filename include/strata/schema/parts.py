@@ -10,8 +10,8 @@ from strata.schema.versions import TrackedFile
 
 if TYPE_CHECKING:
     from strata.gtid.sets import GtidSetBuilder
-    from strata.schema.store import SchemaStore
     from strata.schema.stream import FileStart
+    from strata.schema.version_store import VersionStore
     from strata.schema.versions import TrackedPosition
 
 
@@ -33,7 +33,7 @@ class OpenFile:
 class FileParts:
     """The parts of one source's files."""
 
-    def __init__(self, store: SchemaStore, source: str) -> None:
+    def __init__(self, store: VersionStore, source: str) -> None:
         self._store = store
         self._source = source
         self.closed: list[TrackedFile] = []

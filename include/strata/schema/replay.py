@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from strata.schema.baseline import Baseline
     from strata.schema.changes import Change
     from strata.schema.model import TableName
-    from strata.schema.store import SchemaStore
+    from strata.schema.version_store import VersionStore
     from strata.schema.versions import StoredEntry
 
 _OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
@@ -52,7 +52,7 @@ class Changed:
 class Replay:
     """The state of one source at the end of what has been tracked."""
 
-    def __init__(self, store: SchemaStore | None, source: str, *, lower_case_table_names: int = 0) -> None:
+    def __init__(self, store: VersionStore | None, source: str, *, lower_case_table_names: int = 0) -> None:
         """Begins where the store is.
 
         Args:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from strata.gtid.position import BinlogPosition
     from strata.schema.model import KeyPart, TableDefinition, TableName
-    from strata.schema.snapshots import Snapshot
-    from strata.schema.store import SchemaStore
+    from strata.schema.snapshot import Snapshot
+    from strata.schema.version_store import VersionStore
     from strata.schema.versions import DatabaseEntry, StoredEntry
 
 
@@ -82,7 +82,7 @@ def _told(part: KeyPart, found: KeyPart) -> KeyPart:
     return part.with_lengths(found.lengths) if is_told else part
 
 
-def settle(store: SchemaStore, snapshot: Snapshot, end: Place) -> Settled:
+def settle(store: VersionStore, snapshot: Snapshot, end: Place) -> Settled:
     """Compares a snapshot with what has been tracked.
 
     A snapshot speaks of a moment between two GTID sets, or of a place in the server's files. What no DDL in the stream
@@ -105,7 +105,7 @@ def settle(store: SchemaStore, snapshot: Snapshot, end: Place) -> Settled:
 
 
 def _settle_at(
-    store: SchemaStore, snapshot: Snapshot, entries: Sequence[StoredEntry], position: BinlogPosition, end: Place
+    store: VersionStore, snapshot: Snapshot, entries: Sequence[StoredEntry], position: BinlogPosition, end: Place
 ) -> Settled:
     """As `settle`, for a snapshot of one place in the files of the server whose stream this is."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
@@ -148,7 +148,7 @@ class _Settling:
 
     def __init__(
         self,
-        store: SchemaStore,
+        store: VersionStore,
         snapshot: Snapshot,
         entries: Sequence[StoredEntry],
         touched: set[TableName],

@@ -4,13 +4,14 @@ Not here: reading the server (`engine.py`), what a snapshot settles (`settling.p
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from strata.gtid.position import BinlogPosition
 from strata.schema.model import TableName
+from strata.schema.snapshot import PENDING, Snapshot
 from strata.schema.versions import DatabaseEntry, Presence
 from strata.store.engine import reading, writing
 from strata.store.tables import drift, snapshot
@@ -20,41 +21,6 @@ if TYPE_CHECKING:
 
     from strata.schema.model import TableDefinition
     from strata.schema.store import SchemaStore
-
-PENDING: Final = "pending"
-APPLIED: Final = "applied"
-USELESS: Final = "useless"
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A server's schema as it was between two GTID sets, or at a position, shapes by fingerprint."""
-
-    source: str
-    gtid_before: str
-    """Executed before the first read."""
-    gtid_executed: str
-    """Executed after the last one."""
-    taken_at: int
-    """Microseconds UTC."""
-    server_version: int
-    lower_case_table_names: int
-    tables: dict[TableName, str]
-    databases: tuple[DatabaseEntry, ...] = ()
-    views: tuple[TableName, ...] = ()
-    seen_databases: frozenset[str] | None = None
-    """Databases that the user sees in full; None: every database, so that a table that is not here is not there."""
-    hidden: tuple[str, ...] = ()
-    """What the user's grants hide, in sentences."""
-    position: BinlogPosition | None = None
-    """Where the server's binlog ended at that moment, if that is told by its files; the GTID sets do not count then."""
-    server_uuid: str = ""
-    """Whose files they are."""
-    id: int = field(default=0, compare=False)
-
-    def sees_all_of(self, database: str) -> bool:
-        """Whether a table of that database that is not in the snapshot does not exist."""
-        return self.seen_databases is None or database in self.seen_databases
 
 
 def store_shapes(store: SchemaStore, definitions: Iterable[TableDefinition]) -> list[str]:
@@ -93,10 +59,10 @@ def add_snapshot(store: SchemaStore, taken: Snapshot) -> int:
     return int(assigned[0]) if assigned else 0
 
 
-def pending_snapshots(store: SchemaStore, source: str) -> list[Snapshot]:
+def pending_snapshots(engine: sa.Engine, source: str) -> list[Snapshot]:
     """Snapshots that no tracker has reached yet, oldest first."""
     query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
-    with reading(store.engine) as connection:
+    with reading(engine) as connection:
         return [_from_row(row) for row in connection.execute(query)]
 
 

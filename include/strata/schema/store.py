@@ -20,7 +20,9 @@ from strata.schema.appending import (
     statement_row,
 )
 from strata.schema.model import TableName, definition_from_json
+from strata.schema.snapshots import pending_snapshots
 from strata.schema.versions import (
+    Before,
     DatabaseEntry,
     Origin,
     Place,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from strata.schema.model import TableDefinition
+    from strata.schema.snapshot import Snapshot
     from strata.schema.versions import Batch, Drift
 
 _CHUNK: Final = 500
@@ -169,6 +172,10 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return connection.execute(query).scalar_one_or_none() or ""
 
+    def pending_snapshots(self, source: str) -> list[Snapshot]:
+        """Snapshots that no tracker has reached yet, oldest first."""
+        return pending_snapshots(self.engine, source)
+
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
         """What the versions say of these names, in stream order."""
         wanted = set(names)
@@ -181,10 +188,10 @@ class SchemaStore:
         """Every entry of a source in stream order, within a version in order of name."""
         return self._entries(source, sa.true())
 
-    def newest_place(self, source: str, condition: sa.ColumnElement[bool]) -> Place | None:
-        """The place of the last version for which a condition on the version table holds."""
+    def newest_place(self, source: str, before: Before) -> Place | None:
+        """The last place of a version that lies before a position."""
         columns = [schema_version.c[name] for name in Place.__dataclass_fields__]
-        query = sa.select(*columns).where(schema_version.c.source == source, condition)
+        query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
         with reading(self.engine) as connection:
             row = connection.execute(query.order_by(*(c.desc() for c in _STREAM_ORDER)).limit(1)).one_or_none()
         return None if row is None else Place(*row)
@@ -342,6 +349,20 @@ class SchemaStore:
                 StoredEntry(*row[:8], Origin(row[8]), row[9], TableName(row[10], row[11]), *row[12:])
                 for row in connection.execute(query)
             ]
+
+
+def _as_condition(before: Before) -> sa.ColumnElement[bool]:
+    """As `Before.holds_for`."""
+    version = schema_version.c
+    if before.seq is not None:
+        return version.seq <= before.seq
+    if before.committed_at is not None:
+        return version.committed_at < before.committed_at
+    if before.first_seq is None:
+        return sa.true()
+    within = version.seq.between(before.first_seq, before.last_seq)
+    in_file = (version.binlog_file == before.binlog_file) & (version.binlog_pos < before.binlog_pos)
+    return (version.seq < before.first_seq) | (within & in_file)
 
 
 def _table_names(stored: str) -> tuple[TableName, ...]:

@@ -17,7 +17,7 @@ from strata.schema.doubts import Doubts
 from strata.schema.parts import FileParts, OpenFile
 from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
-from strata.schema.snapshots import APPLIED, USELESS, pending_snapshots
+from strata.schema.snapshot import APPLIED, USELESS
 from strata.schema.stream import TrackReport, file_number, is_at_or_behind
 from strata.schema.temporary import TemporaryTables
 from strata.schema.unlogged import Spoken, UnloggedRows
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from strata.schema.baseline import Baseline
     from strata.schema.model import TableName
     from strata.schema.settling import Settled
-    from strata.schema.snapshots import Snapshot
-    from strata.schema.store import SchemaStore
+    from strata.schema.snapshot import Snapshot
     from strata.schema.stream import FileStart, QuietRun, Statement, Transaction
+    from strata.schema.version_store import VersionStore
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
@@ -53,7 +53,7 @@ class Tracker:
 
     def __init__(
         self,
-        store: SchemaStore,
+        store: VersionStore,
         source: str,
         *,
         baseline: Baseline | None = None,
@@ -76,7 +76,7 @@ class Tracker:
         known = store.position(source)
         self._is_new = known is None
         self._at = known or TrackedPosition(source)
-        self._pending: list[Snapshot] = pending_snapshots(store, source)
+        self._pending: list[Snapshot] = store.pending_snapshots(source)
         if lower_case_table_names is None and self._is_new and self._pending:
             lower_case_table_names = self._pending[0].lower_case_table_names
         if lower_case_table_names is not None:

@@ -95,6 +95,32 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """Which places lie before a position; all do if nothing is said."""
+
+    seq: int | None = None
+    """Those of this transaction, and of earlier ones."""
+    committed_at: int | None = None
+    """Those that are earlier (microseconds UTC)."""
+    first_seq: int | None = None
+    """Those of earlier transactions; and those of the file below, in front of its offset, up to `last_seq`."""
+    last_seq: int = 0
+    binlog_file: str = ""
+    binlog_pos: int = 0
+
+    def holds_for(self, place: Place) -> bool:
+        """Whether a place is one of them."""
+        if self.seq is not None:
+            return place.seq <= self.seq
+        if self.committed_at is not None:
+            return place.committed_at < self.committed_at
+        if self.first_seq is None or place.seq < self.first_seq:
+            return True
+        in_file = place.binlog_file == self.binlog_file and place.binlog_pos is not None
+        return in_file and place.seq <= self.last_seq and (place.binlog_pos or 0) < self.binlog_pos
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """One row of the version table with all that it changes."""
 
@@ -110,6 +136,11 @@ class Version:
     tables: tuple[TableEntry, ...] = ()
     databases: tuple[DatabaseEntry, ...] = ()
     views: tuple[ViewEntry, ...] = ()
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether a DDL made it, understood or not, which is stored once however often it is read."""
+        return self.place.statement_no > 0 and self.origin in {Origin.DDL, Origin.GAP}
 
 
 @dataclass(frozen=True, slots=True)

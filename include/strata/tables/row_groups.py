@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-ROW_GROUP_ROWS = 256 * 1024
+ROW_GROUP_ROWS = 128 * 1024
 """Rows that are gathered before a row group is written."""
-ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_BYTES = 32 << 20
 """Bytes of Arrow buffers that are held for one row group at most."""
 
 _COMPRESSION_LEVEL = 1

@@ -1,0 +1,23 @@
+"""What a command says it has done.
+Not here: what it did (`jobs/`), its rows (`rows_out.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+
+def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+    """A step's report: as JSON, or as a line for each field that is not empty, and for each value of a list."""
+    if as_json:
+        typer.echo(json.dumps(report, ensure_ascii=False))
+        return
+    shown = {name.replace("_", " "): value for name, value in report.items() if value not in (None, "", [], ())}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        first, *rest = value if isinstance(value, list) else [value]
+        typer.echo(f" {name:<{width}}  {first}")
+        for line in rest:
+            typer.echo(f" {'':<{width}}  {line}")
