@@ -13,7 +13,7 @@ from strata.schema.store import SchemaStore
 from strata.store.engine import OnMissing, describe, open_store, reading, writing
 from strata.store.migrations import FORMAT
 from strata.store.notified import NotifiedLedger
-from strata.store.tables import METADATA, notified_position, row_removal, store_format
+from strata.store.tables import METADATA, notified_position, row_removal, store_format, temporary_tables
 
 
 def test_opening_makes_the_tables_once(tmp_path):
@@ -138,10 +138,12 @@ def test_a_store_of_format_1_gets_what_it_lacks(tmp_path):
     with writing(open_store(url)) as connection:
         notified_position.drop(connection)
         row_removal.drop(connection)
+        temporary_tables.drop(connection)
         connection.execute(store_format.update().values(format=1))
     engine = open_store(url)
     NotifiedLedger(engine).put_watched("s", "")
     assert NotifiedLedger(engine).watched("s") == ""
     assert SchemaStore(engine).row_removals("s", 0, 9) == []
+    assert not SchemaStore(engine).temporary_tables("s")
     with reading(engine) as connection:
         assert connection.execute(sa.select(store_format.c.format)).scalars().all() == [FORMAT]
