@@ -52,7 +52,8 @@ def test_names_and_comments_are_what_the_server_made_of_them(mysql_server: Mysql
             connection.close()
             taken += len(recorded) - 1
             report = compare(Catalog(), mysql_server.binlog_dir / recorded[-1].file, recorded)
-            found += report.differences
+            # Others use the server, too.
+            found += [text for _, text in report.differences if text.startswith("ill.")]
             found += [gap for gap in report.gaps.values() if "a label is not text" not in gap]
     observer.close()
     assert found == []

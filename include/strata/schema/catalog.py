@@ -3,7 +3,7 @@ Not here: one table's definition (`apply/`), versions over time (`history.py`), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, assert_never
 
@@ -11,6 +11,7 @@ from strata.errors import DdlError
 from strata.schema.apply.alter import altered
 from strata.schema.apply.charset import collation_for
 from strata.schema.apply.create import definition_from
+from strata.schema.apply.keys import copied
 from strata.schema.changes import (
     AlterDatabase,
     AlterTable,
@@ -247,7 +248,7 @@ class Catalog:
             return Gap(f"CREATE TABLE ... LIKE {change.like}, which is not known")
         if isinstance(original, Gap):
             return Gap(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
-        return original
+        return replace(original, keys=copied(original.keys))
 
     def _alter(self, change: AlterTable) -> list[TableChange]:
         name = change.name

@@ -124,6 +124,11 @@ def _without_redundant(keys: list[Key]) -> list[Key]:
     return [key for number, key in enumerate(keys) if number not in dropped]
 
 
+def copied(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys of a copy (CREATE TABLE ... LIKE): as the server makes them anew from those that are stored."""
+    return in_order(_without_redundant(sorted(keys, key=lambda key: key.kind is KeyKind.FULLTEXT)))
+
+
 def _one_serves_both(left: Key, right: Key) -> bool:
     """Whether one of them was made for a foreign key and begins the other (sql/key_spec.cc, `foreign_key_prefix`)."""
     short, long = left, right
@@ -142,9 +147,13 @@ def _one_serves_both(left: Key, right: Key) -> bool:
 def _same_part(one: KeyPart, other: KeyPart) -> bool:
     if one.column is None or other.column is None:
         return False
-    # A length in doubt counts as the whole column, which it is in the engine that has foreign keys.
-    same_column = fold_name(one.column) == fold_name(other.column)
-    return same_column and (one.prefix_length, one.descending) == (other.prefix_length, other.descending)
+    if fold_name(one.column) != fold_name(other.column) or one.descending != other.descending:
+        return False
+    if one.lengths != other.lengths and set(one.lengths) & set(other.lengths):
+        raise DdlError(
+            f"whether an index of column {one.column} serves a foreign key depends on its length, which no binlog holds"
+        )
+    return one.lengths == other.lengths
 
 
 def _named(keys: list[Key]) -> list[Key]:
