@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from strata.schema.context import DdlContext
     from strata.schema.model import TableDefinition
 
-_SESSIONS: Final = 1_000
-"""Sessions of which it is remembered what they do not have."""
+_RULED_OUT: Final = 10_000
+"""Names of which it is remembered that their sessions do not have them."""
 
 
 class TemporaryTables:
@@ -30,7 +30,7 @@ class TemporaryTables:
 
     def __init__(self) -> None:
         self._tables: dict[int | None, dict[TableName, TableDefinition | Gap]] = {}
-        self._ruled_out: OrderedDict[int | None, set[TableName]] = OrderedDict()
+        self._ruled_out: OrderedDict[tuple[int | None, TableName], None] = OrderedDict()
         self._knows_all = False
 
     @classmethod
@@ -70,7 +70,7 @@ class TemporaryTables:
         """Whether the statement may mean a temporary table by the name, made before what has been read."""
         if not context.uses_temporary or self._knows_all:
             return False
-        return name not in self._ruled_out.get(context.thread_id, ())
+        return (context.thread_id, name) not in self._ruled_out
 
     def put(self, context: DdlContext, name: TableName, definition: TableDefinition | Gap) -> None:
         """The session has the table now."""
@@ -82,7 +82,8 @@ class TemporaryTables:
 
     def rule_out(self, context: DdlContext, names: Iterable[TableName]) -> None:
         """The session has just meant base tables by these names: it has no temporary ones that are called so."""
-        self._ruled_out.setdefault(context.thread_id, set()).update(names)
-        self._ruled_out.move_to_end(context.thread_id)
-        if len(self._ruled_out) > _SESSIONS:
+        for name in names:
+            self._ruled_out[context.thread_id, name] = None
+            self._ruled_out.move_to_end((context.thread_id, name))
+        while len(self._ruled_out) > _RULED_OUT:
             self._ruled_out.popitem(last=False)
