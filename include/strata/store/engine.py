@@ -4,6 +4,7 @@ Not here: tables (`tables.py`), their versions (`migrations.py`)."""
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
@@ -31,6 +32,7 @@ DEFAULT_DATABASE: Final = "strata"
 _CONNECT_SECONDS = 10
 _LOCK_SECONDS = 60
 """How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
+_RETRY_SECONDS = 0.01
 
 _DENIED = {1044, 1045, 1142, 1143, 1227, 1698, 3118}
 """Server errors (share/messages_to_clients.txt): no right to a database, wrong password, no right to a table, a column,
@@ -126,9 +128,23 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     # Transactions are begun by `_begin_sqlite`: the driver's own begin lets DDL and reads run outside of them.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
+    _switch_to_wal(cursor)
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
+    """The one statement for which SQLite may not wait: another connection is making the same switch, of a new file."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
