@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from shutil import copy
 from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.jobs.track_schema import track_files
+from strata.jobs.land_files import land_files
+from strata.jobs.track_schema import track_files, track_landed
 from strata.schema.baseline import read_baseline
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
@@ -98,3 +100,24 @@ def test_a_procedure_that_drops_a_table_means_base_tables_in_all_that_follows(
 def _run(cursor, text: str) -> None:
     for statement in text.split(";"):
         cursor.execute(statement)
+
+
+@pytest.mark.mysql
+def test_a_landed_segment_does_not_say_that_nothing_came_before_it_in_its_file(
+    mysql_server: MysqlServer, tmp_path: Path
+):
+    connection = mysql_server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("RESET BINARY LOGS AND GTIDS")
+        _run(cursor, "CREATE DATABASE d; USE d; CREATE TABLE t (a INT)")
+        cursor.execute(PROCEDURE)
+        cursor.execute("CALL d.rebuild()")
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("DROP DATABASE d")
+    connection.close()
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    copy(mysql_server.binlogs()[0], archive)
+    land_files(str(archive), lake=str(tmp_path / "lake"), source="s")
+    report = track_landed(str(tmp_path / "lake"), "s", open_store("sqlite://"))
+    assert any("may be a temporary table" in text for text in report.examples)

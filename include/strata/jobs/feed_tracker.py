@@ -220,7 +220,8 @@ def _file_start(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) ->
         begin_pos=begin_pos,
         previous=previous,
         created_at=written * 1_000_000,
-        restarted=created != 0,
+        # Of a landed segment it may be the start of a file whose first transactions were left out.
+        restarted=created != 0 and binlog.segment is None,
     )
 
 

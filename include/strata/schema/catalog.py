@@ -327,10 +327,8 @@ class Catalog:
             self.temporary.rule_out(change.context, change.names)
         found = []
         for name in change.names:
-            if change.temporary or not is_of_base_tables:
-                was_temporary = self.temporary.drop(change.context, name)
-                if was_temporary or change.temporary:
-                    continue
+            if not is_of_base_tables and (self.temporary.drop(change.context, name) or change.temporary):
+                continue
             if self.get(name) is not None or not change.if_exists:
                 found.extend(self._set(name, None, missing=name))
         return found
