@@ -28,10 +28,10 @@ from tests.mysql_server import MysqlServer, program, start_server
 LOOKUPS = 200
 LAND = """
 import json, sys
-from dataclasses import asdict
 from strata.jobs.land_binlog import land_binlog
+from strata.values import to_plain
 from strata.wire.connection import ServerAddress
-print(json.dumps(asdict(land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s"))))
+print(json.dumps(to_plain(land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s"))))
 """
 
 

@@ -10,8 +10,9 @@ import json
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
@@ -29,8 +30,7 @@ UNAVAILABLE = 75
 PROGRESS_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a worker gives back: the staged files as plain values, or why there are none."""
 
     files: tuple[dict[str, Any], ...] = ()

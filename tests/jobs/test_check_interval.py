@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from msgspec.structs import replace
 
 from strata.checks.verdict import Severity
 from strata.errors import ChecksFailedError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata.errors import ChecksFailedError, LakeUnavailableError

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
+from msgspec.structs import asdict
 
 from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from strata.events.transactions import ddl_events, read_transactions
 from strata.schema.context import DdlContext, context_of, statement_text
@@ -72,7 +73,7 @@ def _logged(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def context_from(said: dict[str, Any]) -> DdlContext:
     """The context of a recorded event."""
-    return DdlContext(**{field.name: said[field.name] for field in fields(DdlContext) if field.name in said})
+    return DdlContext(**{name: said[name] for name in DdlContext.__struct_fields__ if name in said})
 
 
 def main(names: list[str]) -> None:

@@ -3,8 +3,9 @@ Not here: running statements (`differential.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from strata.schema.catalog import Catalog, Gap
 from strata.schema.model import KeyKind, TableDefinition

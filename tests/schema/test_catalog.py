@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from strata.schema.catalog import Catalog, Coverage, Gap, TableChange
 from strata.schema.context import DdlContext

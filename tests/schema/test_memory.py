@@ -3,12 +3,12 @@ in `test_history.py`, too."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from strata.errors import AlreadyRunningError
 from strata.schema.memory import MemoryStore

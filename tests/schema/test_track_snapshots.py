@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from strata.errors import SchemaGapError
 from strata.gtid.position import BinlogPosition

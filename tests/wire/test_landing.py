@@ -7,11 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import asdict
 
 from strata.errors import (
     AccessDeniedError,

@@ -9,8 +9,9 @@ Arrow type cannot express, are NULL in the table and exempt.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from strata.checks.verdict import Severity
 from strata.schema.types import ColumnType, TypeKind, parse_column_type
@@ -42,8 +43,7 @@ _LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 _LAST_YEAR = 2155
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One expectation."""
 
     expectation: str
@@ -63,8 +63,7 @@ class Rule:
         return None if found is None else str(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Exemptions:
+class Exemptions(Struct, frozen=True):
     """What must be exempt in a batch, as its writer counted it; 0 keeps the conditions simple and the checks fast."""
 
     partial_rows: int
@@ -162,8 +161,7 @@ def _length(kind: ColumnType) -> int:
     return 1 if kind.length is None else kind.length
 
 
-@dataclass(frozen=True, slots=True)
-class StreamFacts:
+class StreamFacts(Struct, frozen=True):
     """What the plan knows of a table's changes in an interval before any is decoded."""
 
     rows: int

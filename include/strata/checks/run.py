@@ -3,8 +3,9 @@ Not here: the rules (`rules.py`), Great Expectations (`suite.py`), storing the v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from strata.checks.own import columns_of
 from strata.checks.rules import (
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from strata.schema.model import TableDefinition, TableName
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedFile:
+class JudgedFile(Struct, frozen=True):
     """A staged file, as the checks see it."""
 
     url: str
@@ -40,8 +40,7 @@ class JudgedFile:
     invalid_rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableSubject:
+class TableSubject(Struct, frozen=True):
     """One table of an interval: what was staged of it and what must hold of it."""
 
     table: TableName

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from strata.errors import StoreFormatError
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +29,7 @@ class Severity(StrEnum):
     """It is published, and the verdict says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One check that did not hold, or could not be run."""
 
     table: str
@@ -45,8 +46,7 @@ class Failure:
     """A few offending rows as JSON: position in the stream and the value."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableVerdict:
+class TableVerdict(Struct, frozen=True):
     """The outcome of all checks of one table in one interval."""
 
     table: str
@@ -68,8 +68,7 @@ class TableVerdict:
         return sum(failure.severity is Severity.WARNING for failure in self.failures)
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalVerdict:
+class IntervalVerdict(Struct, frozen=True):
     """The outcome of all checks of one interval: what publishing asks for."""
 
     source: str
@@ -103,7 +102,7 @@ class IntervalVerdict:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for `verdict.json` and the ledger."""
-        return {"format": FORMAT, "passed": self.passed, **asdict(self)}
+        return {"format": FORMAT, "passed": self.passed, **to_plain(self)}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> IntervalVerdict:

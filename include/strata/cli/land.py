@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 from contextlib import contextmanager
-from dataclasses import asdict
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def land(
             report = _follow(found, tell)
         else:
             report = _land(found, tell)
-    print_report(asdict(report), as_json=context.obj["json"])
+    print_report(to_plain(report), as_json=context.obj["json"])
 
 
 def _land(source: Source, tell: Tell) -> LandReport:

@@ -99,4 +99,9 @@ def main() -> None:
     """Entry point of the console script."""
     # Starting makes a hundred thousand objects that stay; looking for garbage among them takes a tenth of the time.
     gc.set_threshold(50_000)
-    sys.exit(run(sys.argv[1:]))
+    # NumPy's OpenBLAS starts threads that spin for work, and there is none for them here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    code = run(sys.argv[1:])
+    # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
+    gc.freeze()
+    sys.exit(code)

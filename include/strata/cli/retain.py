@@ -4,13 +4,13 @@ Not here: which those are (`jobs/retain_landed.py`)."""
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
+from strata.values import to_plain
 
 
 def retain(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
@@ -25,7 +25,7 @@ def retain(context: typer.Context, source: Annotated[str, typer.Option(help="A s
     if not context.obj["json"]:
         for one in report.segments:
             typer.echo(f"deleted {one.segment}: transactions {one.first_seq} to {one.last_seq}, {one.bytes:,} bytes")
-    rest = asdict(report) if context.obj["json"] else {**asdict(report), "segments": len(report.segments)}
+    rest = to_plain(report) if context.obj["json"] else {**to_plain(report), "segments": len(report.segments)}
     print_report(rest, as_json=context.obj["json"])
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from msgspec import Struct, field
 
 from strata.errors import StrataError, Usage
 from strata.events.salvage import Damage, describe
@@ -149,8 +150,7 @@ class ParquetOutput(_Output):
             self._encoder.run(partial(_write_file, gathered.next_path()), table)
 
 
-@dataclass(slots=True)
-class _Gathered:
+class _Gathered(Struct):
     """Rows of one version of one table that are not written yet."""
 
     folder: Path

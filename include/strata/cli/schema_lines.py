@@ -3,9 +3,9 @@ Not here: the commands (`schema.py`), the answers (`schema/history.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -166,8 +166,7 @@ def _column_of(difference: Difference) -> str | None:
 # Differences ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TableDifference:
+class TableDifference(Struct, frozen=True):
     """What differs in one table between two points; one side is None where the table is not there."""
 
     name: TableName

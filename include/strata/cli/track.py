@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import SchemaGapError, Usage
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def _shown_on(bar: Progress) -> Callable[[str, int, int], None]:
 
 def _print(report: TrackReport, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(asdict(report), ensure_ascii=False))
+        typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
         return
     typer.echo(
         f"{report.transactions:,} transactions, {report.statements:,} DDL statements, {report.versions:,} versions"

@@ -3,9 +3,10 @@ Not here: making them from events (`scanner.py`), their form on disk (`index.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.events.model import SplitPoint, TableRows, TransactionRecord
 from strata.gtid.sets import Gtid
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionBatch:
+class TransactionBatch(Struct, frozen=True):
     """Consecutive transactions of one file. Each field is a column; `*_end` say where the entries of each row end."""
 
     binlog_file: str

@@ -4,18 +4,19 @@ Not here: finding a segment (`landed.py`), making transactions from events (`sca
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from strata.errors import LakeUnavailableError, StoreFormatError
 from strata.events.batch import TransactionBatch, add_gtids
 from strata.events.columns import from_numbers, to_numbers, to_texts
 from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,8 +61,7 @@ class Resume(StrEnum):
     """Transactions without a GTID may follow: only the same server's file and offset tell where they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSummary:
+class SegmentSummary(Struct, frozen=True):
     """What an index says of its segment as a whole."""
 
     segment: str
@@ -95,7 +95,7 @@ class SegmentSummary:
 
     def to_json(self) -> str:
         """The stored form."""
-        return json.dumps({"format": FORMAT, **asdict(self)})
+        return json.dumps({"format": FORMAT, **to_plain(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:

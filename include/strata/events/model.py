@@ -3,15 +3,15 @@ Not here: their bytes (`parse.py`), grouping into transactions (`transactions.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata.gtid.sets import Gtid, GtidSet
 
 
-@dataclass(frozen=True, slots=True)
-class GtidEvent:
+class GtidEvent(Struct, frozen=True):
     """The head of a transaction: GTID, TAGGED_GTID or ANONYMOUS_GTID."""
 
     gtid: Gtid | None
@@ -27,28 +27,24 @@ class GtidEvent:
     """As in executable comments, 0 if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousGtids:
+class PreviousGtids(Struct, frozen=True):
     """What had been executed before the file."""
 
     gtid_set: GtidSet
 
 
-@dataclass(frozen=True, slots=True)
-class Rotate:
+class Rotate(Struct, frozen=True):
     """The name of the next file and the offset to go on from."""
 
     file: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The server was shut down here; it went on in another file."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryContext:
+class QueryContext(Struct, frozen=True):
     """What a QUERY event carries beside its text (status variables); None where it does not."""
 
     sql_mode: int | None = None
@@ -64,8 +60,7 @@ class QueryContext:
     table_map_for_update: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A statement: DDL, BEGIN, COMMIT, XA, or rows changed in statement format."""
 
     database: str
@@ -80,15 +75,13 @@ class Query:
     looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
+class Xid(Struct, frozen=True):
     """The commit of a transaction that the storage engines prepared."""
 
     xid: int
 
 
-@dataclass(frozen=True, slots=True)
-class XaPrepare:
+class XaPrepare(Struct, frozen=True):
     """The end of the first phase of an XA transaction, or of its only one."""
 
     format_id: int
@@ -97,15 +90,13 @@ class XaPrepare:
     one_phase: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RowsQuery:
+class RowsQuery(Struct, frozen=True):
     """The text of the statement whose row events follow (`binlog_rows_query_log_events`)."""
 
     statement: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(Struct, frozen=True):
     """The server says that something is missing from its binlog."""
 
     number: int
@@ -113,8 +104,7 @@ class Incident:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """Sent over a connection when there is nothing else to send: where the server has got to."""
 
     file: str
@@ -122,16 +112,14 @@ class Heartbeat:
     """None in the older form, which has it in the header."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewChange:
+class ViewChange(Struct, frozen=True):
     """A change of the members of a replication group."""
 
     view_id: str
     sequence_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableMap:
+class TableMap(Struct, frozen=True):
     """The physical shape that the following row events have (MySQL, `Table_map_event`)."""
 
     table_id: int
@@ -165,8 +153,7 @@ class TableMap:
     """The event's body behind the table id and flags: equal bytes are an equal shape."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableRows:
+class TableRows(Struct, frozen=True):
     """What a transaction did to one table."""
 
     database: str
@@ -176,8 +163,7 @@ class TableRows:
     """Changed rows; an update counts once."""
 
 
-@dataclass(frozen=True, slots=True)
-class SplitPoint:
+class SplitPoint(Struct, frozen=True):
     """An event boundary inside a large transaction from which decoding can start."""
 
     offset: int
@@ -188,8 +174,7 @@ class SplitPoint:
     """Offsets of the TABLE_MAP events that are in force there."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionRecord:
+class TransactionRecord(Struct, frozen=True):
     """One row of the transaction index."""
 
     seq: int

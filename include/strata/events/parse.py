@@ -3,8 +3,10 @@ Not here: rows (`rows/`), the order of events in a transaction (`transactions.py
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import StrataError, UnsupportedEventError
 from strata.events.gtid import parse_gtid, parse_previous_gtids
@@ -70,15 +72,13 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OtherEvent:
+class OtherEvent(Struct, frozen=True):
     """An event that is known but not parsed here: rows, and the parts of statement-format statements."""
 
     event_type: EventType
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredEvent:
+class IgnoredEvent(Struct, frozen=True):
     """An event of an unknown type whose flag says that it may be passed over."""
 
     event_type: int

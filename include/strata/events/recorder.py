@@ -3,9 +3,11 @@ Not here: where the bytes come from (`wire/replication.py`), when a segment ends
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from strata.errors import LakeUnavailableError, SourceDivergedError, StrataError
 from strata.events.gtid import encode_gtid_set
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from strata.wire.format import FormatDescription
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEnd:
+class StreamEnd(Struct, frozen=True):
     """Where the stream of a source ends so far, which is where its next segment begins."""
 
     ordinal: int = 0
@@ -44,8 +45,7 @@ class StreamEnd:
         return cls(ordinal, summary.last_seq, summary.clock_after, executed, Resume(summary.resume))
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(Struct, frozen=True):
     """Where a piece of the stream comes from."""
 
     server_uuid: str = ""
@@ -61,8 +61,7 @@ class Sender:
         return Resume.GTID if is_numbered else Resume.FILE
 
 
-@dataclass(frozen=True, slots=True)
-class FileHead:
+class FileHead(Struct, frozen=True):
     """The first events of a server's file, as they were sent."""
 
     binlog_file: str

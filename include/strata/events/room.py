@@ -3,10 +3,10 @@ Not here: the walk (`kernels/transactions.py`), what the arrays mean (`batch.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from strata.kernels import transactions as walk
 from strata.kernels.gtid import GTID_BYTES
@@ -27,8 +27,7 @@ def grown(array: npt.NDArray[Number], least: int) -> npt.NDArray[Number]:
     return larger
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """What finished transactions left: tables with the columns of `kernels/transactions.py`."""
 
     transactions: npt.NDArray[np.int64]

@@ -3,10 +3,10 @@ Not here: reading them (`transactions.py`, `rows/`), what follows from a loss (`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import CorruptEventError, StrataError, TruncatedEventError
 from strata.events.model import GtidEvent
@@ -34,8 +34,7 @@ _SHIFT_EVENTS: Final = 64
 _MODULUS: Final = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """A piece of a file that cannot be read as it was written. It counts as one transaction of the stream."""
 
     error: CorruptEventError
@@ -49,8 +48,7 @@ class Damage:
     """False only if exactly one transaction is damaged, and it changes rows: DDL stands in transactions of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Whole transactions in a row, and the damage behind them if the file does not end there."""
 
     begin: int

@@ -3,10 +3,10 @@ Not here: what is in the cells (`rows/`), the TABLE_MAP's own bytes (`parse.py`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import CorruptEventError
 from strata.kernels.status import DONE
@@ -48,8 +48,7 @@ _PACKED = frozenset({FieldType.ENUM, FieldType.SET})
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowShape:
+class RowShape(Struct, frozen=True, eq=False):
     """The widths of a table's cells."""
 
     widths: NDArray[np.int64]

@@ -3,8 +3,9 @@ Not here: widths of cells (`shape.py`), the table's definition (`schema/`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from strata.errors import CorruptEventError
 from strata.events.model import TableMap
@@ -151,8 +152,7 @@ def _metadata(cursor: Cursor, code: int) -> tuple[int, int]:
     return code, 0
 
 
-@dataclass(slots=True)
-class _Optional:
+class _Optional(Struct):
     """Optional metadata as it is written: lists for the columns that each field counts."""
 
     signs: bytes | None = None
@@ -178,8 +178,7 @@ class _Optional:
         return tuple(next(lists_of[FieldType(code)]) if code in _MEMBERS else None for code in types)
 
 
-@dataclass(slots=True)
-class _Charsets:
+class _Charsets(Struct):
     """Collation ids: of each column, or one for most and exceptions by the column's ordinal among its kind."""
 
     each: list[int] | None = None

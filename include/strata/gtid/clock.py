@@ -3,11 +3,10 @@ Not here: the intervals themselves (`jobs/`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class CommitClock:
+class CommitClock(Struct):
     """The running maximum of commit timestamps along a stream.
 
     A server's clock may jump back, and a replica's transactions carry times of their own; the maximum is monotone,

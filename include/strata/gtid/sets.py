@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
 
 from strata.errors import InvalidGtidSetError
 
@@ -32,8 +33,7 @@ Span = tuple[int, int]
 """Transaction numbers from the first (inclusive) to the last (inclusive)."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Sid:
+class Sid(Struct, frozen=True, order=True):
     """Who numbered a transaction: a server's UUID and, from MySQL 8.3 on, a tag."""
 
     uuid: str
@@ -43,8 +43,7 @@ class Sid:
         return f"{self.uuid}:{self.tag}" if self.tag else self.uuid
 
 
-@dataclass(frozen=True, slots=True)
-class Gtid:
+class Gtid(Struct, frozen=True):
     """The identity of one transaction. Deliberately without an order: GTIDs have none."""
 
     sid: Sid
@@ -71,8 +70,7 @@ class Gtid:
         return f"{self.sid}:{self.gno}"
 
 
-@dataclass(frozen=True, slots=True)
-class GtidSet:
+class GtidSet(Struct, frozen=True):
     """An immutable set of GTIDs, kept as sorted, disjoint, non-adjacent spans for each UUID and tag.
 
     Sets are only partially ordered: `a <= b` says that b contains a, and both `a <= b` and `b <= a` may be false.
@@ -167,8 +165,8 @@ class GtidSet:
 class GtidSetBuilder:
     """A GTID set that grows along a stream; adding the next number of a server costs a comparison."""
 
-    def __init__(self, start: GtidSet = GtidSet()) -> None:
-        self._spans: dict[Sid, list[Span]] = {sid: list(spans) for sid, spans in start.items()}
+    def __init__(self, start: GtidSet | None = None) -> None:
+        self._spans: dict[Sid, list[Span]] = {sid: list(spans) for sid, spans in start.items()} if start else {}
 
     def add(self, gtid: Gtid) -> None:
         """Takes one more transaction; one that is already in changes nothing."""

@@ -3,8 +3,9 @@ Not here: landing them (`land_files.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.errors import EncryptedBinlogError, LakeUnavailableError, StrataError, TruncatedEventError, Usage
 from strata.events.gtid import parse_previous_gtids
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from strata.gtid.sets import GtidSet
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedFile:
+class ArchivedFile(Struct, frozen=True):
     """One binlog of the archive."""
 
     url: str

@@ -4,8 +4,9 @@ Not here: asking the server for them (`check_source.py`)."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from strata.jobs.findings import Finding, error, ok, warning
 
@@ -17,8 +18,7 @@ _STORE_RIGHTS = ("CREATE", "ALTER", "INDEX", "SELECT", "INSERT", "UPDATE", "DELE
 _EVERYWHERE = "*.*"
 
 
-@dataclass(slots=True)
-class Grants:
+class Grants(Struct):
     """Rights by scope: `*.*`, `database.*` or `database.table`, without quotes."""
 
     by_scope: dict[str, set[str]] = field(default_factory=dict)

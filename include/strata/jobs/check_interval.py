@@ -4,8 +4,9 @@ Not here: the checks (`checks/`), publishing (`publish_interval.py`), the Spark 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from strata.checks.own import own_rules
 from strata.checks.rules import StreamFacts
@@ -19,6 +20,7 @@ from strata.schema.model import TableName, definition_from_json
 from strata.tables.layout import interval_key
 from strata.tables.quarantine import put_in_quarantine
 from strata.tables.write import StagedFile
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +43,7 @@ class SparkReader(Protocol):
         """The session's DataFrameReader."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(Struct, frozen=True):
     """What the checks of a run found, small enough for XCom; the verdicts are in the run folder."""
 
     source: str
@@ -60,7 +61,7 @@ class CheckReport:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return to_plain(self)
 
     def raise_if_failed(self) -> None:
         """Lets only what may be published go on.

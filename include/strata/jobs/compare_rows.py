@@ -3,12 +3,12 @@ Not here: replaying (`replay.py`), asking the server (who has the connection).""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
+from msgspec import Struct
 
 from strata.rows.arrow import GEOMETRY, VECTOR, arrow_type
 from strata.schema.types import SPATIAL, TypeKind, parse_column_type
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _SRID_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Rows as multisets: how many there are on each side, and how many have no partner on the other."""
 
     replayed: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.errors import StrataError, StreamHoleError
 from strata.events.gtid import parse_previous_gtids
@@ -33,8 +34,7 @@ _TAIL_BYTES = 32 << 20
 """A larger beginning of a transaction stays in its segment, which then grows beyond the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class LandReport:
+class LandReport(Struct, frozen=True):
     """What one landing did; small enough for XCom."""
 
     source: str

@@ -4,8 +4,10 @@ Not here: slices of landed segments (`decode_slice.py`), tracking (`track_schema
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import CorruptEventError, SchemaGapError, StrataError
 from strata.events.salvage import Damage, find_stretches
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
     from strata.wire.files import BinlogFile
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     """Where a file lies in the stream."""
 
     seq: int = 0
@@ -43,8 +44,7 @@ class _Place:
     """The commit clock before it, microseconds UTC."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """How files are decoded."""
 
     source: str

@@ -4,8 +4,9 @@ Not here: where versions go (`track_schema.py`, `decode_files.py`), what becomes
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from strata.errors import StrataError, Usage
 from strata.events.model import GtidEvent, PreviousGtids

@@ -3,17 +3,18 @@ Not here: the look-ups (`events/landed.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from strata.events.landed import LandedStream
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.jobs.specs import from_micros
+from strata.values import to_plain
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPoint:
+class StreamPoint(Struct, frozen=True):
     """A point between two transactions."""
 
     source: str
@@ -32,7 +33,7 @@ class StreamPoint:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return to_plain(self)
 
 
 def find_position(

@@ -3,8 +3,11 @@ Not here: looking (`check_source.py`), printing (`cli/doctor.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+
+from strata.values import to_plain
 
 
 class Severity(StrEnum):
@@ -17,8 +20,7 @@ class Severity(StrEnum):
     """It stands in the way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that was looked at."""
 
     name: str
@@ -30,7 +32,7 @@ class Finding:
 
     def to_json(self) -> dict[str, str | None]:
         """As plain values."""
-        return {**asdict(self), "severity": self.severity.value}
+        return {**to_plain(self), "severity": self.severity.value}
 
 
 def ok(name: str, what: str) -> Finding:

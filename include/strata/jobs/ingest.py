@@ -4,7 +4,6 @@ Not here: the steps themselves (beside this file), Airflow (`dags/`)."""
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from strata.errors import AlreadyRunningError, SchemaGapError
@@ -24,6 +23,7 @@ from strata.jobs.snapshot_schemas import snapshot_schemas
 from strata.schema.engine import Moment
 from strata.store.engine import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ def snapshot(source: str, *, settings: Settings) -> Report:
     stream = LandedStream.open(found.lake, source)
     # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
     moment = Moment.BY_FILE if stream.resume is Resume.FILE else Moment.BY_SERVER
-    return brief(asdict(snapshot_schemas(found.address, open_store(found.store_url), source, moment)))
+    return brief(to_plain(snapshot_schemas(found.address, open_store(found.store_url), source, moment)))
 
 
 def land(source: str, *, settings: Settings) -> Report:
@@ -87,7 +87,7 @@ def land(source: str, *, settings: Settings) -> Report:
 def _land(source: Source) -> Report:
     segment_bytes = source.settings.segment_mb * MEGABYTE
     try:
-        return asdict(land_binlog(source.address, lake=source.lake, source=source.name, segment_bytes=segment_bytes))
+        return to_plain(land_binlog(source.address, lake=source.lake, source=source.name, segment_bytes=segment_bytes))
     except AlreadyRunningError:
         state = read_state(source.lake, source.name)
         if state is None or state.doing is not Doing.FOLLOWING:
@@ -99,7 +99,7 @@ def _land(source: Source) -> Report:
 def track(source: str, *, settings: Settings) -> Report:
     """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
     found = settings.source(source)
-    return brief(asdict(track_source(found, open_store(found.store_url))))
+    return brief(to_plain(track_source(found, open_store(found.store_url))))
 
 
 def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[Report]:
@@ -126,7 +126,7 @@ def plan(
     now = now_micros()
     request = Request(start, end, GtidSet.parse(gtid_range) if gtid_range else None, tuple(tables or ()))
     stream = LandedStream.open(found.lake, source)
-    return asdict(plan_run(found, open_store(found.store_url), stream, request, now=now))
+    return to_plain(plan_run(found, open_store(found.store_url), stream, request, now=now))
 
 
 def publish(source: str, run: str, *, settings: Settings) -> Report:

@@ -6,13 +6,15 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
 from strata.events.landed import landing_folder
 from strata.jobs.specs import from_micros
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +35,7 @@ class Doing(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class LandProgress:
+class LandProgress(Struct, frozen=True):
     """How far a landing is."""
 
     transactions: int
@@ -55,8 +56,7 @@ class LandProgress:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LandState:
+class LandState(Struct, frozen=True):
     """The newest state of a source's landing."""
 
     doing: Doing
@@ -123,7 +123,7 @@ class LandNotes:
         at = time.time_ns() // 1000
         state = LandState(doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error)
         try:
-            self._folder.write(STATE_FILE, json.dumps(asdict(state)).encode())
+            self._folder.write(STATE_FILE, json.dumps(to_plain(state)).encode())
         except LakeUnavailableError as refused:
             # Nothing depends on it, and what matters meets the same storage a moment later.
             _LOG.warning("%s: the state of the landing cannot be kept: %s", self._source, refused)
@@ -139,5 +139,5 @@ def read_state(lake: str, source: str) -> LandState | None:
     if not folder.exists(STATE_FILE):
         return None
     found = json.loads(folder.read(STATE_FILE))
-    known = {field.name: found.get(field.name) for field in fields(LandState)}
+    known = {name: found.get(name) for name in LandState.__struct_fields__}
     return LandState(**{**known, "doing": Doing(known["doing"])}) if known["doing"] in set(Doing) else None

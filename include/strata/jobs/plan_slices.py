@@ -3,10 +3,11 @@ Not here: how slices are cut (`rows/plan.py`), how spans become intervals (`inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from strata.errors import StatementFormatError, Usage
 from strata.events.continuity import Continuity
@@ -36,8 +37,7 @@ _SHOWN_STATEMENT = 200
 """Characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What a run is asked for. Nothing given: all that no interval owns yet."""
 
     start: int | None = None
@@ -213,8 +213,7 @@ def _interval(stored: ClosedInterval) -> Interval:
     return Interval(stored.start, stored.end, stored.first_seq, stored.last_seq, stored.gtid_executed)
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """A plan that grows interval by interval."""
 
     history: History

@@ -3,8 +3,9 @@ Not here: reaching the verdict (`check_interval.py`), the commits (`tables/commi
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
 from strata.errors import ChecksFailedError
@@ -12,6 +13,7 @@ from strata.jobs.check_interval import read_staged, read_verdicts, rows_removed,
 from strata.jobs.run_folder import DECODED, read_plan, run_folder
 from strata.schema.model import TableName
 from strata.tables.commit import publish
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from strata.wire.storage import Folder
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
+class PublishedTable(Struct, frozen=True):
     """One table's part of an interval, as readers have it now."""
 
     table: str
@@ -39,8 +40,7 @@ class PublishedTable:
     """Files that came or went; 0 if it was published just so before."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishReport:
+class PublishReport(Struct, frozen=True):
     """What a run has published."""
 
     source: str
@@ -53,7 +53,7 @@ class PublishReport:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return to_plain(self)
 
 
 def publish_interval(lake: str, source: str, run: str) -> PublishReport:

@@ -3,12 +3,12 @@ Not here: single changes (`tables/state.py`), what DDL does to rows (`tables/con
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc  # noqa: TID253  only those who replay import this module
 import sqlalchemy as sa
+from msgspec import Struct, field
 
 from strata.errors import DdlError, SchemaGapError
 from strata.schema.changes import AddColumn, AlterTable, ChangeColumn, RenameColumn
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from strata.schema.model import TableDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """What one version makes of one table, and of the rows that it has."""
 
     version_id: int
@@ -49,8 +48,7 @@ class Turn:
     added_columns: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(Struct, frozen=True):
     """The rows of a table and their shape."""
 
     definition: TableDefinition

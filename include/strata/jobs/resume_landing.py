@@ -3,8 +3,9 @@ Not here: the stream itself (`land_binlog.py`), cutting it (`cut_segments.py`)."
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
 
 from strata.errors import (
     BinlogPurgedError,
@@ -236,8 +237,7 @@ def check_files(tail: LandedTail, server: ServerState, files: ServerFiles) -> No
         raise _reset(tail, f"it ends at {files.end}")
 
 
-@dataclass(frozen=True, slots=True)
-class LandingGoal:
+class LandingGoal(Struct, frozen=True):
     """All that a server had executed at one moment, for those who wait until another process has landed it."""
 
     address: ServerAddress
@@ -287,8 +287,7 @@ def _reset(tail: LandedTail, what: str) -> SourceDivergedError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LandedTail:
+class LandedTail(Struct, frozen=True):
     """What the last landed segment says of the place in the server's files where it ends."""
 
     server_uuid: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedSegment, LandedStream, landing_folder
@@ -17,6 +17,7 @@ from strata.jobs.plan_slices import wanted_tables
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -32,8 +33,7 @@ Rows = Counter[tuple[int, str]]
 """Rows by interval (its start) and table."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedSegment:
+class DeletedSegment(Struct, frozen=True):
     """A segment that was deleted."""
 
     segment: str
@@ -46,8 +46,7 @@ class DeletedSegment:
     executed: str
 
 
-@dataclass(frozen=True, slots=True)
-class RetainReport:
+class RetainReport(Struct, frozen=True):
     """What was deleted, and why no more was."""
 
     source: str
@@ -123,7 +122,7 @@ def _delete(source: Source, segments: list[LandedSegment], described: tuple[Dele
     folder = landing_folder(source.lake, source.name)
     name = f"{segments[0].name.ordinal:010d}-{segments[-1].name.ordinal:010d}.json"
     # The list first: it may name a segment that is still there, never the other way round.
-    folder.folder(DELETED_FOLDER).write(name, json.dumps([asdict(one) for one in described], indent=1).encode())
+    folder.folder(DELETED_FOLDER).write(name, json.dumps([to_plain(one) for one in described], indent=1).encode())
     for segment in segments:
         # The segment first: an index without its segment is a leftover, which the next landing removes.
         folder.delete(str(segment.name))

@@ -4,8 +4,9 @@ Not here: what follows for the history (`track_schema.py`), the reading itself (
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.engine import PAGE_TABLES, LiveSchema, Moment
 from strata.schema.snapshot import Snapshot
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from strata.wire.connection import ServerAddress
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotReport:
+class SnapshotReport(Struct, frozen=True):
     """What was read."""
 
     source: str

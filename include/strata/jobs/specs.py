@@ -4,9 +4,12 @@ Not here: the steps themselves; anything heavy (Airflow parses what it imports).
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
+
+from strata.values import to_plain
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,8 +30,7 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(Struct, frozen=True, order=True):
     """A half-open span [start, end) of commit time, microseconds UTC."""
 
     start: int
@@ -48,8 +50,7 @@ def moment_key(micros: int) -> str:
     return f"{from_micros(micros):%Y%m%dT%H%M%S.%f}Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """A span that owns transactions: those with first_seq < seq <= last_seq."""
 
     start: int
@@ -61,8 +62,7 @@ class Interval:
     """What the stream had executed at the interval's end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Rows of a table that cannot be decoded, and why."""
 
     table: str
@@ -70,8 +70,7 @@ class Refused:
     error: dict[str, str | int]
 
 
-@dataclass(frozen=True, slots=True)
-class RowsRemoved:
+class RowsRemoved(Struct, frozen=True):
     """Rows of a table that a DDL removed, so that no change tells of it."""
 
     interval: int
@@ -81,8 +80,7 @@ class RowsRemoved:
     statement: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
+class RunPlan(Struct, frozen=True):
     """What one run decodes, checks and publishes: `plan.json` in its run folder."""
 
     source: str
@@ -105,7 +103,7 @@ class RunPlan:
 
     def to_json(self) -> str:
         """The plan as text."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(to_plain(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> RunPlan:
@@ -118,8 +116,7 @@ class RunPlan:
         return cls(**found)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReport:
+class PlanReport(Struct, frozen=True):
     """What planning found, small enough for XCom."""
 
     source: str

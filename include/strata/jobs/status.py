@@ -3,8 +3,9 @@ Not here: what a server's settings lack (`check_source.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from strata.events.landed import LandedStream
 from strata.jobs.land_state import LandState, read_state
@@ -12,6 +13,7 @@ from strata.schema.history import AtSeq, Gap, History
 from strata.schema.store import SchemaStore
 from strata.schema.versions import SYSTEM_DATABASES
 from strata.store.ledgers import IntervalLedger, PublishedLedger, VerdictLedger
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from strata.config.settings import Source
 
 
-@dataclass(frozen=True, slots=True)
-class TableStatus:
+class TableStatus(Struct, frozen=True):
     """What readers have of one table."""
 
     table: str
@@ -34,8 +35,7 @@ class TableStatus:
     """Why its schema is not known at the end of the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
+class SourceStatus(Struct, frozen=True):
     """One source: each step's position in the same stream."""
 
     source: str
@@ -59,7 +59,7 @@ class SourceStatus:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return to_plain(self)
 
 
 def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:

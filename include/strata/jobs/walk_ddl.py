@@ -3,10 +3,11 @@ Not here: where the events come from and who is told (`watch_ddl.py`), landing t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.events.batch import add_gtids
 from strata.events.gtid import parse_gtid
@@ -35,8 +36,7 @@ _LENGTH = slice(9, 13)
 """Of an event's header: bytes of the whole event."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatedTransaction:
+class StatedTransaction(Struct, frozen=True):
     """A whole transaction with its statements, most of which are DDL."""
 
     gtid: Gtid

@@ -5,8 +5,10 @@ Not here: finding statements in bytes (`walk_ddl.py`), Airflow's trigger (`plugi
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
 from strata.events.gtid import encode_gtid_set
@@ -42,8 +44,7 @@ _KEEP_SECONDS = 600.0
 """How often the position is stored where there is no DDL: what is purged behind it was looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoticedDdl:
+class NoticedDdl(Struct, frozen=True):
     """One DDL statement in a server's stream; where `lost` is set, transactions that can no longer be looked at."""
 
     source: str

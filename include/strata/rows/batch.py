@@ -3,11 +3,11 @@ Not here: filling slots (`stream.py`), one column's way (`gather.py` and its lik
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from strata.errors import CorruptEventError
 from strata.events.columns import repeated_number, repeated_text
@@ -37,8 +37,7 @@ _OPERATIONS = Labels.of(("insert", "update", "delete"))
 _LONGEST_NUMBER = 19
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(Struct, frozen=True):
     """A batch, and the faults of its rows."""
 
     batch: pa.RecordBatch

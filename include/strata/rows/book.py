@@ -4,11 +4,11 @@ Not here: reading TABLE_MAPs (`events/table_map.py`), comparing them with a vers
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import SchemaMismatchError, StrataError
 from strata.events.shape import RowShape
@@ -37,8 +37,7 @@ class OnMismatch(Enum):
     their default, and a `Hole` says so. Rows whose columns differ in more than number are quarantined all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotPlan:
+class SlotPlan(Struct, frozen=True):
     """How the rows of one slot become batches."""
 
     table: TableName
@@ -52,8 +51,7 @@ class SlotPlan:
     """What the rows were made to fit in spite of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """A version that may decode rows of a table."""
 
     version_id: int

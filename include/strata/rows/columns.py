@@ -3,11 +3,11 @@ Not here: the ways (`gather.py`, `gather_text.py`, `gather_json.py`), whether ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from strata.errors import UnsupportedEventError
 from strata.events.shape import RowShape, bit_length
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from strata.schema.model import Column
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
+class ColumnPlan(Struct, frozen=True):
     """One wanted column."""
 
     name: str

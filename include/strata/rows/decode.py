@@ -3,11 +3,12 @@ Not here: cutting slices (`plan.py`), the walk (`stream.py`), files of the lake 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import StrataError, UndecodableTextError
 from strata.rows.batch import BatchBuilder, Built, CorruptRow
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from strata.wire.files import BinlogFile
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeBatch:
+class ChangeBatch(Struct, frozen=True):
     """Decoded changes of one table, in stream order."""
 
     table: TableName
@@ -35,8 +35,7 @@ class ChangeBatch:
     """Columns as `arrow.change_schema` has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantinedRows:
+class QuarantinedRows(Struct, frozen=True):
     """Changes that must not be published as they are; they are in no `ChangeBatch`."""
 
     table: TableName

@@ -3,8 +3,9 @@ Not here: what becomes of their rows (`batch.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 
 class FaultKind(Enum):
@@ -21,8 +22,7 @@ class FaultKind(Enum):
         return self is FaultKind.UNREADABLE
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One value."""
 
     row: int
@@ -42,8 +42,7 @@ class CorruptCell(Exception):
         self.reason = reason
 
 
-@dataclass(slots=True)
-class Faults:
+class Faults(Struct):
     """The faults of one column of one image of a batch."""
 
     found: list[Fault] = field(default_factory=list)

@@ -3,11 +3,11 @@ Not here: text and bytes (`gather_text.py`), which class a column gets (`columns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from strata.events.columns import to_numbers
 from strata.kernels import decimals, numbers, temporal
@@ -29,8 +29,7 @@ LONGEST_DATA = 2**31 - 1
 """Bytes of text or binary data that one array may hold: Arrow's offsets have 32 bits."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Region:
+class Region(Struct, frozen=True, eq=False):
     """The bytes that cells point into."""
 
     buffer: Bytes
@@ -73,8 +72,7 @@ def array_of(kind: pa.DataType, cells: Cells, values: NDArray[Any], bad: Bytes |
     return pa.Array.from_buffers(kind, len(cells), [bitmap, pa.py_buffer(values)], nulls)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherIntegers:
+class GatherIntegers(Struct, frozen=True):
     """TINYINT to INT, FLOAT by its bits."""
 
     type: pa.DataType
@@ -89,8 +87,7 @@ class GatherIntegers:
         return array_of(self.type, cells, out)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherLongs:
+class GatherLongs(Struct, frozen=True):
     """BIGINT, and DOUBLE by its bits."""
 
     type: pa.DataType
@@ -102,8 +99,7 @@ class GatherLongs:
         return array_of(self.type, cells, out)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherBits:
+class GatherBits(Struct, frozen=True):
     """BIT(2) and more, and the numbers of ENUM and SET values: unsigned numbers of any width."""
 
     type: pa.DataType
@@ -121,8 +117,7 @@ class GatherBits:
         return array_of(self.type, cells, wide)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherBools:
+class GatherBools(Struct, frozen=True):
     """BIT(1)."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
@@ -132,8 +127,7 @@ class GatherBools:
         return array_of(pa.bool_(), cells, out)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherYears:
+class GatherYears(Struct, frozen=True):
     """YEAR."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
@@ -143,8 +137,7 @@ class GatherYears:
         return array_of(pa.int16(), cells, out)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherDecimals:
+class GatherDecimals(Struct, frozen=True):
     """DECIMAL of up to 38 digits."""
 
     precision: int
@@ -159,8 +152,7 @@ class GatherDecimals:
         return array_of(pa.decimal128(self.precision, self.scale), cells, out)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherLongDecimals:
+class GatherLongDecimals(Struct, frozen=True):
     """DECIMAL of 39 to 65 digits, as text."""
 
     precision: int
@@ -180,8 +172,7 @@ class GatherLongDecimals:
         return pa.Array.from_buffers(pa.string(), len(cells), buffers, nulls)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherTemporals:
+class GatherTemporals(Struct, frozen=True):
     """DATE, DATETIME, TIMESTAMP in all their forms."""
 
     code: int
@@ -222,8 +213,7 @@ class GatherTemporals:
                 return int(temporal.gather_dates(*where, out, bad))
 
 
-@dataclass(frozen=True, slots=True)
-class GatherTimes:
+class GatherTimes(Struct, frozen=True):
     """TIME in both forms; `fsp` is -1 for the one before 5.6."""
 
     fsp: int
@@ -238,8 +228,7 @@ class GatherTimes:
         return array_of(pa.int64(), cells, out)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherDefault:
+class GatherDefault(Struct, frozen=True):
     """The default of a column that the log lacks: its literal where it has one of its type, else NULL."""
 
     type: pa.DataType

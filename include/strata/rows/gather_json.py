@@ -3,11 +3,11 @@ Not here: the format (`kernels/jsonb.py`), partial updates (`partial_json.py`)."
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from strata.kernels import strings
 from strata.kernels.doubles import POWERS
@@ -25,8 +25,7 @@ _ROOM = 256
 """Bytes above twice the binary form that a text gets at first."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatherJson:
+class GatherJson(Struct, frozen=True):
     """JSON as the text that the server prints."""
 
     prefix: int

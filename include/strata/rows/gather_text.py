@@ -4,11 +4,11 @@ Not here: numbers (`gather.py`), JSON (`gather_json.py`), tables of charsets (`c
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from strata.kernels import strings
 from strata.kernels.charsets import MOST_GROWTH, UCS2, transcode
@@ -64,8 +64,7 @@ def unreadable(region: Region, cells: Cells, prefix: int, bad: Bytes, faults: Fa
         faults.add(int(row), verbatim, FaultKind.UNREADABLE, f"not text in {charset}")
 
 
-@dataclass(frozen=True, slots=True)
-class GatherBytes:
+class GatherBytes(Struct, frozen=True):
     """VARBINARY and BLOB."""
 
     prefix: int
@@ -75,8 +74,7 @@ class GatherBytes:
         return text_array(pa.binary(), cells, *copied(region, cells, self.prefix, "BLOB"))
 
 
-@dataclass(frozen=True, slots=True)
-class GatherPadded:
+class GatherPadded(Struct, frozen=True):
     """BINARY(width)."""
 
     prefix: int
@@ -92,8 +90,7 @@ class GatherPadded:
         return text_array(pa.binary(), cells, offsets, data)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherUtf8:
+class GatherUtf8(Struct, frozen=True):
     """Text in UTF-8."""
 
     prefix: int
@@ -120,8 +117,7 @@ def _without(offsets: Offsets, data: Bytes, bad: Bytes) -> tuple[Offsets, Bytes]
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int32), data[kept]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GatherText:
+class GatherText(Struct, frozen=True, eq=False):
     """Text in any other charset."""
 
     prefix: int
@@ -149,8 +145,7 @@ class GatherText:
         return self.family < UCS2 and bool((self.table[:128] == np.arange(128)).all())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Labels:
+class Labels(Struct, frozen=True, eq=False):
     """Texts that are chosen by number."""
 
     starts: Ints
@@ -175,8 +170,7 @@ class Labels:
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GatherLabels:
+class GatherLabels(Struct, frozen=True, eq=False):
     """ENUM and SET, by the labels of the schema version."""
 
     size: int
@@ -211,8 +205,7 @@ def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
     return GatherLabels(size, Labels.of(labels), strings.set_offsets, strings.copy_sets)
 
 
-@dataclass(frozen=True, slots=True)
-class GatherGeometry:
+class GatherGeometry(Struct, frozen=True):
     """GEOMETRY and its subtypes: four bytes of SRID, then WKB."""
 
     prefix: int
@@ -229,8 +222,7 @@ class GatherGeometry:
         return pa.Array.from_buffers(GEOMETRY, len(cells), [bitmap], nulls, children=[srid, wkb])
 
 
-@dataclass(frozen=True, slots=True)
-class GatherVector:
+class GatherVector(Struct, frozen=True):
     """VECTOR: 32-bit floats in little-endian order."""
 
     prefix: int

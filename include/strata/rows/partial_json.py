@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import CorruptEventError
 from strata.events.columns import to_texts
@@ -44,8 +44,7 @@ class _Number(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One change of a document."""
 
     operation: int
@@ -54,8 +53,7 @@ class Difference:
     """JSON text; None for a removal."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GatherPartialJson:
+class GatherPartialJson(Struct, frozen=True, eq=False):
     """The JSON column number `ordinal` of a batch in which some rows are partial updates.
 
     A partial value whose before image lacks the column cannot be rebuilt: its cell is marked as absent.

@@ -3,12 +3,14 @@ Not here: which transactions belong to an interval (`jobs/`), decoding (`decode.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from strata.errors import StrataError
 from strata.schema.model import TableName, definition_from_json
 from strata.schema.versions import SYSTEM_DATABASES
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
 TARGET_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class SliceTable:
+class SliceTable(Struct, frozen=True):
     """A table whose rows a slice decodes, and the version that decodes them."""
 
     database: str
@@ -43,8 +44,7 @@ class SliceTable:
         return definition_from_json(self.definition)
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """A range of a segment in which no table with rows changes its schema."""
 
     source: str
@@ -78,20 +78,19 @@ class Slice:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return to_plain(self)
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Slice:
         """Reads what `to_json` gave; keys that are no fields are left alone."""
-        names = cls.__dataclass_fields__
+        names = cls.__struct_fields__
         given = {name: value for name, value in found.items() if name in names}
         given["table_maps"] = tuple(given.get("table_maps", ()))
         given["tables"] = tuple(SliceTable(**table) for table in given.get("tables", ()))
         return cls(**given)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A table whose rows cannot be decoded from some transaction on, and how many there are."""
 
     table: TableName
@@ -99,8 +98,7 @@ class Refusal:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Slices in stream order, and what they leave out."""
 
     slices: tuple[Slice, ...]
@@ -139,8 +137,7 @@ def plan_slices(
     return Plan(tuple(planner.slices), refused)
 
 
-@dataclass(slots=True)
-class _Planner:
+class _Planner(Struct):
     lookup: Lookup
     source: str
     segment: str

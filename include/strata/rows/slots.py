@@ -3,11 +3,11 @@ Not here: filling them (`kernels/stream.py`), what the slots mean (`book.py`).""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import numpy as np
+from msgspec import Struct
 
 from strata.events.known import KnownServers
 from strata.kernels import layout
@@ -36,8 +36,7 @@ _MOST_CELLS = 32 << 20
 """Cells of all slots together (128 MiB)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlotRows:
+class SlotRows(Struct, frozen=True, eq=False):
     """The rows of a slot, as views that hold until it is emptied."""
 
     count: int

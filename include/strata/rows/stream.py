@@ -3,10 +3,10 @@ Not here: the walk (`kernels/stream.py`), making batches of full slots (`batch.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import (
     ChecksumError,
@@ -54,8 +54,7 @@ _STATEMENTS = frozenset({EventType.QUERY, EventType.EXECUTE_LOAD_QUERY})
 _GTIDS = frozenset({EventType.GTID, EventType.TAGGED_GTID})
 
 
-@dataclass(frozen=True, slots=True)
-class FullSlot:
+class FullSlot(Struct, frozen=True):
     """Rows that are ready for their second pass; to be used before the next one is asked for."""
 
     plan: SlotPlan
@@ -63,21 +62,18 @@ class FullSlot:
     rows: SlotRows
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(Struct, frozen=True):
     """Rows that changed and are not in the log."""
 
     error: StrataError
     """What is missing, with its place; a table only if one can be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """All rows in front of this point of the slice have been given."""
 
 
-@dataclass(slots=True)
-class _Window:
+class _Window(Struct):
     """Events that are being walked."""
 
     buffer: Bytes

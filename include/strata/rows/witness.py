@@ -3,8 +3,9 @@ Not here: what becomes of rows where it does not (`stream.py`), finding versions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.events.shape import bit_length
 from strata.schema.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
@@ -56,8 +57,7 @@ _BINARY = 63
 """The collation id of bytes that are no text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(Struct, frozen=True):
     """What a TABLE_MAP and a version say differently."""
 
     column: str

@@ -95,7 +95,7 @@ def append_versions(
 
 def advance(connection: sa.Connection, wanted: TrackedPosition) -> TrackedPosition:
     """Moves the source's position on, if nobody else has."""
-    values = {name: getattr(wanted, name) for name in TrackedPosition.__dataclass_fields__}
+    values = {name: getattr(wanted, name) for name in TrackedPosition.__struct_fields__}
     values["revision"] = wanted.revision + 1
     busy = AlreadyRunningError(
         "another tracker is at work on the same source",
@@ -169,7 +169,7 @@ def file_rows(connection: sa.Connection, source: str, files: Sequence[TrackedFil
         same = (tracked_file.c.source == source) & (tracked_file.c.first_seq == one.first_seq)
         stored = connection.execute(sa.select(sa.func.count()).select_from(tracked_file).where(same)).scalar_one()
         ordinal = stored + sum(row["first_seq"] == one.first_seq for row in rows)
-        rows.append({name: getattr(one, name) for name in TrackedFile.__dataclass_fields__})
+        rows.append({name: getattr(one, name) for name in TrackedFile.__struct_fields__})
         rows[-1] |= {"source": source, "ordinal": ordinal}
     return rows
 

@@ -4,9 +4,11 @@ Not here: the grammar of the statements (`ddl/`), what follows for the history (
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import StrataError, Usage
 from strata.schema.catalog import Catalog, Gap
@@ -30,8 +32,7 @@ _DUMPED_VERSION = re.compile(r"^-- Server version\s+(\S+)", re.MULTILINE)
 _HEAD_CHARACTERS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """Tables, databases and views at one moment."""
 
     databases: tuple[DatabaseEntry, ...]

@@ -3,9 +3,11 @@ Not here: one table's definition (`apply/`), versions over time (`history.py`), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.alter import altered
@@ -44,15 +46,13 @@ class Coverage(StrEnum):
     """There may be more: the stream did not begin with an empty server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """A table whose definition is not known from some statement on."""
 
     reason: str
 
 
-@dataclass(slots=True)
-class Database:
+class Database(Struct):
     """A database: its default collation and its tables."""
 
     collation: str | None
@@ -61,8 +61,7 @@ class Database:
     views: set[str] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class TableChange:
+class TableChange(Struct, frozen=True):
     """What a statement did to one name."""
 
     name: TableName

@@ -3,9 +3,10 @@ Not here: reading them (`ddl/`), what they make of a table (`apply/`, `catalog.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata.schema.context import DdlContext
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 # Columns and keys as they are written ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenType:
+class WrittenType(Struct, frozen=True):
     """A column's type as written, aliases resolved: `INT4 UNSIGNED`, `NCHAR(3)`, `TEXT(100)`."""
 
     kind: TypeKind
@@ -32,8 +32,7 @@ class WrittenType:
     """The attribute BINARY: the `_bin` collation of the charset."""
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentTimestamp:
+class CurrentTimestamp(Struct, frozen=True):
     """`CURRENT_TIMESTAMP(n)`, under any of its names."""
 
     decimals: int = 0
@@ -42,20 +41,17 @@ class CurrentTimestamp:
         return f"CURRENT_TIMESTAMP({self.decimals})" if self.decimals else "CURRENT_TIMESTAMP"
 
 
-@dataclass(frozen=True, slots=True)
-class NullDefault:
+class NullDefault(Struct, frozen=True):
     """`DEFAULT NULL`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionDefault:
+class ExpressionDefault(Struct, frozen=True):
     """`DEFAULT (expression)`: the text between the parentheses."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenColumn:
+class WrittenColumn(Struct, frozen=True):
     """A column as written. None is "not said"."""
 
     name: str
@@ -76,8 +72,7 @@ class WrittenColumn:
     """The foreign key of an inline REFERENCES, which counts from 9.0 on."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenKeyPart:
+class WrittenKeyPart(Struct, frozen=True):
     """A part of a key as written: a column or an expression."""
 
     column: str | None
@@ -86,8 +81,7 @@ class WrittenKeyPart:
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenKey:
+class WrittenKey(Struct, frozen=True):
     """A key as written; a foreign key asks for an index of its own where none serves it."""
 
     kind: KeyKind
@@ -99,8 +93,7 @@ class WrittenKey:
     """It says more: a comment, a parser, a block size, an algorithm."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableOptions:
+class TableOptions(Struct, frozen=True):
     """What follows the columns, as far as anything follows from it."""
 
     charset: str | None = None
@@ -116,16 +109,14 @@ class TableOptions:
 # Steps of an ALTER TABLE -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AddColumn:
+class AddColumn(Struct, frozen=True):
     """ADD [COLUMN]; `after` is a column's name, '' for FIRST, None for the end."""
 
     column: WrittenColumn
     after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeColumn:
+class ChangeColumn(Struct, frozen=True):
     """MODIFY or CHANGE: the column `old` is written anew."""
 
     old: str
@@ -133,96 +124,83 @@ class ChangeColumn:
     after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumn(Struct, frozen=True):
     """RENAME COLUMN."""
 
     old: str
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumn(Struct, frozen=True):
     """DROP [COLUMN]."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetDefault:
+class SetDefault(Struct, frozen=True):
     """ALTER COLUMN ... SET DEFAULT, or DROP DEFAULT where `default` is None."""
 
     name: str
     default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None
 
 
-@dataclass(frozen=True, slots=True)
-class SetVisibility:
+class SetVisibility(Struct, frozen=True):
     """ALTER COLUMN ... SET VISIBLE or INVISIBLE."""
 
     name: str
     invisible: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AddKey:
+class AddKey(Struct, frozen=True):
     """ADD INDEX and its kin, and CREATE INDEX."""
 
     key: WrittenKey
 
 
-@dataclass(frozen=True, slots=True)
-class DropKey:
+class DropKey(Struct, frozen=True):
     """DROP INDEX, DROP PRIMARY KEY."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class DropConstraint:
+class DropConstraint(Struct, frozen=True):
     """DROP CONSTRAINT: a key, or a check or foreign key, which are not kept here."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RenameKey:
+class RenameKey(Struct, frozen=True):
     """RENAME INDEX."""
 
     old: str
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetKeyVisibility:
+class SetKeyVisibility(Struct, frozen=True):
     """ALTER INDEX ... VISIBLE or INVISIBLE."""
 
     name: str
     invisible: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertCharset:
+class ConvertCharset(Struct, frozen=True):
     """CONVERT TO CHARACTER SET; the charset '' is DEFAULT, the database's."""
 
     charset: str
     collation: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SetOptions:
+class SetOptions(Struct, frozen=True):
     """Table options within an ALTER."""
 
     options: TableOptions
 
 
-@dataclass(frozen=True, slots=True)
-class RemovePartitioning:
+class RemovePartitioning(Struct, frozen=True):
     """REMOVE PARTITIONING."""
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchKeys:
+class SwitchKeys(Struct, frozen=True):
     """ENABLE KEYS, DISABLE KEYS."""
 
 
@@ -258,8 +236,7 @@ class Existing(StrEnum):
     """OR REPLACE."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateDatabase:
+class CreateDatabase(Struct, frozen=True):
     """CREATE DATABASE."""
 
     context: DdlContext
@@ -269,8 +246,7 @@ class CreateDatabase:
     existing: Existing = Existing.REFUSE
 
 
-@dataclass(frozen=True, slots=True)
-class AlterDatabase:
+class AlterDatabase(Struct, frozen=True):
     """ALTER DATABASE, as far as it sets the charset."""
 
     context: DdlContext
@@ -279,16 +255,14 @@ class AlterDatabase:
     collation: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DropDatabase:
+class DropDatabase(Struct, frozen=True):
     """DROP DATABASE."""
 
     context: DdlContext
     database: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTable:
+class CreateTable(Struct, frozen=True):
     """CREATE TABLE with columns of its own."""
 
     context: DdlContext
@@ -303,8 +277,7 @@ class CreateTable:
     """CREATE TABLE ... SELECT logged as a statement: columns that the binlog does not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTableLike:
+class CreateTableLike(Struct, frozen=True):
     """CREATE TABLE ... LIKE."""
 
     context: DdlContext
@@ -314,8 +287,7 @@ class CreateTableLike:
     temporary: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlterTable:
+class AlterTable(Struct, frozen=True):
     """ALTER TABLE, CREATE INDEX, DROP INDEX."""
 
     context: DdlContext
@@ -330,16 +302,14 @@ class AlterTable:
         return all(isinstance(step, SwitchKeys) for step in self.steps)
 
 
-@dataclass(frozen=True, slots=True)
-class RenameTables:
+class RenameTables(Struct, frozen=True):
     """RENAME TABLE: pairs, one after the other."""
 
     context: DdlContext
     pairs: tuple[tuple[TableName, TableName], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DropTables:
+class DropTables(Struct, frozen=True):
     """DROP TABLE."""
 
     context: DdlContext
@@ -348,8 +318,7 @@ class DropTables:
     if_exists: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveRows:
+class RemoveRows(Struct, frozen=True):
     """TRUNCATE, and ALTER TABLE that drops, truncates, exchanges or discards partitions or the tablespace: no column
     changes, and no row event tells of the rows that go."""
 
@@ -357,24 +326,21 @@ class RemoveRows:
     names: tuple[TableName, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CreateView:
+class CreateView(Struct, frozen=True):
     """CREATE VIEW: it takes a name that a table could have."""
 
     context: DdlContext
     name: TableName
 
 
-@dataclass(frozen=True, slots=True)
-class DropViews:
+class DropViews(Struct, frozen=True):
     """DROP VIEW."""
 
     context: DdlContext
     names: tuple[TableName, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """A statement that was not understood: what it may have touched is not known from here."""
 
     reason: str

@@ -3,8 +3,9 @@ Not here: the text's grammar (`ddl/`), what follows from the settings (`apply/`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
 from strata.schema.charsets.ill_formed import decode_utf8mb4
@@ -27,8 +28,7 @@ NEWEST_SERVER = 90704
 _EXPLICIT_TIMESTAMPS_SINCE = 80002
 
 
-@dataclass(frozen=True, slots=True)
-class DdlContext:
+class DdlContext(Struct, frozen=True):
     """The session that ran a statement, as far as it decides about tables."""
 
     default_database: str = ""

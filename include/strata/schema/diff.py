@@ -3,8 +3,10 @@ Not here: what a statement asks for (`changes.py`); a rename, which two definiti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.schema.apply.keys import in_order
 from strata.schema.model import Column, Key, KeyPart, TableDefinition, fold_name
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRemoved:
+class ColumnRemoved(Struct, frozen=True):
     """A column that is only in the older definition."""
 
     column: Column
@@ -23,8 +24,7 @@ class ColumnRemoved:
         return f"- column {self.column.name} {self.column.column_type}"
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnAdded:
+class ColumnAdded(Struct, frozen=True):
     """A column that is only in the newer definition; `after` is the column before it, None if it is the first."""
 
     column: Column
@@ -35,8 +35,7 @@ class ColumnAdded:
         return f"+ column {self.column.name} {_described(self.column)} {place}"
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnChanged:
+class ColumnChanged(Struct, frozen=True):
     """A column of both, with other facts."""
 
     before: Column
@@ -46,8 +45,7 @@ class ColumnChanged:
         return f"~ column {self.before.name}: {_changed_facts(self.before, self.after)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnsReordered:
+class ColumnsReordered(Struct, frozen=True):
     """The columns of both stand in another order: all names of the newer definition."""
 
     order: tuple[str, ...]
@@ -56,8 +54,7 @@ class ColumnsReordered:
         return f"~ order of columns: {', '.join(self.order)}"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRemoved:
+class KeyRemoved(Struct, frozen=True):
     """A key that is only in the older definition."""
 
     key: Key
@@ -66,8 +63,7 @@ class KeyRemoved:
         return f"- key {_described_key(self.key)}"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAdded:
+class KeyAdded(Struct, frozen=True):
     """A key that is only in the newer definition."""
 
     key: Key
@@ -76,8 +72,7 @@ class KeyAdded:
         return f"+ key {_described_key(self.key)}"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChanged:
+class KeyChanged(Struct, frozen=True):
     """A key of both, with other parts or another kind."""
 
     before: Key
@@ -87,8 +82,7 @@ class KeyChanged:
         return f"~ key {_described_key(self.before)} -> {_described_key(self.after)}"
 
 
-@dataclass(frozen=True, slots=True)
-class TableFactChanged:
+class TableFactChanged(Struct, frozen=True):
     """Charset, collation, engine, partitioning or row format of the table."""
 
     fact: str
@@ -110,7 +104,7 @@ Difference = (
     | TableFactChanged
 )
 
-_TABLE_FACTS = tuple(field.name for field in fields(TableDefinition) if field.name not in {"columns", "keys"})
+_TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
 
 
 def diff(before: TableDefinition, after: TableDefinition) -> tuple[Difference, ...]:
@@ -223,9 +217,9 @@ def described_lengths(part: KeyPart) -> str:
 
 def _changed_facts(before: Column, after: Column) -> str:
     return ", ".join(
-        f"{field.name.replace('_', ' ')} {_shown(getattr(before, field.name))} -> {_shown(getattr(after, field.name))}"
-        for field in fields(Column)
-        if getattr(before, field.name) != getattr(after, field.name)
+        f"{name.replace('_', ' ')} {_shown(getattr(before, name))} -> {_shown(getattr(after, name))}"
+        for name in Column.__struct_fields__
+        if getattr(before, name) != getattr(after, name)
     )
 
 

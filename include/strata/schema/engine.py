@@ -4,11 +4,11 @@ Not here: what follows for the history (`track.py`), keeping it until then (`sna
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pymysql
+from msgspec import Struct
 
 from strata.errors import AccessDeniedError, SourceSettingsError, SourceUnavailableError
 from strata.schema.charsets import charset_of_collation
@@ -33,8 +33,7 @@ _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
 _ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveServer:
+class LiveServer(Struct, frozen=True):
     """What a server says of itself, as far as names and types depend on it."""
 
     version: int

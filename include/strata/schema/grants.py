@@ -4,8 +4,9 @@ Not here: reading the schema (`engine.py`)."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +25,7 @@ _TABLE_RIGHTS = frozenset({"ALL PRIVILEGES", "SELECT", "INSERT", "UPDATE", "REFE
 """Rights that show columns: those that can also be given on single columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct, frozen=True):
     """Which tables a user sees in full."""
 
     everything: bool

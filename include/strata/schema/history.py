@@ -4,8 +4,9 @@ Not here: reading the store (`store.py`), replaying DDL (`track.py`)."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from strata.errors import SchemaGapError, UnknownSourceError
 from strata.gtid.sets import Gtid, GtidSet
@@ -23,8 +24,7 @@ _DDL_IN_MESSAGE: Final = 500
 _END_OF_TRANSACTION: Final = 1 << 31
 
 
-@dataclass(frozen=True, slots=True)
-class AtSeq:
+class AtSeq(Struct, frozen=True):
     """As rows of the transaction with this ordinal see it; a DDL in the same transaction comes before its rows."""
 
     seq: int
@@ -33,8 +33,7 @@ class AtSeq:
         return f"transaction {self.seq}"
 
 
-@dataclass(frozen=True, slots=True)
-class AtGtidSet:
+class AtGtidSet(Struct, frozen=True):
     """After exactly these transactions."""
 
     gtid_set: GtidSet
@@ -43,8 +42,7 @@ class AtGtidSet:
         return f"GTID set {self.gtid_set or 'of nothing'}"
 
 
-@dataclass(frozen=True, slots=True)
-class AtBinlog:
+class AtBinlog(Struct, frozen=True):
     """After all events that start before this offset of the server's file; also in the middle of a transaction."""
 
     position: BinlogPosition
@@ -53,8 +51,7 @@ class AtBinlog:
         return f"{self.position.file} @ {self.position.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class AtTime:
+class AtTime(Struct, frozen=True):
     """After all transactions whose time on the commit clock is before this one."""
 
     time: int
@@ -67,20 +64,18 @@ class AtTime:
 StreamPosition = AtSeq | AtGtidSet | AtBinlog | AtTime
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """A table whose shape is not known at a position, as a value for lists; `History.at` raises."""
 
     reason: str
     entry: StoredEntry | None = None
 
 
-@dataclass(slots=True)
-class _Timeline:
+class _Timeline(Struct):
     """Entries of one name, those that speak for all tables among them, in stream order."""
 
     entries: list[StoredEntry]
-    seqs: list[int] = field(init=False)
+    seqs: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.seqs = [entry.seq for entry in self.entries]

@@ -4,8 +4,9 @@ Not here: single versions (`history.py`), how they are shown (`cli/schema_lines.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.model import TableName
 from strata.schema.versions import EVERY_TABLE
@@ -20,8 +21,7 @@ Part = tuple[int, TableName]
 """A version's id and a name in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class OnlineChange:
+class OnlineChange(Struct, frozen=True):
     """A change that a tool made on a copy of the table, and swapped in."""
 
     tool: str

@@ -3,8 +3,9 @@ Not here: reading them from tokens (`ddl/cursor.py`), what a column makes of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class LiteralKind(StrEnum):
@@ -16,8 +17,7 @@ class LiteralKind(StrEnum):
     BITS = "bits"
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A literal; `text` without quotes, prefix and escapes, a number with its sign."""
 
     kind: LiteralKind

@@ -3,8 +3,9 @@ Not here: versions that stay (`store.py`), of which this keeps the contract with
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.errors import AlreadyRunningError
 from strata.schema.versions import Before, DatabaseEntry, Place, Presence, StoredEntry, TrackedFile, TrackedPosition

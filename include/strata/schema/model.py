@@ -4,11 +4,12 @@ Not here: the meaning of a type's text (`types.py`), changes (`changes.py`), whe
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, json
+from msgspec.structs import replace
 
 from strata.errors import StoreFormatError
 
@@ -19,8 +20,7 @@ FORMAT = 2
 """Newest number of the stored form of a definition. Every older form keeps opening; 2 has lengths in doubt."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
+class TableName(Struct, frozen=True, order=True):
     """A table's full name as the server compares it and row events have it: in lower case where
     `lower_case_table_names` is not 0, also where files keep the case (2; sql/sql_parse.cc, `add_table_to_list`)."""
 
@@ -53,8 +53,7 @@ class Generated(StrEnum):
     STORED = "stored"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True, omit_defaults=True):
     """One column, as `information_schema.COLUMNS` describes it."""
 
     name: str
@@ -90,11 +89,10 @@ class KeyKind(StrEnum):
     SPATIAL = "spatial"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPart:
+class KeyPart(Struct, frozen=True, omit_defaults=True):
     """One part of a key: a column or, for a functional key, an expression."""
 
-    column: str | None
+    column: str | None = None
     expression: str | None = None
     prefix_length: int | None = None
     """Characters (bytes for binary columns) that are indexed; None for the whole column."""
@@ -116,8 +114,7 @@ class KeyPart:
         return replace(self, prefix_length=None, lengths_in_doubt=possible)
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True, omit_defaults=True):
     """An index, its parts in the order of `information_schema.STATISTICS`."""
 
     name: str
@@ -128,8 +125,7 @@ class Key:
     """Made for a foreign key; the server drops it as soon as another key serves."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableDefinition:
+class TableDefinition(Struct, frozen=True, omit_defaults=True):
     """The columns and keys of a table between two DDLs. Equal definitions have equal fingerprints."""
 
     columns: tuple[Column, ...]
@@ -157,12 +153,7 @@ class TableDefinition:
 
     def to_json(self) -> str:
         """The stored form: canonical JSON, fields that have their default value left out."""
-        texts = {name: _encode(value) for name, value in _said(self, _TABLE_FIELDS).items()}
-        if self.columns:
-            texts["columns"] = f"[{','.join(map(_column_json, self.columns))}]"
-        if self.keys:
-            texts["keys"] = f"[{','.join(map(_key_json, self.keys))}]"
-        return "{" + ",".join(f'"{name}":{texts[name]}' for name in sorted(texts)) + "}"
+        return _encoder.encode(self).decode()
 
     @property
     def in_doubt(self) -> bool:
@@ -191,65 +182,8 @@ def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinit
             f"a table definition has format {stored_format}, this version reads up to {FORMAT}",
             remedy="Install the version of Strata that wrote the store, or a newer one.",
         )
-    found: dict[str, Any] = json.loads(text)
-    columns = tuple(
-        Column(
-            **{
-                **column,
-                **({"generated": Generated(column["generated"])} if "generated" in column else {}),
-                **({"label_bytes": tuple(column["label_bytes"])} if "label_bytes" in column else {}),
-            }
-        )
-        for column in found.pop("columns", ())
-    )
-    keys = tuple(
-        Key(
-            **{
-                **key,
-                "kind": KeyKind(key["kind"]),
-                "parts": tuple(_part(part) for part in key["parts"]),
-            }
-        )
-        for key in found.pop("keys", ())
-    )
-    return TableDefinition(columns=columns, keys=keys, **found)
+    return _decoder.decode(text)
 
 
-def _part(said: dict[str, Any]) -> KeyPart:
-    return KeyPart(**{"column": None, **said, "lengths_in_doubt": tuple(said.get("lengths_in_doubt", ()))})
-
-
-# Fields at their default are left out, so that a new field changes no fingerprint. Names in alphabetical order.
-
-
-def _fields(kind: type[Any], *apart: str) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((field.name, field.default) for field in fields(kind) if field.name not in apart))
-
-
-_COLUMN_FIELDS = _fields(Column)
-_KEY_FIELDS = _fields(Key, "parts")
-_PART_FIELDS = _fields(KeyPart)
-_TABLE_FIELDS = _fields(TableDefinition, "columns", "keys")
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-def _said(value: object, known: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The fields of a frozen value that say something."""
-    found = {}
-    for name, default in known:
-        said = getattr(value, name)
-        if said is not None and said != default:
-            found[name] = said
-    return found
-
-
-@lru_cache(maxsize=1 << 16)
-def _column_json(column: Column) -> str:
-    """Remembered: an ALTER leaves nearly all columns of a table as they are."""
-    return _encode(_said(column, _COLUMN_FIELDS))
-
-
-@lru_cache(maxsize=1 << 14)
-def _key_json(key: Key) -> str:
-    said = _said(key, _KEY_FIELDS) | {"parts": [_said(part, _PART_FIELDS) for part in key.parts]}
-    return _encode(dict(sorted(said.items())))
+_encoder = json.Encoder(order="sorted")
+_decoder = json.Decoder(TableDefinition)

@@ -3,8 +3,9 @@ Not here: the stream (`track.py`), finding a position's part again (`history.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.versions import TrackedFile
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from strata.schema.versions import TrackedPosition
 
 
-@dataclass(slots=True)
-class OpenFile:
+class OpenFile(Struct):
     """A file while it is tracked."""
 
     start: FileStart

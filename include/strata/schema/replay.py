@@ -4,8 +4,9 @@ Not here: the rules of DDL (`catalog.py`), places in the stream (`track.py`)."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.catalog import Catalog, Coverage, Gap
 from strata.schema.changes import (
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 _OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """What a statement changed, as entries of one version."""
 
     tables: tuple[TableEntry, ...] = ()

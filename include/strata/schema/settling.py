@@ -4,8 +4,10 @@ Not here: when the stream has reached a snapshot (`track.py`), taking one (`engi
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.gtid.sets import Gtid, GtidSet
 from strata.schema.stream import is_at_or_behind
@@ -31,8 +33,7 @@ if TYPE_CHECKING:
     from strata.schema.versions import DatabaseEntry, StoredEntry
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """What to append for a snapshot, and what to set in the catalog."""
 
     versions: tuple[Version, ...]

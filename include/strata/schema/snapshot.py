@@ -3,8 +3,9 @@ Not here: taking it (`engine.py`), keeping it (`snapshots.py`), what it settles 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata.gtid.position import BinlogPosition
@@ -16,8 +17,7 @@ APPLIED: Final = "applied"
 USELESS: Final = "useless"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A server's schema as it was between two GTID sets, or at a position, shapes by fingerprint."""
 
     source: str
@@ -40,7 +40,7 @@ class Snapshot:
     """Where the server's binlog ended at that moment, if that is told by its files; the GTID sets do not count then."""
     server_uuid: str = ""
     """Whose files they are."""
-    id: int = field(default=0, compare=False)
+    id: int = 0
 
     def sees_all_of(self, database: str) -> bool:
         """Whether a table of that database that is not in the snapshot does not exist."""

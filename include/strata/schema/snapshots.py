@@ -4,10 +4,10 @@ Not here: reading the server (`engine.py`), what a snapshot settles (`settling.p
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from strata.gtid.position import BinlogPosition
 from strata.schema.model import TableName
@@ -66,8 +66,7 @@ def pending_snapshots(engine: sa.Engine, source: str) -> list[Snapshot]:
         return [_from_row(row) for row in connection.execute(query)]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDrift:
+class StoredDrift(Struct, frozen=True):
     """A difference that a snapshot found, for people to read."""
 
     snapshot_id: int

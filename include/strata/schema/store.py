@@ -190,7 +190,7 @@ class SchemaStore:
 
     def newest_place(self, source: str, before: Before) -> Place | None:
         """The last place of a version that lies before a position."""
-        columns = [schema_version.c[name] for name in Place.__dataclass_fields__]
+        columns = [schema_version.c[name] for name in Place.__struct_fields__]
         query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
         with reading(self.engine) as connection:
             row = connection.execute(query.order_by(*(c.desc() for c in _STREAM_ORDER)).limit(1)).one_or_none()
@@ -330,7 +330,7 @@ class SchemaStore:
         condition = tracked_file.c.source == source
         if binlog_file is not None:
             condition &= tracked_file.c.binlog_file == binlog_file
-        columns = [tracked_file.c[name] for name in TrackedFile.__dataclass_fields__]
+        columns = [tracked_file.c[name] for name in TrackedFile.__struct_fields__]
         query = sa.select(*columns).where(condition).order_by(tracked_file.c.first_seq, tracked_file.c.ordinal)
         with reading(self.engine) as connection:
             return [TrackedFile(*row) for row in connection.execute(query)]

@@ -3,8 +3,9 @@ Not here: tracking (`track.py`), reading binlogs (`jobs/track_schema.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +20,7 @@ MOST_EXAMPLES: Final = 10
 LONGEST_EXAMPLE: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class FileStart:
+class FileStart(Struct, frozen=True):
     """A binlog file or segment that comes next."""
 
     binlog_file: str
@@ -50,8 +50,7 @@ class FileStart:
         return binlog_file is None or file_number(self.binlog_file) <= file_number(binlog_file) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A statement of a transaction that is no frame of one."""
 
     query: Query
@@ -61,8 +60,7 @@ class Statement:
     """Offset of its event in the server's file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """What the tracker needs of a transaction; the statements are read only where there are some."""
 
     gtid: Gtid | None
@@ -81,8 +79,7 @@ class Transaction:
     """The first ones; read only where a table of it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuietRun:
+class QuietRun(Struct, frozen=True):
     """Consecutive transactions of one file without a statement. Most are: the tracker takes them all at once."""
 
     count: int
@@ -99,8 +96,7 @@ class QuietRun:
     """As `Transaction.seq`, of the last one."""
 
 
-@dataclass(slots=True)
-class TrackReport:
+class TrackReport(Struct):
     """What a run of the tracker did; small, however much it did."""
 
     source: str

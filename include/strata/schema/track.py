@@ -3,8 +3,9 @@ Not here: reading binlogs (`jobs/track_schema.py`), what a statement does to a t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder

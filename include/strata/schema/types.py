@@ -3,9 +3,10 @@ Not here: types as statements write them (`ddl/types.py`), their Arrow types (`s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+
+from msgspec import Struct
 
 from strata.errors import BadData
 
@@ -96,8 +97,7 @@ TEMPORAL_WITH_FRACTION = frozenset({TypeKind.TIME, TypeKind.DATETIME, TypeKind.T
 _SPELLINGS = {"geometrycollection": TypeKind.GEOMCOLLECTION}
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnType:
+class ColumnType(Struct, frozen=True):
     """A column's type, taken apart."""
 
     kind: TypeKind

@@ -3,9 +3,10 @@ Not here: what a table looks like (`model.py`), keeping them (`store.py`), askin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from strata.schema.model import TableName
 
@@ -39,8 +40,7 @@ class Origin(StrEnum):
     """Unknown from here: a statement that was not understood, or a hole in the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableEntry:
+class TableEntry(Struct, frozen=True):
     """What one version says of one table."""
 
     name: TableName
@@ -59,8 +59,7 @@ class Presence(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseEntry:
+class DatabaseEntry(Struct, frozen=True):
     """The defaults that a database gives to new tables; the name '' speaks for every database."""
 
     name: str
@@ -69,16 +68,14 @@ class DatabaseEntry:
     collation: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ViewEntry:
+class ViewEntry(Struct, frozen=True):
     """A view: it takes a name that a table could have."""
 
     name: TableName
     presence: Presence
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where in its source's stream a version begins to hold."""
 
     seq: int
@@ -94,8 +91,7 @@ class Place:
     """Offset in the server's file where the QUERY event starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """Which places lie before a position; all do if nothing is said."""
 
     seq: int | None = None
@@ -120,8 +116,7 @@ class Before:
         return in_file and place.seq <= self.last_seq and (place.binlog_pos or 0) < self.binlog_pos
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """One row of the version table with all that it changes."""
 
     place: Place
@@ -143,8 +138,7 @@ class Version:
         return self.place.statement_no > 0 and self.origin in {Origin.DDL, Origin.GAP}
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedPosition:
+class TrackedPosition(Struct, frozen=True):
     """How far a source's stream has been read."""
 
     source: str
@@ -161,8 +155,7 @@ class TrackedPosition:
     """Counts the store's writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedFile:
+class TrackedFile(Struct, frozen=True):
     """A part of a server's binlog file that has been read, and where it lies in the stream."""
 
     binlog_file: str
@@ -179,8 +172,7 @@ class TrackedFile:
     """Commit clock at its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatementChange:
+class StatementChange(Struct, frozen=True):
     """Rows that a statement changed, so that the binlog does not hold them."""
 
     seq: int
@@ -192,8 +184,7 @@ class StatementChange:
     statement: str
 
 
-@dataclass(frozen=True, slots=True)
-class RowRemoval:
+class RowRemoval(Struct, frozen=True):
     """A DDL that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
 
     seq: int
@@ -203,8 +194,7 @@ class RowRemoval:
     statement: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """A table that a snapshot found other than the replayed stream has it."""
 
     snapshot_id: int
@@ -215,8 +205,7 @@ class Drift:
     found: TableDefinition | None
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotOutcome:
+class SnapshotOutcome(Struct, frozen=True):
     """What the tracker made of a snapshot."""
 
     snapshot_id: int
@@ -224,8 +213,7 @@ class SnapshotOutcome:
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """What one transaction of the store takes: everything up to a position in the stream, or nothing."""
 
     position: TrackedPosition
@@ -239,8 +227,7 @@ class Batch:
     """As of `TemporaryTables.to_json`; None where they are as before."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(Struct, frozen=True):
     """One row of a table's timeline as it is stored: light, without definition and DDL text."""
 
     version_id: int
@@ -270,8 +257,7 @@ class StoredEntry:
         return self.statement_no > 0 and self.origin in {Origin.DDL, Origin.GAP}
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaVersion:
+class SchemaVersion(Struct, frozen=True):
     """The shape of one table from one version on."""
 
     version_id: int

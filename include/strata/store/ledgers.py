@@ -4,10 +4,10 @@ Not here: what an interval owns (`jobs/intervals.py`), schema versions (`schema/
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from strata.store.engine import reading, writing
 from strata.store.tables import closed_interval, published_interval, tracked_position, verdict
@@ -19,8 +19,7 @@ WHOLE_INTERVAL: Final = ""
 """Stands in the place of a table for a verdict on everything in the interval."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedInterval:
+class ClosedInterval(Struct, frozen=True):
     """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, for ever."""
 
     source: str
@@ -34,8 +33,7 @@ class ClosedInterval:
     closed_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVerdict:
+class StoredVerdict(Struct, frozen=True):
     """The outcome of the checks of one table in one interval."""
 
     source: str
@@ -47,8 +45,7 @@ class StoredVerdict:
     details: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedInterval:
+class PublishedInterval(Struct, frozen=True):
     """One table's part of an interval, as it was last committed."""
 
     source: str
@@ -211,8 +208,8 @@ def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values
         connection.execute(table.insert().values({**key, **values}))
 
 
-def _fields(row: sa.Row[Any], kind: type) -> dict[str, Any]:
-    values = dict(zip((field.name for field in fields(kind)), row, strict=True))
+def _fields(row: sa.Row[Any], kind: type[Struct]) -> dict[str, Any]:
+    values = dict(zip(kind.__struct_fields__, row, strict=True))
     return {**values, "details": json.loads(values["details"])}
 
 

@@ -4,7 +4,6 @@ Not here: whether they may (`jobs/publish_interval.py`), which generation takes 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
 from strata.tables.generation import Home, choose_home, list_generations, open_generations, shape_mark
@@ -31,8 +31,7 @@ FIRST_WAIT_SECONDS = 0.05
 """Before the second attempt; doubles each time, up to a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """What a publication left in one generation of a table."""
 
     database: str
@@ -97,8 +96,7 @@ class _TableAppeared(Exception):
     """Another publisher created the generation first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Publication:
+class _Publication(Struct, frozen=True):
     """One interval of one table on its way; holds nothing that an attempt has to undo."""
 
     lake: str

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import StructType
+from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
 from strata.tables.layout import GENERATIONS_FILE, table_url
@@ -32,8 +32,7 @@ FORMAT = 1
 """Number of the form of `_generations.json`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """Where rows of a shape go."""
 
     generation: int

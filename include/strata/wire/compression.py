@@ -5,11 +5,11 @@ Not here: when it is used (`connection.py`), compressed transactions, which are 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pymysql
 import zstandard
+from msgspec import Struct
 from pymysql.constants import CLIENT
 
 from strata.errors import CorruptEventError, SourceSettingsError
@@ -28,8 +28,7 @@ _BEGIN_BYTES = 32
 """Of a handshake response, in front of the user's name; alone it asks for TLS."""
 
 
-@dataclass(frozen=True, slots=True)
-class Algorithm:
+class Algorithm(Struct, frozen=True):
     """One of the server's `protocol_compression_algorithms`."""
 
     name: str

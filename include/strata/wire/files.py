@@ -12,12 +12,12 @@ import shutil
 import tempfile
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import zstandard
+from msgspec import Struct
 
 from strata.errors import (
     CorruptEventError,
@@ -45,8 +45,7 @@ _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _COMPRESSED = re.compile(r"\.(gz|zst|zstd)$")
 
 
-@dataclass(frozen=True, slots=True)
-class BinlogFile:
+class BinlogFile(Struct, frozen=True):
     """An open binlog: its bytes, and how they are laid out."""
 
     path: str

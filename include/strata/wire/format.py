@@ -3,7 +3,7 @@ Not here: walking over them (`frames.py`), every other event (`events/parse.py`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from strata.errors import CorruptEventError, UnsupportedEventError
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, ChecksumAlgorithm, EventType
@@ -17,8 +17,7 @@ _NO_SUCH_VERSION = 1000000
 """Either bound tells damage from an age: it decides whether the event has a checksum that could tell it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormatDescription:
+class FormatDescription(Struct, frozen=True):
     """The first event of a file: how the others are laid out."""
 
     binlog_version: int

@@ -4,10 +4,10 @@ Not here: what is in them (`events/`), opening files (`files.py`)."""
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import ChecksumError, CorruptEventError, TruncatedEventError
 from strata.kernels import status as codes
@@ -26,8 +26,7 @@ BATCH_EVENTS = 65536
 _LARGE_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class EventIndex:
+class EventIndex(Struct, frozen=True):
     """The headers of consecutive events, as a struct of arrays with one entry an event."""
 
     positions: npt.NDArray[np.int64]

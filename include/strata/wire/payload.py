@@ -3,12 +3,12 @@ Not here: what the inner events mean (`events/`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 import zstandard
+from msgspec import Struct
 
 from strata.errors import CorruptEventError, TruncatedEventError, UnsupportedEventError
 from strata.wire.codes import HEADER_BYTES
@@ -40,8 +40,7 @@ class _Field(IntEnum):
     UNCOMPRESSED_BYTES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadHeader:
+class PayloadHeader(Struct, frozen=True):
     """What precedes the bytes of a compressed transaction."""
 
     compression: Compression
@@ -52,8 +51,7 @@ class PayloadHeader:
     """Bytes from the start of the event's body to the payload."""
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadChunk:
+class PayloadChunk(Struct, frozen=True):
     """Some of the inner events, each of them whole."""
 
     buffer: npt.NDArray[np.uint8]

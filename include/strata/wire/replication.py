@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 import struct
 import uuid
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pymysql
+from msgspec import Struct
 
 from strata.errors import (
     AccessDeniedError,
@@ -59,8 +59,7 @@ _MIXED = "Cannot replicate"
 (sql/rpl_binlog_sender.cc, `check_event_type`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerState:
+class ServerState(Struct, frozen=True):
     """What a server says of itself and its binlog."""
 
     uuid: str
@@ -109,23 +108,20 @@ class ServerState:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Bytes of events as they lie in the server's file, one behind the other; an event may go on in the next piece."""
 
     data: memoryview
     """Only valid until the next piece is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(Struct, frozen=True):
     """A whole FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE or HEARTBEAT, which stand between transactions."""
 
     event: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Quiet:
+class Quiet(Struct, frozen=True):
     """Nothing came for half a second."""
 
 

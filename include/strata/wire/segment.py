@@ -13,11 +13,11 @@ import tempfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES
@@ -36,8 +36,7 @@ _WRITE_BACK_BYTES = 32 << 20
 _NAME = re.compile(r"(\d{10})-(.+)-(\d{12,})\.binlog")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SegmentName:
+class SegmentName(Struct, frozen=True, order=True):
     """`0000000007-binlog.000042-000000000157.binlog`: the seventh segment, from byte 157 of the server's file."""
 
     ordinal: int

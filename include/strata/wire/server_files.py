@@ -3,8 +3,9 @@ Not here: reading them (`replication.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
 
 from strata.gtid.position import BinlogPosition
 
@@ -15,8 +16,7 @@ FIRST_OFFSET = 4
 """Of the first event of a file, bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFiles:
+class ServerFiles(Struct, frozen=True):
     """The binlog files that a server has."""
 
     ends: tuple[BinlogPosition, ...]

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
+from msgspec import Struct
 from pyarrow import fs
 
 from strata.errors import LakeUnavailableError
@@ -22,8 +22,7 @@ TEMPORARY_SUFFIX = ".part"
 """Ends the name of a file that is being written; readers of a folder leave it out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A folder of the lake. `url` is what the user wrote; names are relative to it, with `/`."""
 
     url: str

@@ -6,8 +6,9 @@ replaced or renamed in place, then the steps that place columns run in the order
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.charset import charset_of, collation_for

@@ -3,9 +3,10 @@ Not here: the order of columns (`alter.py`), the text of literal defaults (`defa
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.charset import charset_of, collation_for, known_charset

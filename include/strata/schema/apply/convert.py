@@ -3,8 +3,10 @@ Not here: `ALTER TABLE ... CHARSET`, which changes the default for later columns
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.charset import charset_of, collation_for
@@ -32,8 +34,7 @@ _LONGEST_VARCHAR = 65535
 _ALWAYS_LONG = frozenset({TypeKind.LONGTEXT, TypeKind.LONGBLOB})
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """The charset that a table is converted to."""
 
     collation: str

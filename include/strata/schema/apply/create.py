@@ -3,8 +3,9 @@ Not here: single columns (`columns.py`), keys (`keys.py`), whether the table is 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.schema.apply.charset import charset_of, collation_for
 from strata.schema.apply.columns import column_from

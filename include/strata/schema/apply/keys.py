@@ -3,8 +3,9 @@ Not here: which keys an ALTER keeps (`alter.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to

@@ -3,8 +3,9 @@ Not here: which keys there are (`keys.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from strata.schema.apply.widths import key_length
 from strata.schema.charsets import CHARSETS

@@ -3,16 +3,16 @@ Not here: the way itself (`alter.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata.schema.changes import WrittenColumn
     from strata.schema.model import Column
 
 
-@dataclass(slots=True)
-class Placed:
+class Placed(Struct):
     """A column of the new table, and what it was before."""
 
     column: Column

@@ -3,8 +3,9 @@ Not here: keys that it adds (`keys.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.keys import prefix_of

@@ -3,8 +3,9 @@ Not here: their NOT NULL, which comes with the column (`columns.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.schema.model import fold_name
 from strata.schema.types import TypeKind, parse_column_type

@@ -4,7 +4,8 @@ Not here: which of them a column gets (`strata.schema.apply`), decoding of cells
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from strata.schema.charsets.collations import COLLATIONS, GONE
 
@@ -37,8 +38,7 @@ CODECS = {
 """Python's codec for a charset, where there is one; MySQL's `latin1` is cp1252 (strings/ctype-latin1.cc)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charset:
+class Charset(Struct, frozen=True):
     """A character set as every server version knows it."""
 
     name: str

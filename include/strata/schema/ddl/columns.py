@@ -3,8 +3,10 @@ Not here: types (`types.py`), what the attributes make of a column (`apply/colum
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.schema.changes import (
     CurrentTimestamp,
@@ -59,8 +61,7 @@ def read_column(cursor: Cursor) -> WrittenColumn:
     )
 
 
-@dataclass(slots=True)
-class _Facts:
+class _Facts(Struct):
     """A column while its attributes are read."""
 
     type: WrittenType

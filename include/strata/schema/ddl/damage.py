@@ -3,8 +3,9 @@ Not here: marking it in the catalog (`catalog.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.ddl.cursor import Cursor

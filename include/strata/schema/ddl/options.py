@@ -3,8 +3,9 @@ Not here: what a charset option makes of columns (`apply/`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.changes import TableOptions
 from strata.schema.ddl.cursor import END, LITERALS
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 _STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "("})
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """Options while they are read."""
 
     charset: str | None = None

@@ -3,8 +3,9 @@ Not here: what type results under a charset (`apply/columns.py`), the attributes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.schema.changes import WrittenType
 from strata.schema.charsets.ill_formed import has_kept_bytes
@@ -39,8 +40,7 @@ _EXACT_OR_APPROXIMATE = frozenset({TypeKind.DECIMAL, TypeKind.FLOAT, TypeKind.DO
 _NUMBERS = INTEGERS | _EXACT_OR_APPROXIMATE
 
 
-@dataclass(frozen=True, slots=True)
-class ReadType:
+class ReadType(Struct, frozen=True):
     """A type, and what some of its names say beside it."""
 
     type: WrittenType
