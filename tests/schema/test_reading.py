@@ -1,18 +1,30 @@
-"""What a statement is read as: the tokenizer's corners, statements that are none of ours, and what cannot be read."""
+"""What a statement is read as: the lexer's corners, statements that are none of ours, and what cannot be read."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from strata.errors import DdlError
 from strata.events.model import Query, QueryContext
 from strata.schema.catalog import Catalog
-from strata.schema.changes import AlterTable, CreateTable, DropTables, RemoveRows, RenameTables, Unreadable
+from strata.schema.changes import (
+    AlterTable,
+    CreateTable,
+    CreateView,
+    DropTables,
+    RemoveRows,
+    RenameTables,
+    Unreadable,
+)
 from strata.schema.context import DdlContext, context_of, statement_text
 from strata.schema.ddl import read_ddl, read_ddl_or_gap
-from strata.schema.dialect import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, unwrap_comments
+from strata.schema.dml import tables_changed_by
+from strata.schema.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, lex
 from strata.schema.model import TableDefinition, TableName
 from strata.wire.format import FormatDescription
+from tests.schema.golden import CASES, context_from
 
 D = DdlContext("d")
 
@@ -71,13 +83,13 @@ def test_statements_that_change_no_table(statement: str):
     ],
 )
 def test_executable_comments(text: str, unwrapped: str):
-    assert unwrap_comments(text, 0, 80036) == unwrapped
+    assert lex(text, 0, 80036).text == unwrapped
 
 
 def test_quotes_in_executable_comments_follow_the_mode():
     text = "/*!50100 '\\'*/ x */"
-    assert unwrap_comments(text, NO_BACKSLASH_ESCAPES, 80036).endswith("'\\'   x */")
-    assert unwrap_comments('"\\" /*!a*/', ANSI_QUOTES, 80036) == '"\\"    a  '
+    assert lex(text, NO_BACKSLASH_ESCAPES, 80036).text.endswith("'\\'   x */")
+    assert lex('"\\" /*!a*/', ANSI_QUOTES, 80036).text == '"\\"    a  '
 
 
 def columns(body: str, context: DdlContext = D) -> dict[str, str]:
@@ -281,3 +293,43 @@ def test_a_name_that_is_no_text_concerns_the_whole_database():
         (change,) = read_ddl_or_gap(statement, DdlContext("d"))
         assert isinstance(change, Unreadable)
         assert (change.tables, change.database) == ((), "d"), statement
+
+
+def test_a_statement_that_breaks_off_is_read_or_refused():
+    for path in sorted(CASES.glob("*.json")):
+        for step in json.loads(path.read_text())["steps"]:
+            for event in step["events"]:
+                statement, context = event["statement"], context_from(event["context"])
+                for _, end in lex(statement, context.sql_mode, context.server_version).spans:
+                    read_ddl_or_gap(statement[:end], context)
+                    tables_changed_by(statement[:end], context)
+
+
+@pytest.mark.parametrize(
+    ("statement", "tables"),
+    [
+        ("DROP TABLE a, e.b, 'c", ["d.a", "e.b"]),
+        ("RENAME TABLE a TO b /* c", ["d.a", "d.b"]),
+        ("CREATE TABLE t (a INT) /*!50100 PARTITION BY HASH (a)", ["d.t"]),
+        ("/*!50100 CREATE TABLE t (a INT)", []),
+    ],
+)
+def test_what_stands_before_a_quote_without_an_end_is_named(statement: str, tables: list[str]):
+    (change,) = read_ddl_or_gap(statement, D)
+    assert isinstance(change, Unreadable)
+    assert [str(name) for name in change.tables] == tables
+    assert change.database == (None if tables else "d")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE TABLE t (a INT) x = (", "CREATE TABLE t (a INT) ENGINE==InnoDB", "CREATE TABLE t e(a INT, b INT)"],
+)
+def test_an_option_has_a_word_or_a_literal(statement: str):
+    with pytest.raises(DdlError, match="the value of an option"):
+        read_ddl(statement, D)
+
+
+def test_the_host_of_a_definer_is_no_keyword():
+    (change,) = read_ddl("CREATE DEFINER=root@trigger VIEW v AS SELECT 1", D)
+    assert isinstance(change, CreateView)

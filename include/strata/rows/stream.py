@@ -314,7 +314,7 @@ class RowStream:
             yield self._hole(refused)
 
     def _take_statement(self, window: _Window, at: int, kind: int) -> Iterator[Step]:
-        # Imported here: a tokenizer takes its time to load, and most slices have no statement.
+        # Imported here: the grammar takes its time to load, and most slices have no statement.
         from strata.schema.context import context_of, statement_text  # noqa: PLC0415  see above
         from strata.schema.dml import tables_changed_by  # noqa: PLC0415  see above
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from strata.schema.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
 from strata.schema.charsets.ill_formed import decode_utf8mb4
-from strata.schema.dialect import NO_BACKSLASH_ESCAPES
+from strata.schema.lexer import NO_BACKSLASH_ESCAPES
 
 if TYPE_CHECKING:
     from strata.events.model import Query

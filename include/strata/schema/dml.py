@@ -31,11 +31,11 @@ def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, .
         while not cursor.at_end() and cursor.word not in _STARTS:
             cursor.at += 1
         verb = cursor.word
-        cursor.at += 1
+        cursor.skip()
         if verb not in {"INSERT", "REPLACE", "UPDATE"}:
             while not cursor.at_end() and cursor.word not in _BEFORE_A_TABLE:
                 cursor.at += 1
-            cursor.at += 1
+            cursor.skip()
         while cursor.take_any(*_MODIFIERS, "INTO"):
             pass
         return (cursor.table_name(),)

@@ -1,5 +1,5 @@
-"""Reading MySQL's DDL: statement and context in, typed changes out. A recursive-descent reader on sqlglot's tokens.
-Not here: the tokenizer's setting (`schema/dialect.py`), what the changes make of tables (`schema/catalog.py`)."""
+"""Reading MySQL's DDL: statement and context in, typed changes out. A recursive-descent reader.
+Not here: what a token is (`schema/lexer.py`), what the changes make of tables (`schema/catalog.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_ddl", "read_ddl_or_gap"]
 
-# First words of statements that can change a table, or empty it; nothing else is even tokenized.
+# First words of statements that can change a table, or empty it; nothing else is read at all.
 _DDL_STARTS = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
 _LONGEST_START = max(map(len, _DDL_STARTS))
 _BLANKS = " \t\n\r\v\f;"

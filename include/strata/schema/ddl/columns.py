@@ -16,9 +16,9 @@ from strata.schema.changes import (
     WrittenKey,
     WrittenKeyPart,
 )
-from strata.schema.ddl.cursor import NUMBER, STRING
 from strata.schema.ddl.keys import read_references
 from strata.schema.ddl.types import read_charset_name, read_type
+from strata.schema.lexer import NUMBER, STRING
 from strata.schema.literals import Literal, LiteralKind
 from strata.schema.model import Generated, KeyKind
 
@@ -149,7 +149,7 @@ def _collate(cursor: Cursor, facts: _Facts) -> None:
 def _skip_value(cursor: Cursor, _facts: _Facts) -> None:
     """COLUMN_FORMAT x, STORAGE x, ENGINE_ATTRIBUTE [=] 'x'."""
     cursor.take("=")
-    cursor.at += 1
+    cursor.skip()
 
 
 def _srid(cursor: Cursor, facts: _Facts) -> None:
@@ -236,22 +236,20 @@ def read_default(cursor: Cursor) -> Literal | CurrentTimestamp | NullDefault | E
     if word in {"DATE", "TIME", "TIMESTAMP"} and cursor.ahead(1) == STRING:
         cursor.at += 1
         return cursor.literal()
-    if word in {"+", "-", ".", NUMBER}:
+    if word in {"+", "-", NUMBER}:
         return Literal(LiteralKind.NUMBER, read_signed_number(cursor))
     return cursor.literal()
 
 
 def read_signed_number(cursor: Cursor) -> str:
-    """A number with its signs; `.5` comes as a dot and a number."""
+    """A number with its signs; `.5` as `0.5`."""
     sign = ""
     while mark := cursor.take_any("+", "-"):
         sign = ("" if sign else "-") if mark == "-" else sign
-    point = cursor.take(".")
     if cursor.word != NUMBER:
         cursor.fail("expected a number")
-    text = cursor.tokens[cursor.at].text
-    cursor.at += 1
-    return f"{sign}{'0.' if point else ''}{text}"
+    text = cursor.value()
+    return f"{sign}{'0' if text.startswith('.') else ''}{text}"
 
 
 def _read_now(cursor: Cursor) -> CurrentTimestamp:

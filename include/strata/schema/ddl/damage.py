@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.ddl.cursor import Cursor
+from strata.schema.lexer import lex
 
 if TYPE_CHECKING:
     from strata.schema.context import DdlContext
@@ -21,11 +22,11 @@ _BEFORE_A_TABLE = frozenset({"TABLE", "TABLES"})
 def tables_named_in(statement: str, context: DdlContext) -> tuple[tuple[TableName, ...], str | None]:
     """The tables that an unreadable statement names as its targets, or else the database that it may concern."""
     try:
-        cursor = Cursor(statement, replace(context))
-        found = _targets(cursor)
+        found = _targets(Cursor(_whole_part(statement, context), context))
     except DdlError:
-        # A name that is not text in the client's charset: the server made another one of it, nobody knows which.
-        found = [] if _NO_TEXT in statement else _targets_of_torn(statement, context)
+        # There is no name, or one that is not text in the client's charset: the server made another one of it, nobody
+        # knows which.
+        found = []
     if found:
         return tuple(dict.fromkeys(found)), None
     return (), context.default_database or None
@@ -62,17 +63,9 @@ def _add_following_name(cursor: Cursor, found: list[TableName]) -> None:
     except DdlError:
         if _NO_TEXT in cursor.text:
             raise
-        cursor.at += 1
+        cursor.skip()
 
 
-def _targets_of_torn(statement: str, context: DdlContext) -> list[TableName]:
-    """Of a statement that cannot be tokenized to its end: what its whole part names."""
-    for cut in (len(statement) // 2, 200, 80):
-        head = statement[:cut]
-        for end in range(len(head), 0, -1):
-            if head[end - 1 : end].isspace():
-                try:
-                    return _targets(Cursor(head[:end], context))
-                except DdlError:
-                    continue
-    return []
+def _whole_part(statement: str, context: DdlContext) -> str:
+    """What stands before a quote or a comment that has no end."""
+    return statement[: lex(statement, context.sql_mode, context.server_version).torn_at]

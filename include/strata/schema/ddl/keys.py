@@ -46,9 +46,9 @@ def _read_key(cursor: Cursor, kind: KeyKind, constraint: str | None) -> WrittenK
     if cursor.word not in {"(", "USING"}:
         name = cursor.name()
         if cursor.take("TYPE"):
-            cursor.at += 1
+            cursor.skip()
     if cursor.take("USING"):
-        cursor.at += 1
+        cursor.skip()
     parts = read_key_parts(cursor)
     begin = cursor.at
     invisible = read_key_options(cursor)
@@ -98,7 +98,7 @@ def read_key_options(cursor: Cursor) -> bool:
         elif word in {"USING", "TYPE", "KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
             cursor.at += 1
             cursor.take("=")
-            cursor.at += 1
+            cursor.skip()
         elif word == "WITH" and cursor.ahead(1) == "PARSER":
             cursor.at += 2
             cursor.name()
@@ -129,12 +129,12 @@ def read_references(cursor: Cursor) -> None:
         cursor.skip_parentheses()
     while True:
         if cursor.take("MATCH"):
-            cursor.at += 1
+            cursor.skip()
         elif cursor.word == "ON" and cursor.ahead(1) in {"DELETE", "UPDATE"}:
             cursor.at += 2
             if not (
                 cursor.take_all("SET", "NULL") or cursor.take_all("SET", "DEFAULT") or cursor.take_all("NO", "ACTION")
             ):
-                cursor.at += 1
+                cursor.skip()
         else:
             return

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.schema.changes import TableOptions
-from strata.schema.ddl.cursor import END, LITERALS
+from strata.schema.ddl.cursor import LITERALS, STRINGS
 from strata.schema.ddl.types import read_charset_name
+from strata.schema.lexer import END
 
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
@@ -96,7 +97,7 @@ def _read_option(cursor: Cursor, found: _Found) -> None:
     elif word == "TABLESPACE":
         _option_value(cursor)
         if cursor.take("STORAGE"):
-            cursor.at += 1
+            cursor.skip()
     else:
         value = _option_value(cursor)
         if word in {"ENGINE", "TYPE"}:
@@ -107,20 +108,19 @@ def _read_option(cursor: Cursor, found: _Found) -> None:
 
 def _option_value(cursor: Cursor) -> str:
     cursor.take("=")
-    if cursor.word in {"''", "n''"}:
+    if cursor.word in STRINGS:
         return cursor.string()
     cursor.take_any("+", "-")
-    if cursor.at_end():
+    if not cursor.sees_name() and cursor.word not in LITERALS:
         cursor.fail("expected the value of an option")
-    text = cursor.tokens[cursor.at].text
-    cursor.at += 1
-    return text
+    return cursor.value()
 
 
 def read_partitioning(cursor: Cursor) -> str:
     """Takes `PARTITION BY ...` as text, up to a query or the end; nothing in it changes a column."""
     begin = cursor.offset
-    cursor.at += 2
+    cursor.expect("PARTITION")
+    cursor.expect("BY")
     while not cursor.at_end() and cursor.word not in {"SELECT", "WITH", "REPLACE", "IGNORE", "AS", "START", "TABLE"}:
         if cursor.word == "(":
             cursor.skip_parentheses()

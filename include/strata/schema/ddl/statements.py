@@ -24,9 +24,9 @@ from strata.schema.changes import (
 )
 from strata.schema.ddl.alter import read_alter_table
 from strata.schema.ddl.create import read_create_table
-from strata.schema.ddl.cursor import STRING
 from strata.schema.ddl.keys import read_key_options, read_key_parts
 from strata.schema.ddl.options import read_charset_option
+from strata.schema.lexer import STRING
 from strata.schema.model import KeyKind
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
 def _create_index(cursor: Cursor, kind: KeyKind) -> Change:
     name = cursor.name()
     if cursor.take_any("USING", "TYPE"):
-        cursor.at += 1
+        cursor.skip()
     cursor.expect("ON")
     table = cursor.table_name()
     parts = read_key_parts(cursor)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strata.schema.changes import WrittenType
 from strata.schema.charsets.ill_formed import has_kept_bytes
+from strata.schema.lexer import STRING
 from strata.schema.types import INTEGERS, LABELLED, STRINGS, TEMPORAL_WITH_FRACTION, TypeKind
 
 if TYPE_CHECKING:
@@ -191,6 +192,6 @@ def _read_text(cursor: Cursor, written: WrittenType) -> ReadType:
 
 def read_charset_name(cursor: Cursor) -> str:
     """A charset's or collation's name: a word or a string; BINARY is a word of the grammar."""
-    if cursor.word == "''":
+    if cursor.word == STRING:
         return cursor.string().lower()
     return cursor.name().lower()
