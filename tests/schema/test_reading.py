@@ -333,3 +333,17 @@ def test_an_option_has_a_word_or_a_literal(statement: str):
 def test_the_host_of_a_definer_is_no_keyword():
     (change,) = read_ddl("CREATE DEFINER=root@trigger VIEW v AS SELECT 1", D)
     assert isinstance(change, CreateView)
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("INSERT LOW_PRIORITY IGNORE INTO e.t VALUES (1)", "e.t"),
+        ("REPLACE t SET a = 1", "d.t"),
+        ("UPDATE IGNORE t SET a = 1", "d.t"),
+        ("/* x */ DELETE QUICK FROM t", "d.t"),
+        ("LOAD DATA LOCAL INFILE 'x' REPLACE INTO TABLE e.t FIELDS TERMINATED BY ','", "e.t"),
+    ],
+)
+def test_the_table_that_a_statement_changes_rows_of(statement: str, table: str):
+    assert [str(name) for name in tables_changed_by(statement, D) or ()] == [table]

@@ -36,7 +36,7 @@ def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, .
             while not cursor.at_end() and cursor.word not in _BEFORE_A_TABLE:
                 cursor.at += 1
             cursor.skip()
-        while cursor.take_any(*_MODIFIERS, "INTO"):
+        while cursor.take_any(*_MODIFIERS, "INTO", "TABLE"):
             pass
         return (cursor.table_name(),)
     except DdlError:
