@@ -23,6 +23,7 @@ COPY scripts scripts
 RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
     && python -m scripts.link_kernels \
     && python -m scripts.warm_kernels \
+    && python -m scripts.share_classes \
     && install -d -o strata -g strata /strata
 
 USER 50000

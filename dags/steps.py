@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from dags.retries import RetryTransient
 from strata.errors import Usage
 from strata.jobs.specs import to_micros
+from strata.jvm import short_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +35,6 @@ RETRIES = {
     "retry_exponential_backoff": True,
     "retry_policy": RetryTransient(),
 }
-
-SHORT_JOB = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A job of a minute ends before the JVM's second compiler and its parallel collector have paid for themselves."""
 
 _SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
 """An XCom is small; all of it is in the events."""
@@ -160,7 +158,7 @@ def spark(step: str, job: str, *arguments: Any) -> SparkSubmitOperator:
         name=f"strata {step}",
         driver_memory="1g",
         # Every line goes through Airflow's log; at Spark's own level a check writes 10,000 of them.
-        conf={"spark.log.level": "WARN", "spark.driver.extraJavaOptions": SHORT_JOB},
+        conf={"spark.log.level": "WARN", "spark.driver.extraJavaOptions": short_job()},
     )
 
 

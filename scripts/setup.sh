@@ -91,6 +91,14 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     install_requirements
     printf '%s\n' "$wanted" >"$stamp"
 fi
+classes=.venv/strata.classes
+wanted=$({ cat "$stamp" include/strata/jvm.py scripts/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
+sharing=
+if [ "$(cat "$classes" 2>/dev/null)" != "$wanted" ]; then
+    say "archiving the classes that Spark loads, beside the rest (half a minute)"
+    { .venv/bin/python -m scripts.share_classes && printf '%s\n' "$wanted" >"$classes"; } &
+    sharing=$!
+fi
 kernels=.venv/strata.kernels
 wanted=$(cat "$stamp" include/strata/kernels/*.py scripts/*_kernels.py | sha256sum | cut -d ' ' -f 1)
 if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
@@ -108,5 +116,6 @@ if [ "${1:-}" = tests ]; then
         printf '%s\n' "$wanted" >"$s3"
     fi
 fi
+if [ -n "$sharing" ]; then wait "$sharing" || say "without the archive Spark's jobs start some seconds later"; fi
 if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi
 say "ready; the command line is .venv/bin/strata"

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.jvm import short_job
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -34,8 +36,7 @@ LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
-    # Most of a short job's time goes into compiling it: the quick compiler alone halves that.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": short_job(),
 }
 """Where Spark is the driver alone: nothing of it is reachable from outside."""
 WORKERS_OF_THIS_MACHINE = {

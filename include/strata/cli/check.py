@@ -16,6 +16,7 @@ from rich.table import Table
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import ChecksFailedError, Permanent, Transient
+from strata.jvm import short_job
 
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict
@@ -76,8 +77,7 @@ def _run_job(run_url: str, checks: str | None, master: str) -> None:
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(_REPOSITORY), os.environ.get("PYTHONPATH")))),
     }
-    # As `spark_jobs/session.py` says of a short job; under spark-submit it must be said before the JVM starts.
-    options = ["--master", master, "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    options = ["--master", master, "--driver-java-options", short_job()]
     command = [str(submit), *options, str(_JOB), "--run-url", run_url, *own]
     # The job's own report would stand between ours; its errors go through.
     done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)  # noqa: S603  all parts are ours

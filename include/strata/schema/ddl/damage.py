@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from strata.errors import DdlError
 from strata.schema.ddl.cursor import Cursor
 from strata.schema.lexer import lex
