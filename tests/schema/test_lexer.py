@@ -310,3 +310,44 @@ def test_the_server_reads_the_same(mysql_server: MysqlServer):
     assert report.gaps == {}
     # Others use the server, too.
     assert [text for _, text in report.differences if text.startswith(("lexed.", "key."))] == []
+
+
+NO_BREAK_SPACES = (
+    *((charset, b"\xa0") for charset in ("cp1250", "cp1251", "cp1256", "cp1257", "greek", "hebrew")),
+    *((charset, b"\xa0") for charset in ("latin1", "latin2", "latin5", "latin7")),
+    *((charset, b"\xff") for charset in ("cp852", "cp866")),
+    ("koi8r", b"\x9a"),
+    ("macroman", b"\xca"),
+    ("utf8mb4", b"\xc2\xa0"),
+)
+"""Charsets of clients, and the no-break space in them: a blank or a letter."""
+
+NO_TEXT = (("armscii8", b"\xa0"), ("dec8", b"\xa0"), ("geostd8", b"\xa0"), ("keybcs2", b"\xff"))
+"""Here the server has a blank at a byte that stands for no character: nobody knows what the statement says."""
+
+SPACED = (
+    b"CREATE TABLE t_(a_INT,_b INT COMMENT '_')",
+    b"CREATE TABLE `u_` (a INT)--_x",
+    b"ALTER TABLE t_ADD c INT",
+)
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize(("charset", "space"), NO_BREAK_SPACES + NO_TEXT)
+def test_a_no_break_space_is_what_the_server_takes_it_for(mysql_server: MysqlServer, charset: str, space: bytes):
+    connection, observer = mysql_server.connect(), mysql_server.connect()
+    with observer.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS spaced")
+        cursor.execute("RESET BINARY LOGS AND GTIDS")
+    statements = ["CREATE DATABASE spaced", "USE spaced", f"SET NAMES {charset}"]
+    forms = [form.replace(b"_", space) for form in SPACED]
+    recorded = list(run_and_record(connection, observer, [*statements, *forms]))
+    report = compare(Catalog(), mysql_server.binlog_dir / recorded[-1].file, recorded)
+    connection.close()
+    observer.close()
+    if (charset, space) in NO_TEXT:
+        assert report.versions == 0
+    else:
+        assert report.gaps == {}
+        # Others use the server, too.
+        assert [text for _, text in report.differences if text.startswith("spaced.")] == []

@@ -42,6 +42,8 @@ class DdlContext(Struct, frozen=True):
     utf8mb4_collation: str | None = None
     """`default_collation_for_utf8mb4`."""
     client_charset: str = "utf8mb4"
+    no_break_space_is_blank: bool = False
+    """Whether U+00A0 ends a name, as in the charset of the statement; else it is a letter."""
     """Charset of string literals that were not introduced (`connection` where it is known)."""
     explicit_defaults_for_timestamp: bool = True
     lower_case_table_names: int = 0
@@ -100,6 +102,9 @@ def statement_text(query: Query) -> str:
     return text.replace("\ufffd", "?") if charset == "ascii" else text
 
 
+# Charsets whose table of characters calls the no-break space a blank (strings/ctype-extra.cc and its like, `_MY_SPC`);
+# cp1251, cp1256, cp1257, koi8r and others have it as a letter, and so have those of several bytes.
+_WITH_A_BLANK = frozenset({"cp1250", "cp852", "cp866", "greek", "hebrew", "latin1", "latin2", "latin5", "latin7"})
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
 _WRITTEN_FOR_A_QUERY = b" START TRANSACTION"
 _GENERATED_KEY = b"my_row_id"
@@ -159,8 +164,9 @@ def context_of(
     collation = carried.connection_collation or carried.client_charset or 0
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci"))
     sql_mode = carried.sql_mode or 0
+    written_in = _client_charset(carried.client_charset)
     if _is_written_by_server(query):
-        charset = "utf8mb4"
+        charset = written_in = "utf8mb4"
         sql_mode &= ~NO_BACKSLASH_ESCAPES  # it escapes as ever, whatever the session (`append_unescaped`)
     return DdlContext(
         default_database=query.database,
@@ -170,6 +176,7 @@ def context_of(
         database_collation=COLLATION_NAMES.get(carried.database_collation or 0),
         utf8mb4_collation=COLLATION_NAMES.get(carried.utf8mb4_collation or 0),
         client_charset=charset,
+        no_break_space_is_blank=written_in in _WITH_A_BLANK,
         explicit_defaults_for_timestamp=explicit,
         lower_case_table_names=lower_case_table_names,
         thread_id=query.thread_id,

@@ -20,7 +20,7 @@ _PROGRAMS_SINCE = 80100  # `$$ ... $$`; before, `$` is a letter wherever it stan
 
 # What a name without quotes is made of: ASCII letters, digits, `_`, `$`, and all that is not ASCII, blanks of other
 # alphabets among it (strings/sql_chars.cc, `init_state_maps`).
-_PART = r"[^\0-#%-/:-@[-^`{-\x7f]"
+_PART = r"[^\0-#%-/:-@[-^`{{-\x7f{blank}]"
 _TAG = r"\$ [^\0-/:-@[-^`{-\x7f]*+ \$"
 _NOTHING = "(?!)"
 # A doubled quote ends a piece and begins the next.
@@ -32,7 +32,7 @@ _ESCAPED_IN = r"(?: {0} [^{0}\\]*+ (?: \\. [^{0}\\]*+ )*+ {0} )++"
 # (`*+`, `++`), so that text without an end is gone through once. `usual` is what most tokens are; a word there is of
 # ASCII, and no dot with a name follows it.
 _ANY = r"""
-    [ \t-\r]*+ (?:
+    [ \t-\r{blank}]*+ (?:
       (?P<usual> (?: [AC-MO-WYZ_ac-mo-wyz] | [BNXbnx](?!') ) [$0-9A-Z_a-z]*+ (?! \.{part} | [^\0-\x7f] ) | [(),;=] )
     | (?P<name> {name} )
     | (?P<string> {string} )
@@ -42,14 +42,14 @@ _ANY = r"""
     | (?P<hex> 0x[0-9A-Fa-f]++ (?!{part}) | [Xx]' (?: [0-9A-Fa-f]{{2}} )*+ ' )
     | (?P<bits> 0b[01]++ (?!{part}) | [Bb]'[01]*+' )
     | (?P<national> [Nn]{text} )
-    | (?P<comment> (?: \# | -- (?= [\0-\ \x7f] | \Z ) ) [^\0\n]*+ | /\* (?!!) .*? \*/ )
+    | (?P<comment> (?: \# | -- (?= [\0-\ \x7f{blank}] | \Z ) ) [^\0\n]*+ | /\* (?!!) .*? \*/ )
     | (?P<open> /\*! )
     | (?P<close> \*/ )
     | (?P<program> {tag} )
     | (?P<torn> /\* | ["'`] | [BNXbnx]' )
     | (?P<word> {part}++ ) (?P<path> (?: \.{part}++ )++ )?
     | (?P<dotted> (?: \.{part}++ )++ )
-    | @ (?P<host> [^\0-#%-\-/:-@[-^`{{-\x7f]++ )
+    | @ (?P<host> [^\0-#%-\-/:-@[-^`{{-\x7f{blank}]++ )
     | (?P<operator> <=>? | <> | << | >= | >> | != | && | \|\| | := | ->>? | [^\0] )
     | (?P<end> \0 | \Z )
     )
@@ -69,7 +69,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 @cache
-def _scanner(ansi_quotes: int, no_escapes: int, tag: str) -> Callable[[str, int], Iterator[re.Match[str]]]:
+def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callable[[str, int], Iterator[re.Match[str]]]:
     """What goes through the tokens of a text from some place on."""
     text = _STRING_IN if no_escapes else _ESCAPED_IN
     name, string = _NAME_IN.format("`"), text.format("'")
@@ -77,7 +77,8 @@ def _scanner(ansi_quotes: int, no_escapes: int, tag: str) -> Callable[[str, int]
         name += "|" + _NAME_IN.format('"')
     else:
         string += "|" + text.format('"')
-    pattern = _ANY.format(part=_PART, name=name, string=string, text=text.format("'"), tag=tag)
+    part = _PART.format(blank=blank)
+    pattern = _ANY.format(part=part, name=name, string=string, text=text.format("'"), tag=tag, blank=blank)
     return re.compile(pattern, re.VERBOSE | re.DOTALL).finditer
 
 
@@ -120,9 +121,17 @@ class Tokens:
         return text
 
 
-def lex(statement: str, sql_mode: int, server_version: int) -> Tokens:
-    """The tokens of a statement, as a server of that version reads it."""
-    return _Lexing(statement, sql_mode, server_version).run()
+def lex(statement: str, sql_mode: int, server_version: int, *, no_break_space_is_blank: bool = False) -> Tokens:
+    """The tokens of a statement, as a server of that version reads it.
+
+    Args:
+        statement: Its text.
+        sql_mode: Of the session; two of its bits are about quotes.
+        server_version: As in executable comments: 90704 is 9.7.4.
+        no_break_space_is_blank: Whether U+00A0 ends a name; else it is a letter of it. That depends on the charset of
+            the client.
+    """
+    return _Lexing(statement, sql_mode, server_version, "\xa0" if no_break_space_is_blank else "").run()
 
 
 class _Lexing:
@@ -130,11 +139,11 @@ class _Lexing:
 
     __slots__ = ("blanked", "open_at", "scan", "tokens", "version")
 
-    def __init__(self, statement: str, sql_mode: int, server_version: int) -> None:
+    def __init__(self, statement: str, sql_mode: int, server_version: int, blank: str) -> None:
         self.tokens = Tokens(statement, sql_mode)
         self.version = server_version
         tag = _TAG if server_version >= _PROGRAMS_SINCE else _NOTHING
-        self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag)
+        self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag, blank)
         self.open_at: int | None = None
         """Where the executable comment begins that is being read. One within it does not end by itself: the next `*/`
         ends both (`Lex_input_stream::in_comment`)."""

@@ -13,6 +13,7 @@ from strata.schema.model import TableName
 
 if TYPE_CHECKING:
     from strata.schema.context import DdlContext
+    from strata.schema.lexer import Tokens
 
 STRINGS = frozenset({STRING, NATIONAL})
 LITERALS = STRINGS | {NUMBER, HEX, BITS}
@@ -24,6 +25,16 @@ def _in_basic_plane(name: str) -> str:
     return "".join(ch if ch <= "\uffff" else "?" for ch in name)
 
 
+def tokens_of(statement: str, context: DdlContext) -> Tokens:
+    """The tokens of a statement, as the server that ran it reads it."""
+    return lex(
+        statement,
+        context.sql_mode,
+        context.server_version,
+        no_break_space_is_blank=context.no_break_space_is_blank,
+    )
+
+
 class Cursor:
     """The tokens of one statement. `words[i]` is the upper case of an unquoted word, an operator, or one of the lexer's
     marks; the last is END."""
@@ -33,7 +44,7 @@ class Cursor:
     def __init__(self, statement: str, context: DdlContext) -> None:
         self.statement = statement
         self.context = context
-        self.tokens = lex(statement, context.sql_mode, context.server_version)
+        self.tokens = tokens_of(statement, context)
         self.text = self.tokens.text
         self.words = self.tokens.words
         self.at = 0

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
-from strata.schema.ddl.cursor import Cursor
-from strata.schema.lexer import lex
+from strata.schema.ddl.cursor import Cursor, tokens_of
 
 if TYPE_CHECKING:
     from strata.schema.context import DdlContext
@@ -66,4 +65,4 @@ def _add_following_name(cursor: Cursor, found: list[TableName]) -> None:
 
 def _whole_part(statement: str, context: DdlContext) -> str:
     """What stands before a quote or a comment that has no end."""
-    return statement[: lex(statement, context.sql_mode, context.server_version).torn_at]
+    return statement[: tokens_of(statement, context).torn_at]
