@@ -132,3 +132,14 @@ def test_definitions_of_maps_are_physical():
     assert [column.column_type for column in columns[:8]] == [
         "int", "tinyint", "smallint unsigned", "mediumint", "int unsigned", "bigint", "bigint unsigned", "decimal(20,6)"
     ]  # fmt: skip
+
+
+def test_a_slice_ends_behind_the_transaction_that_makes_it_large_enough():
+    path = RECORDED / "many_rows.binlog"
+    with open_binlog(path) as binlog:
+        records = _records(binlog, 1 << 30)
+        small = min(record.end - record.begin for record in records)
+        plan = plan_slices(records, Versions(_definitions(path)), source="s", segment=str(path), target_bytes=small + 1)
+    ends = {record.end: record.begin for record in records}
+    for piece in plan.slices[:-1]:
+        assert ends[piece.end] - piece.begin < small + 1 <= piece.end - piece.begin

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
-    from strata.events.landed import LandedStream
+    from strata.events.landed import LandedSegment, LandedStream
     from strata.events.model import TransactionRecord
     from strata.rows.plan import Refusal
 
@@ -213,6 +214,19 @@ def _interval(stored: ClosedInterval) -> Interval:
     return Interval(stored.start, stored.end, stored.first_seq, stored.last_seq, stored.gtid_executed)
 
 
+def _bytes_of(interval: Interval, segment: LandedSegment) -> int:
+    """Of an interval's transactions in one segment."""
+    first = segment.index.record(max(interval.first_seq + 1, segment.summary.first_seq))
+    last = segment.index.record(min(interval.last_seq, segment.summary.last_seq))
+    return last.end - first.begin
+
+
+def _even(size: int, most: int) -> int:
+    """The size of the fewest equal parts that are no larger than `most`: a small rest would keep one task waiting for
+    the others, or the others for it."""
+    return -(-size // -(-size // most))
+
+
 class _Draft(Struct):
     """A plan that grows interval by interval."""
 
@@ -233,15 +247,15 @@ class _Draft(Struct):
         clock = stream.clock_at(interval.first_seq)
         line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
         owned = stream.records(interval.first_seq + 1, interval.last_seq)
-        for segment, records in groupby(owned, key=lambda pair: pair[0].url):
+        for segment, records in groupby(owned, key=itemgetter(0)):
             cut = plan_slices(
                 self._counted(line.follow(record for _, record in records), counts),
                 lambda table, seq: self.history.at(table, AtSeq(seq)),
                 source=source.name,
-                segment=segment,
+                segment=segment.url,
                 clock=max(clock, self.clock),
                 wanted=self.wanted,
-                target_bytes=source.settings.slice_mb * MEGABYTE,
+                target_bytes=_even(_bytes_of(interval, segment), source.settings.slice_mb * MEGABYTE),
             )
             for piece in cut.slices:
                 self.slices.append({**piece.to_json(), "interval_start": interval.start})

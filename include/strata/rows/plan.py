@@ -117,8 +117,8 @@ def plan_slices(
 ) -> Plan:
     """Cuts consecutive transactions of one segment.
 
-    A slice ends before a transaction whose rows need another version of a table than the slice has, and when it has
-    `target_bytes`. A transaction that is larger by itself is cut at its split points.
+    A slice ends before a transaction whose rows need another version of a table than the slice has, and behind the one
+    with which it has `target_bytes`. A transaction that is larger by itself is cut at its split points.
 
     Args:
         records: The transactions, in order.
@@ -180,7 +180,7 @@ class _Planner(Struct):
     def _must_cut(self, record: TransactionRecord, needed: dict[TableName, SliceTable | None]) -> bool:
         if self.first is None:
             return False
-        grown = record.end - self.first.begin > self.target_bytes
+        grown = self.end - self.first.begin >= self.target_bytes
         moved = any(self.tables.get(name, table) != table for name, table in needed.items())
         return grown or moved or record.begin != self.end
 
