@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.environment import LIBRARIES
 from strata.jvm import short_job
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # A line for each task is not what somebody reads a job's log for.
     "spark.log.level": "WARN",
+    **{f"spark.executorEnv.{name}": value for name, value in LIBRARIES.items()},
 }
 LOCAL = "local[2]"
 LOCAL_SETTINGS = {

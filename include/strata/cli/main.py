@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from strata.environment import LIBRARIES
 from strata.errors import StrataError, Usage
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def main() -> None:
     """Entry point of the console script."""
     # Starting makes a hundred thousand objects that stay; looking for garbage among them takes a tenth of the time.
     gc.set_threshold(50_000)
-    # NumPy's OpenBLAS starts threads that spin for work, and there is none for them here.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name, value in LIBRARIES.items():
+        os.environ.setdefault(name, value)
     code = run(sys.argv[1:])
     # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
     gc.freeze()
