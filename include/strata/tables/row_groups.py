@@ -25,6 +25,7 @@ _ENCODINGS = {
     "_gtid": "DELTA_BYTE_ARRAY",
     **dict.fromkeys(("_seq", "_row", "_binlog_pos"), "DELTA_BINARY_PACKED"),
 }
+_BOUNDED = (pa.types.is_primitive, pa.types.is_decimal)
 
 
 class RowGroups:
@@ -52,6 +53,9 @@ class RowGroups:
 def parquet_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
     """A Parquet file of change rows, zstd, encoded as suits the columns that every change has.
 
+    Texts, bytes and images before have no bounds: in stream order these would reach from one end to the other in each
+    row group, and to find them takes a twelfth of the time.
+
     Args:
         sink: A path, or anything that pyarrow writes to.
         schema: Of all row groups.
@@ -63,6 +67,7 @@ def parquet_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
         compression_level=_COMPRESSION_LEVEL,
         use_dictionary=[name for name in _DICTIONARY if name in schema.names],
         column_encoding={name: encoding for name, encoding in _ENCODINGS.items() if name in schema.names},
+        write_statistics=[field.name for field in schema if any(test(field.type) for test in _BOUNDED)],
         write_page_index=False,
         version="2.6",
     )
