@@ -10,9 +10,8 @@ import json
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
 
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
@@ -30,7 +29,8 @@ UNAVAILABLE = 75
 PROGRESS_SECONDS = 5.0
 
 
-class Outcome(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """What a worker gives back: the staged files as plain values, or why there are none."""
 
     files: tuple[dict[str, Any], ...] = ()
