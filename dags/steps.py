@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from dags.retries import RetryTransient
 from strata.errors import Usage
 from strata.jobs.specs import to_micros
-from strata.jvm import short_job
+from strata.spark import short_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

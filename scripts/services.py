@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scripts.processes import FleetError, Program
 from scripts.state import REPOSITORY
+from strata.spark import submit_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,8 @@ WORKER_UI_PORT = 8082
 """Of a Spark worker; it takes the next free one if it has to."""
 CONTAINER_VARIABLE = "STRATA_CONTAINER"
 """Set where the environment is all about this fleet."""
+SPARK_HOST_VARIABLE = "STRATA_SPARK_HOST"
+"""Where the cluster's master is; without it Spark is this machine alone."""
 SCHEDULES_VARIABLE = "STRATA_SCHEDULES"
 """`off`: runs start by hand only."""
 MYSQL_URL_VARIABLE = "STRATA_DEMO_MYSQL_URL"
@@ -80,7 +83,7 @@ def airflow(component: str, state: State) -> Program:
 def spark(role: str, state: State) -> Program:
     """A standalone Spark master or worker; the pip package has no start scripts, only their classes."""
     given = os.environ
-    host = given.get("STRATA_SPARK_HOST", LOOPBACK)
+    host = given.get(SPARK_HOST_VARIABLE, LOOPBACK)
     port = given.get("STRATA_SPARK_PORT") or str(state.port("spark"))
     binary = str(Path(sys.executable).with_name("spark-class"))
     if role == "spark-master":
@@ -91,7 +94,7 @@ def spark(role: str, state: State) -> Program:
         options = ["--work-dir", str(state.folder / "spark"), "--webui-port", str(WORKER_UI_PORT)]
         options += ["--cores", given.get("STRATA_SPARK_CORES", "1"), "--memory", given.get("STRATA_SPARK_MEMORY", "1g")]
         command = [binary, "org.apache.spark.deploy.worker.Worker", *options, f"spark://{host}:{port}"]
-    return Program(role, command, {**_python_environment(), **_spark_address(), **given, **_path(given)})
+    return Program(role, command, _spark_environment(given))
 
 
 def airflow_environment(state: State) -> dict[str, str]:
@@ -146,7 +149,7 @@ def airflow_environment(state: State) -> dict[str, str]:
     if "AIRFLOW_CONN_AIRFLOW_STRATA" not in given:
         account = f"{WATCHER}:{state.secret('airflow-watcher')}"
         chosen["AIRFLOW_CONN_AIRFLOW_STRATA"] = f"http://{account}@127.0.0.1:{state.port('airflow')}/"
-    return {**_python_environment(), **_spark_address(), **chosen, **given, **_path(given)}
+    return _spark_environment({**chosen, **given})
 
 
 def _without_other_airflow(given: Mapping[str, str]) -> dict[str, str]:
@@ -168,15 +171,7 @@ def root_url(state: State) -> str:
     return f"mysql://root:{state.secret('mysql-root')}@127.0.0.1:{state.port('mysql')}/"
 
 
-def _python_environment() -> dict[str, str]:
-    return {"PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-
-
-def _spark_address() -> dict[str, str]:
-    """On one machine everything of Spark stays on loopback: what a host name stands for may be out of reach."""
-    return {} if "STRATA_SPARK_HOST" in os.environ else {"SPARK_LOCAL_IP": LOOPBACK}
-
-
-def _path(given: Mapping[str, str]) -> dict[str, str]:
-    """spark-submit and python must be this environment's."""
-    return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"}
+def _spark_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Spark and Python are this environment's; in the containers Spark is a cluster."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', os.defpath)}"
+    return {**submit_environment(given, REPOSITORY, alone=SPARK_HOST_VARIABLE not in given), "PATH": path}

@@ -92,11 +92,13 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     printf '%s\n' "$wanted" >"$stamp"
 fi
 classes=.venv/strata.classes
-wanted=$({ cat "$stamp" include/strata/jvm.py scripts/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
+wanted=$({ cat "$stamp" include/strata/spark.py scripts/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
 sharing=
 if [ "$(cat "$classes" 2>/dev/null)" != "$wanted" ]; then
     say "archiving the classes that Spark loads, beside the rest (half a minute)"
-    { .venv/bin/python -m scripts.share_classes && printf '%s\n' "$wanted" >"$classes"; } &
+    # Marked before it is known to work: a JVM that cannot make one does not try again at each call.
+    printf '%s\n' "$wanted" >"$classes"
+    .venv/bin/python -m scripts.share_classes &
     sharing=$!
 fi
 kernels=.venv/strata.kernels

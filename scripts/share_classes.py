@@ -1,7 +1,7 @@
 """Archives the classes that Spark's JVM loads for a short job, so that later ones start in half the time.
 
 Run by set-up as `python -m scripts.share_classes`. The JVM runs a job that does a little of everything, and writes at
-its end what it has loaded (class data sharing, JEP 350). Not here: who uses the archive (`strata/jvm.py`).
+its end what it has loaded (class data sharing, JEP 350). Not here: who uses the archive (`strata/spark.py`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.jvm import QUICK, SHARED_CLASSES, SILENT
+from strata.spark import QUICK, SHARED_CLASSES, SUBMIT, archive_option, short_job, submit_environment
 
 EXERCISE = "exercise"
+LOCAL = "local[2]"
 
 
 def make_archive() -> bool:
@@ -28,9 +29,9 @@ def make_archive() -> bool:
     unfinished.unlink(missing_ok=True)
     # A full disk leaves a torn archive, of which a JVM dies: one is started with it before anybody else's is.
     made = (
-        _submit(f"{QUICK} -XX:ArchiveClassesAtExit={unfinished} {SILENT}", __file__, EXERCISE)
+        _submit(f"{QUICK} {archive_option('ArchiveClassesAtExit', unfinished)}", __file__, EXERCISE)
         and unfinished.exists()
-        and _submit(f"{QUICK} -XX:SharedArchiveFile={unfinished} {SILENT}", "--version")
+        and _submit(short_job(unfinished), "--version")
     )
     if made:
         unfinished.replace(SHARED_CLASSES)
@@ -41,16 +42,9 @@ def make_archive() -> bool:
 
 def _submit(java_options: str, *job: str) -> bool:
     """Whether spark-submit came to a good end."""
-    submit = str(Path(sys.executable).with_name("spark-submit"))
     root = Path(__file__).parents[1]
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "include")]),
-    }
-    command = [submit, "--master", "local[2]", "--driver-java-options", java_options, *job]
+    command = [str(SUBMIT), "--master", LOCAL, "--driver-java-options", java_options, *job]
+    environment = submit_environment(os.environ, root, root / "include", alone=True)
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     return done.returncode == 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.environment import LIBRARIES
-from strata.jvm import short_job
+from strata.spark import short_job, submit_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,8 +60,8 @@ def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkS
 
 def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session inside this process, for the command line and the tests."""
-    # Must be set before the JVM starts: it would look up the machine's name, which may not resolve.
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Before the JVM starts, which takes it from there.
+    os.environ.update(submit_environment(os.environ, alone=True))
     return _open(
         name, {**SETTINGS, **LOCAL_SETTINGS, **WORKERS_OF_THIS_MACHINE, "spark.master": LOCAL, **(settings or {})}
     )

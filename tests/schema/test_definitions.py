@@ -15,7 +15,16 @@ from strata.schema.context import STRICT_TRANS_TABLES, DdlContext
 from strata.schema.create_sql import create_table_sql
 from strata.schema.ddl import read_ddl, read_ddl_or_gap
 from strata.schema.diff import apply, diff
-from strata.schema.model import FORMAT, TableDefinition, TableName, definition_from_json
+from strata.schema.model import (
+    FORMAT,
+    Column,
+    Key,
+    KeyKind,
+    KeyPart,
+    TableDefinition,
+    TableName,
+    definition_from_json,
+)
 from strata.schema.types import TypeKind, parse_column_type
 from tests.schema.golden import CASES, context_from
 from tests.schema.sequences import Sequence
@@ -87,6 +96,47 @@ def test_every_stored_form_opens(stored_format: int, text: str, lengths: tuple[i
 def test_a_newer_stored_form_is_refused():
     with pytest.raises(StoreFormatError, match="Install"):
         definition_from_json("{}", FORMAT + 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"columns":[{"name":"a"}]}',
+        '{"columns":[],"owner":"x"}',
+        '{"columns":[{"name":1,"column_type":"int"}]}',
+    ],
+)
+def test_what_is_no_definition_is_refused(text: str):
+    with pytest.raises(StoreFormatError, match="cannot be read"):
+        definition_from_json(text)
+
+
+parts = st.builds(
+    KeyPart,
+    column=st.none() | st.text(),
+    expression=st.none() | st.text(),
+    prefix_length=st.none() | st.integers(1, 3072),
+    lengths_in_doubt=st.sets(st.integers(0, 3072), max_size=3).map(lambda lengths: tuple(sorted(lengths))),
+)
+any_definition = st.builds(
+    TableDefinition,
+    columns=st.lists(st.builds(Column, st.text(), st.text(), default=st.none() | st.text(), comment=st.text())).map(
+        tuple
+    ),
+    keys=st.lists(st.builds(Key, st.text(), st.sampled_from(KeyKind), st.lists(parts).map(tuple))).map(tuple),
+    options=st.text(),
+)
+
+
+@given(any_definition)
+def test_the_stored_form_is_canonical(definition: TableDefinition):
+    """Fingerprints must not hang on what writes the JSON: keys in order, no blanks, no needless escapes."""
+    text = definition.to_json()
+    assert definition_from_json(text) == definition
+    canonical = json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert text == canonical
 
 
 def test_old_shapes_keep_their_fingerprints():

@@ -75,16 +75,7 @@ END
 def test_a_procedure_that_drops_a_table_means_base_tables_in_all_that_follows(
     mysql_server: MysqlServer, tmp_path: Path
 ):
-    connection = mysql_server.connect()
-    with connection.cursor() as cursor:
-        cursor.execute("RESET BINARY LOGS AND GTIDS")
-        _run(cursor, "CREATE DATABASE d; USE d; CREATE TABLE t (a INT)")
-        cursor.execute(PROCEDURE)
-        cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("CALL d.rebuild()")
-        cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("DROP DATABASE d")
-    connection.close()
+    _rebuild(mysql_server, "FLUSH BINARY LOGS", "CALL d.rebuild()")
     first, second = map(str, mysql_server.binlogs()[:2])
     engine = open_store(f"sqlite:///{tmp_path}/store.db")
     track_files([first], engine, "s")
@@ -97,6 +88,18 @@ def test_a_procedure_that_drops_a_table_means_base_tables_in_all_that_follows(
     assert any("may be a temporary table" in text for text in late.examples)
 
 
+def _rebuild(server: MysqlServer, *statements: str) -> None:
+    """Writes a table and the procedure, then the statements, then the file's end."""
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("RESET BINARY LOGS AND GTIDS")
+        _run(cursor, "CREATE DATABASE d; USE d; CREATE TABLE t (a INT)")
+        cursor.execute(PROCEDURE)
+        for statement in (*statements, "FLUSH BINARY LOGS", "DROP DATABASE d"):
+            cursor.execute(statement)
+    connection.close()
+
+
 def _run(cursor, text: str) -> None:
     for statement in text.split(";"):
         cursor.execute(statement)
@@ -106,15 +109,7 @@ def _run(cursor, text: str) -> None:
 def test_a_landed_segment_does_not_say_that_nothing_came_before_it_in_its_file(
     mysql_server: MysqlServer, tmp_path: Path
 ):
-    connection = mysql_server.connect()
-    with connection.cursor() as cursor:
-        cursor.execute("RESET BINARY LOGS AND GTIDS")
-        _run(cursor, "CREATE DATABASE d; USE d; CREATE TABLE t (a INT)")
-        cursor.execute(PROCEDURE)
-        cursor.execute("CALL d.rebuild()")
-        cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("DROP DATABASE d")
-    connection.close()
+    _rebuild(mysql_server, "CALL d.rebuild()")
     archive = tmp_path / "archive"
     archive.mkdir()
     copy(mysql_server.binlogs()[0], archive)

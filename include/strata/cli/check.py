@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ from rich.table import Table
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import ChecksFailedError, Permanent, Transient
-from strata.jvm import short_job
+from strata.spark import SUBMIT, short_job, submit_environment
 
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict
@@ -63,22 +62,15 @@ def check(
 
 
 def _run_job(run_url: str, checks: str | None, master: str) -> None:
-    submit = Path(sys.executable).with_name("spark-submit")
-    if not submit.exists() or not _JOB.exists():
+    if not SUBMIT.exists() or not _JOB.exists():
         raise Permanent(
             "spark-submit or the Spark job is not where Strata is installed",
             remedy="Run `make setup` in a checkout, and `strata` from its environment.",
         )
     own = ["--checks", checks] if checks else []
-    environment = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(_REPOSITORY), os.environ.get("PYTHONPATH")))),
-    }
+    environment = submit_environment(os.environ, _REPOSITORY, alone=master.startswith("local"))
     options = ["--master", master, "--driver-java-options", short_job()]
-    command = [str(submit), *options, str(_JOB), "--run-url", run_url, *own]
+    command = [str(SUBMIT), *options, str(_JOB), "--run-url", run_url, *own]
     # The job's own report would stand between ours; its errors go through.
     done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)  # noqa: S603  all parts are ours
     code = done.returncode

@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from strata.errors import SchemaGapError, UnknownSourceError
 from strata.gtid.sets import Gtid, GtidSet
@@ -71,14 +71,12 @@ class Gap(Struct, frozen=True):
     entry: StoredEntry | None = None
 
 
-class _Timeline(Struct):
+class _Timeline:
     """Entries of one name, those that speak for all tables among them, in stream order."""
 
-    entries: list[StoredEntry]
-    seqs: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.seqs = [entry.seq for entry in self.entries]
+    def __init__(self, entries: list[StoredEntry]) -> None:
+        self.entries = entries
+        self.seqs = [entry.seq for entry in entries]
 
 
 class History:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, json
+from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from strata.errors import StoreFormatError
@@ -53,7 +53,7 @@ class Generated(StrEnum):
     STORED = "stored"
 
 
-class Column(Struct, frozen=True, omit_defaults=True):
+class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One column, as `information_schema.COLUMNS` describes it."""
 
     name: str
@@ -89,7 +89,7 @@ class KeyKind(StrEnum):
     SPATIAL = "spatial"
 
 
-class KeyPart(Struct, frozen=True, omit_defaults=True):
+class KeyPart(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One part of a key: a column or, for a functional key, an expression."""
 
     column: str | None = None
@@ -114,7 +114,7 @@ class KeyPart(Struct, frozen=True, omit_defaults=True):
         return replace(self, prefix_length=None, lengths_in_doubt=possible)
 
 
-class Key(Struct, frozen=True, omit_defaults=True):
+class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """An index, its parts in the order of `information_schema.STATISTICS`."""
 
     name: str
@@ -125,10 +125,10 @@ class Key(Struct, frozen=True, omit_defaults=True):
     """Made for a foreign key; the server drops it as soon as another key serves."""
 
 
-class TableDefinition(Struct, frozen=True, omit_defaults=True):
+class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The columns and keys of a table between two DDLs. Equal definitions have equal fingerprints."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
     keys: tuple[Key, ...] = ()
     character_set: str | None = None
     collation: str | None = None
@@ -175,14 +175,20 @@ def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinit
     """Reads what `TableDefinition.to_json` wrote, in any format so far.
 
     Raises:
-        StoreFormatError: The format is newer than this version knows.
+        StoreFormatError: The format is newer than this version knows, or the text is none of a definition.
     """
     if stored_format > FORMAT:
         raise StoreFormatError(
             f"a table definition has format {stored_format}, this version reads up to {FORMAT}",
             remedy="Install the version of Strata that wrote the store, or a newer one.",
         )
-    return _decoder.decode(text)
+    try:
+        return _decoder.decode(text)
+    except DecodeError as error:
+        raise StoreFormatError(
+            f"a table definition cannot be read: {error}",
+            remedy="The store was changed by hand, or is damaged: restore it, or track the source into a new one.",
+        ) from error
 
 
 _encoder = json.Encoder(order="sorted")

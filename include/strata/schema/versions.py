@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from strata.schema.model import TableName
 
@@ -265,4 +265,4 @@ class SchemaVersion(Struct, frozen=True):
     fingerprint: str
     seq: int
     gtid: str | None
-    origin: Origin = field(default=Origin.DDL)
+    origin: Origin = Origin.DDL

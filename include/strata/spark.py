@@ -1,0 +1,65 @@
+"""How a short Spark job is started: spark-submit, its environment, its JVM's options.
+Not here: who starts one (`cli/check.py`, the DAGs, `spark_jobs/session.py`), making the archive of classes
+(`scripts/share_classes.py`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SUBMIT = Path(sys.executable).with_name("spark-submit")
+"""That of this environment."""
+
+SHARED_CLASSES = Path(sys.prefix) / "share" / "strata" / "spark.jsa"
+"""Where set-up leaves an archive of the classes that Spark loads, already parsed and verified (JEP 350)."""
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A job of a minute ends before the JVM's second compiler and its parallel collector have paid for themselves."""
+
+SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Not a word of an archive that does not fit: what a JVM prints would stand between the lines of a report."""
+
+
+def short_job(archive: Path = SHARED_CLASSES) -> str:
+    """The JVM's options for a job of seconds to minutes, as `--driver-java-options` takes them.
+
+    With the archive Spark starts in half the time. A JVM that did not make it, or sees other jars, starts without it.
+    """
+    return f"{QUICK} {archive_option('SharedArchiveFile', archive)}" if archive.exists() else QUICK
+
+
+def archive_option(name: str, archive: Path) -> str:
+    """One of the JVM's options of an archive; the quotes are for Spark, which splits options at blanks."""
+    return f'"-XX:{name}={archive}" {SILENT}'
+
+
+def submit_environment(given: Mapping[str, str], *imported: Path, alone: bool) -> dict[str, str]:
+    """What spark-submit is told beside its arguments, so that a job runs with this Spark and this Python.
+
+    Args:
+        given: The environment it would get. It may be about another Spark of the user's, or a notebook.
+        imported: Folders that the job imports from, before those of PYTHONPATH.
+        alone: Spark is this machine only. Everything of it then stays on loopback, unless the user names an address:
+            what a host's name stands for may be out of reach. A cluster's machines may have a Python of their own.
+    """
+    # What `.venv/bin/spark-submit` finds out by itself, if the `python3` of PATH can import pyspark.
+    pyspark = find_spec("pyspark")
+    home = {} if pyspark is None or pyspark.origin is None else {"SPARK_HOME": str(Path(pyspark.origin).parent)}
+    address = {"SPARK_LOCAL_IP": "127.0.0.1"} if alone else {}
+    python = {"PYSPARK_PYTHON": sys.executable}
+    path = os.pathsep.join([*map(str, imported), *filter(None, [given.get("PYTHONPATH")])])
+    return {
+        **address,
+        **({} if alone else python),
+        **given,
+        **(python if alone else {}),
+        **home,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": path,
+    }
