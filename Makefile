@@ -44,7 +44,9 @@ test: ## Every test, those on a real MySQL, Spark and Airflow included; CASE=pat
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
 
-soak: setup ## Fifty kills of a landing, with and without GTIDs; then random DDL on a real server, replayed and compared, for MINUTES (10)
+soak: ## Fifty kills of a landing, with and without GTIDs; then random DDL on a real server, replayed and compared, for MINUTES (10)
+	@scripts/setup.sh tests
+	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@STRATA_KILLS=50 $(PYTHON) -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py -k killed_and_resumed_many
 	@$(PYTHON) -m tests.schema.soak --minutes $${MINUTES:-10}
 

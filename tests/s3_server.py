@@ -29,7 +29,7 @@ def start_s3(log: Path) -> Iterator[dict[str, str]]:
         FileNotFoundError: The program is not there.
     """
     if not PROGRAM.exists():
-        raise FileNotFoundError(f"{PROGRAM}: run `make setup`")
+        raise FileNotFoundError(f"{PROGRAM}: run `scripts/setup.sh tests`")
     port = free_port()
     with log.open("wb") as out:
         process = subprocess.Popen([PROGRAM, "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out)
