@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from strata.schema.changes import Change
 
 
+_BROKEN_TABLE = 1034
+"""ER_NOT_KEYFILE: the server has torn a MyISAM table, whose statements it refuses and half does."""
+
+
 @dataclass
 class Recorded:
     """A statement that the server took and logged, and what it showed afterwards."""
@@ -65,12 +69,21 @@ def run_and_record(
                     _call(cursor, statement)
                 else:
                     cursor.execute(statement)
-        except (pymysql.Error, UnicodeError):
+        except (pymysql.Error, UnicodeError) as error:
+            if error.args[0] == _BROKEN_TABLE:
+                return
             on_refused(_text(statement))  # which may have done a part of its work all the same
+            _forget_tables(observer)
         after = _place(observer)
         if after != place:
             place = after
             yield Recorded(_text(statement), *after, read_shown(observer))
+
+
+def _forget_tables(connection: pymysql.Connection) -> None:
+    """A refused RENAME INDEX changes the table that the server has open (9.7): what follows must not hang on that."""
+    with connection.cursor() as cursor:
+        cursor.execute("FLUSH LOCAL TABLES")
 
 
 def _text(statement: str | bytes) -> str:

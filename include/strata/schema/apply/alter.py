@@ -88,8 +88,7 @@ class _Altering:
         keys = with_keys(kept, added, columns, possible_limits(engine, row_format, self.context))
         if self.rebuilds_nothing(keys):
             return self.before
-        said = [placed.written for placed in self.placed]
-        columns = with_implicit_timestamps(columns, said, primary_columns(keys), self.context)
+        columns = with_implicit_timestamps(self.placed, primary_columns(keys), self.context)
         columns = with_primary_not_null(columns, keys)
         if self.context.server_version >= WIDTHS_HIDDEN_SINCE:
             columns = [self.without_width(column) for column in columns]

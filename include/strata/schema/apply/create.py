@@ -11,6 +11,7 @@ from strata.schema.apply.charset import charset_of, collation_for
 from strata.schema.apply.columns import column_from
 from strata.schema.apply.keys import primary_columns, with_keys
 from strata.schema.apply.limits import possible_limits
+from strata.schema.apply.placed import Placed
 from strata.schema.apply.timestamps import with_implicit_timestamps
 from strata.schema.model import TableDefinition, fold_name
 
@@ -37,7 +38,8 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
     collation = collation_for(charset, options.collation, database_collation, context)
     columns = [column_from(written, collation, context) for written in change.columns]
     keys = with_keys((), change.keys, columns, possible_limits(options.engine, options.row_format, context))
-    columns = with_implicit_timestamps(columns, change.columns, primary_columns(keys), context)
+    placed = [Placed(column, None, written) for column, written in zip(columns, change.columns, strict=True)]
+    columns = with_implicit_timestamps(placed, primary_columns(keys), context)
     return TableDefinition(
         columns=tuple(with_primary_not_null(columns, keys)),
         keys=keys,

@@ -13,14 +13,13 @@ from strata.schema.types import TypeKind, parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.schema.changes import WrittenColumn
+    from strata.schema.apply.placed import Placed
     from strata.schema.context import DdlContext
     from strata.schema.model import Column
 
 
 def with_implicit_timestamps(
-    columns: Sequence[Column],
-    written: Sequence[WrittenColumn | None],
+    placed: Sequence[Placed],
     primary: frozenset[str],
     context: DdlContext,
 ) -> list[Column]:
@@ -28,37 +27,55 @@ def with_implicit_timestamps(
 
     If the first TIMESTAMP is NOT NULL and has no default, it becomes current on insert and on update; further ones
     have the zero timestamp (sql/sql_table.cc, `promote_first_timestamp_column`), but for those of the primary key.
+    An expression that ALTER COLUMN ... SET DEFAULT gives is no default there, unless it takes another's place: such a
+    column becomes current on update, and keeps its expression on insert (9.7).
 
     Args:
-        columns: All columns, in their order.
-        written: What the statement says of each; None for those that it leaves as they are.
+        placed: All columns, in their order.
         primary: Folded names of the columns of the primary key.
         context: The session.
     """
-    found = list(columns)
+    found = [one.column for one in placed]
     if context.explicit_defaults_for_timestamp:
         return found
     first = True
-    for number, (column, said) in enumerate(zip(columns, written, strict=True)):
+    for number, one in enumerate(placed):
+        column = one.column
         if not column.column_type.startswith(TypeKind.TIMESTAMP):
             continue
-        bare = not column.nullable and column.default is None and column.generated is None
-        if first and bare and column.on_update is None:
-            found[number] = _current(column)
-        elif bare and said is not None and fold_name(column.name) not in primary:
+        can_have_one = not column.nullable and column.generated is None
+        bare = can_have_one and column.default is None
+        if first and column.on_update is None and bare:
+            found[number] = replace(column, default=_now(column), default_is_expression=True, on_update=_now(column))
+        elif first and column.on_update is None and can_have_one and _gets_expression(one):
+            found[number] = replace(column, on_update=_now(column))
+        elif bare and one.written is not None and fold_name(column.name) not in primary:
             found[number] = replace(column, default=_zero(column))
         first = False
     return found
+
+
+def _gets_expression(placed: Placed) -> bool:
+    """Whether ALTER COLUMN gives an expression to a column that has none."""
+    old = placed.old
+    if old is None or placed.written is not None:
+        return False
+    return _has_expression(placed.column) and not _has_expression(old)
+
+
+def _has_expression(column: Column) -> bool:
+    """CURRENT_TIMESTAMP without parentheses is none to the server."""
+    default = column.default or ""
+    return column.default_is_expression and not default.startswith("CURRENT_TIMESTAMP")
 
 
 def _decimals(column: Column) -> int:
     return parse_column_type(column.column_type).length or 0
 
 
-def _current(column: Column) -> Column:
+def _now(column: Column) -> str:
     decimals = _decimals(column)
-    now = f"CURRENT_TIMESTAMP({decimals})" if decimals else "CURRENT_TIMESTAMP"
-    return replace(column, default=now, default_is_expression=True, on_update=now)
+    return f"CURRENT_TIMESTAMP({decimals})" if decimals else "CURRENT_TIMESTAMP"
 
 
 def _zero(column: Column) -> str:
