@@ -29,7 +29,6 @@ status: ## What runs just now
 .PHONY: check format test bench soak fuzz lock clean help
 check: setup ## Format, lint, types, rooms, dead code, spelling, and the unit tests
 	@scripts/check.sh $(SOURCES)
-	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@$(PYTHON) -m pytest -q -p no:cacheprovider $(UNIT)
 
 format: ## Format all code, and mend what ruff can mend
@@ -38,7 +37,6 @@ format: ## Format all code, and mend what ruff can mend
 
 test: ## Every test, those on a real MySQL, Spark and Airflow included; CASE=path runs one
 	@scripts/setup.sh tests
-	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@$(PYTHON) -m pytest $(CASE)
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
@@ -46,7 +44,6 @@ bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 
 soak: ## Fifty kills of a landing, with and without GTIDs; then random DDL on a real server, replayed and compared, for MINUTES (10)
 	@scripts/setup.sh tests
-	@mkdir -p $(PYTEST_DEBUG_TEMPROOT)
 	@STRATA_KILLS=50 $(PYTHON) -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py -k killed_and_resumed_many
 	@$(PYTHON) -m tests.schema.soak --minutes $${MINUTES:-10}
 

@@ -81,6 +81,8 @@ make_s3_server() {
     .venv/bin/uv pip install -q --python .strata/s3/bin/python --no-deps --require-hashes -r requirements-s3.txt
 }
 
+# pytest makes its folders only below one that is there.
+if [ -n "${PYTEST_DEBUG_TEMPROOT:-}" ]; then mkdir -p "$PYTEST_DEBUG_TEMPROOT"; fi
 python=$(find_python)
 need_java
 stamp=.venv/strata.stamp
