@@ -51,3 +51,10 @@ ALTER TABLE g4 ADD FOREIGN KEY fc (g) REFERENCES p (id);
 ALTER TABLE g4 ADD SPATIAL KEY yy (g);
 CREATE TABLE f7 (a VARCHAR(10), FOREIGN KEY zz (a) REFERENCES p (id), FULLTEXT fc (a(3))) ENGINE = MyISAM;
 ALTER TABLE f7 COMMENT 'x';
+-- A foreign key takes a table out of what the server passes over, also with the index that is there: it is visible again.
+CREATE TABLE f8 (a INT, FOREIGN KEY (a) REFERENCES p (id));
+ALTER TABLE f8 ALTER INDEX a INVISIBLE;
+ALTER TABLE f8 ADD FOREIGN KEY (a) REFERENCES p (id);
+CREATE TABLE f9 (a INT, KEY k (a) INVISIBLE) ENGINE = MyISAM;
+ALTER TABLE f9 DROP KEY k, ADD KEY k (a);
+ALTER TABLE f9 DROP KEY k, ADD KEY k (a), ADD FOREIGN KEY (a) REFERENCES p (id);

@@ -257,7 +257,7 @@ class _Touch:
 
 
 def _adds_plain_key(step: AlterStep) -> bool:
-    return isinstance(step, AddKey) and not step.key.options
+    return isinstance(step, AddKey) and not step.key.options and not step.key.foreign
 
 
 def is_generated_key(column: Column) -> bool:
