@@ -1,9 +1,10 @@
 """Cells of dates and times into microseconds and days.
-Not here: the text of those that are no dates (`rows/invalid.py`).
+Not here: the text of those that are none (`rows/invalid.py`).
 
 Formats: MySQL 5.6 and later `mysys/my_time.cc` (`my_datetime_packed_from_binary` and its like), before that
 `sql/field.cc`. NULL cells become 0. A value that is no date of the proleptic Gregorian calendar of the years 1 to 9999,
-as zero dates and 30 February, becomes 0 and its place in `bad` 1; the kernels return how many there are.
+as zero dates and 30 February, or no time of a clock, becomes 0 and its place in `bad` 1; the kernels return how many
+there are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
 NO_DATE: Final = -(1 << 62)
+NO_FRACTION: Final = -1
+MOST_HOURS: Final = 838
+"""Of a TIME."""
 
 
 @kernel
@@ -58,15 +62,23 @@ def micros_of(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: I
 
 
 @kernel
-def fraction_micros(buf: Bytes, at: Int, fsp: Int) -> Int:
-    """The fraction of a second behind DATETIME2 and TIMESTAMP2: 0 to 3 bytes, hundreds of microseconds and the like."""
+def fraction_micros(stored: Int, fsp: Int) -> Int:
+    """A fraction of a second, stored in hundredths, in hundreds of microseconds or in microseconds; NO_FRACTION if it
+    is a second or more, or has more digits than `fsp` (1 to 6)."""
+    if fsp & 1 and stored % 10 != 0:
+        return np.int64(NO_FRACTION)
+    micros = stored
+    for _ in range(3 - ((fsp + 1) >> 1)):
+        micros *= 100
+    return micros if micros < SECOND else np.int64(NO_FRACTION)
+
+
+@kernel
+def fraction_at(buf: Bytes, at: Int, fsp: Int) -> Int:
+    """The fraction of a second behind DATETIME2 and TIMESTAMP2, 0 to 3 bytes, in microseconds or NO_FRACTION."""
     if fsp == 0:
         return np.int64(0)
-    size = (fsp + 1) >> 1
-    scale = np.int64(1)
-    for _ in range(3 - size):
-        scale *= 100
-    return big_endian(buf, at, size) * scale
+    return fraction_micros(big_endian(buf, at, (fsp + 1) >> 1), fsp)
 
 
 @kernel
@@ -98,11 +110,12 @@ def gather_datetimes(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, b
             day, clock = packed >> 17, packed & 0x1FFFF
             month = day >> 5
             micros = micros_of(month // 13, month % 13, day & 31, clock >> 12, (clock >> 6) & 63, clock & 63)
-            if micros == NO_DATE:
+            fraction = fraction_at(buf, at + 5, fsp)
+            if micros == NO_DATE or fraction == NO_FRACTION:
                 bad[i] = 1
                 found += 1
             else:
-                out[i] = micros + fraction_micros(buf, at + 5, fsp)
+                out[i] = micros + fraction
     return found
 
 
@@ -115,37 +128,48 @@ def gather_timestamps(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, 
         if cells[i] > ABSENT_CELL:
             at = base + np.int64(cells[i])
             seconds = big_endian(buf, at, 4)
-            if seconds == 0:
+            fraction = fraction_at(buf, at + 4, fsp)
+            if seconds == 0 or fraction == NO_FRACTION:
                 bad[i] = 1
                 found += 1
             else:
-                out[i] = seconds * SECOND + fraction_micros(buf, at + 4, fsp)
+                out[i] = seconds * SECOND + fraction
     return found
 
 
 @kernel
-def gather_times(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints) -> None:
+def micros_of_time(hour: Int, minute: Int, second: Int) -> Int:
+    """Microseconds of a TIME without its sign and fraction, NO_DATE if there is no such time."""
+    if hour > MOST_HOURS or minute > 59 or second > 59:
+        return np.int64(NO_DATE)
+    return (hour * 3600 + minute * 60 + second) * SECOND
+
+
+@kernel
+def gather_times(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: Bytes) -> Int:
     """TIME(fsp), 3 bytes and its fraction: sign 1 bit, unused 1, hour 10, minute 6, second 6.
 
     Negative times are the two's complement of all bytes together.
     """
+    found = np.int64(0)
     size = np.int64(3 + ((fsp + 1) >> 1))
     bits = np.int64(8 * (size - 3))
-    scale = np.int64(1)
-    for _ in range(6 - size):
-        scale *= 100
     for i in range(cells.shape[0]):
-        value = np.int64(0)
+        out[i] = 0
         if cells[i] > ABSENT_CELL:
             packed = big_endian(buf, base + np.int64(cells[i]), size) - (np.int64(0x800000) << bits)
             magnitude = abs(packed)
             clock = magnitude >> bits
-            fraction = magnitude - (clock << bits)
-            value = ((clock >> 12) & 0x3FF) * 3600 + ((clock >> 6) & 63) * 60 + (clock & 63)
-            value = value * SECOND + fraction * scale
-            if packed < 0:
-                value = -value
-        out[i] = value
+            micros = micros_of_time(clock >> 12, (clock >> 6) & 63, clock & 63)
+            fraction = np.int64(0)
+            if fsp > 0:
+                fraction = fraction_micros(magnitude - (clock << bits), fsp)
+            if micros == NO_DATE or fraction == NO_FRACTION:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = micros + fraction if packed >= 0 else -(micros + fraction)
+    return found
 
 
 @kernel
@@ -185,14 +209,18 @@ def gather_old_timestamps(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: B
 
 
 @kernel
-def gather_old_times(buf: Bytes, base: Int, cells: Cells, out: Ints) -> None:
+def gather_old_times(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes) -> Int:
     """TIME before 5.6: 3 bytes, signed, the digits hhhmmss as a number."""
+    found = np.int64(0)
     for i in range(cells.shape[0]):
-        value = np.int64(0)
+        out[i] = 0
         if cells[i] > ABSENT_CELL:
             digits = (little_endian(buf, base + np.int64(cells[i]), 3) ^ 0x800000) - 0x800000
             size = abs(digits)
-            value = (size // 10_000 * 3600 + size // 100 % 100 * 60 + size % 100) * SECOND
-            if digits < 0:
-                value = -value
-        out[i] = value
+            micros = micros_of_time(size // 10_000, size // 100 % 100, size % 100)
+            if micros == NO_DATE:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = micros if digits >= 0 else -micros
+    return found

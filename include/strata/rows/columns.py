@@ -23,7 +23,6 @@ from strata.rows.gather import (
     GatherLongDecimals,
     GatherLongs,
     GatherTemporals,
-    GatherTimes,
     GatherYears,
 )
 from strata.rows.gather_json import GatherJson
@@ -69,8 +68,18 @@ _SMALL = {
     FieldType.LONG: (numbers.gather_4, 0x80000000),
 }
 _DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64}
-_DATES = {FieldType.DATE: 3, FieldType.NEWDATE: 3, FieldType.DATETIME: 8, FieldType.TIMESTAMP: 4}
-_STAMPS = {FieldType.DATETIME2: 5, FieldType.TIMESTAMP2: 4}
+_TEMPORAL = frozenset(
+    {
+        FieldType.DATE,
+        FieldType.NEWDATE,
+        FieldType.TIME,
+        FieldType.TIME2,
+        FieldType.DATETIME,
+        FieldType.DATETIME2,
+        FieldType.TIMESTAMP,
+        FieldType.TIMESTAMP2,
+    }
+)
 
 
 def plan_columns(
@@ -103,7 +112,9 @@ def plan_columns(
 
 
 def _gather(column: Column, kind: ColumnType, code: int, metadata: int, width: int) -> Gather:
-    found = _number(kind, code, metadata, width) or _temporal(code, metadata, width) or _text(column, kind, code, width)
+    if code in _TEMPORAL:
+        return GatherTemporals(code, metadata, width)
+    found = _number(kind, code, metadata, width) or _text(column, kind, code, width)
     if found is None:
         raise UnsupportedEventError(f"column {column.name} has type {code}, which is not read")
     return found
@@ -137,14 +148,6 @@ def _other_number(target: pa.DataType, code: int, metadata: int, width: int) -> 
             return GatherBools() if one else GatherBits(target, numbers.gather_big_endian, width)
         case _:
             return None
-
-
-def _temporal(code: int, metadata: int, width: int) -> Gather | None:
-    if code in _DATES or code in _STAMPS:
-        return GatherTemporals(code, metadata, width)
-    if code == FieldType.TIME2:
-        return GatherTimes(metadata)
-    return GatherTimes(-1) if code == FieldType.TIME else None
 
 
 def _text(column: Column, kind: ColumnType, code: int, width: int) -> Gather | None:

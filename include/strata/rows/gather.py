@@ -15,7 +15,7 @@ from strata.kernels.layout import ABSENT_CELL
 from strata.kernels.nulls import cell_validity, count_nulls
 from strata.rows.arrow import TIMESTAMP_UTC, UNSIGNED_BIGINT
 from strata.rows.faults import CorruptCell, FaultKind, Faults
-from strata.rows.invalid import temporal_text
+from strata.rows.invalid import is_kept, temporal_text
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class GatherLongDecimals(Struct, frozen=True):
 
 
 class GatherTemporals(Struct, frozen=True):
-    """DATE, DATETIME, TIMESTAMP in all their forms."""
+    """DATE, DATETIME, TIMESTAMP and TIME in all their forms."""
 
     code: int
     fsp: int
@@ -189,12 +189,16 @@ class GatherTemporals(Struct, frozen=True):
         if wrong:
             for row in np.flatnonzero(bad):
                 text = temporal_text(self.code, self.fsp, region.cell(cells[row], self.size))
+                if not is_kept(text, self.fsp):
+                    raise CorruptCell(int(row), f"{text} is no date or time that MySQL keeps")
                 faults.add(int(row), text, FaultKind.INVALID, "not a date of the calendar")
         return array_of(self._type(), cells, out, bad if wrong else None)
 
     def _type(self) -> pa.DataType:
         if self.code in (FieldType.DATE, FieldType.NEWDATE):
             return pa.date32()
+        if self.code in (FieldType.TIME, FieldType.TIME2):
+            return pa.int64()
         stamps = self.code in (FieldType.TIMESTAMP, FieldType.TIMESTAMP2)
         return TIMESTAMP_UTC if stamps else pa.timestamp("us")
 
@@ -205,27 +209,16 @@ class GatherTemporals(Struct, frozen=True):
                 return int(temporal.gather_datetimes(*where, self.fsp, out, bad))
             case FieldType.TIMESTAMP2:
                 return int(temporal.gather_timestamps(*where, self.fsp, out, bad))
+            case FieldType.TIME2:
+                return int(temporal.gather_times(*where, self.fsp, out, bad))
+            case FieldType.TIME:
+                return int(temporal.gather_old_times(*where, out, bad))
             case FieldType.DATETIME:
                 return int(temporal.gather_old_datetimes(*where, out, bad))
             case FieldType.TIMESTAMP:
                 return int(temporal.gather_old_timestamps(*where, out, bad))
             case _:
                 return int(temporal.gather_dates(*where, out, bad))
-
-
-class GatherTimes(Struct, frozen=True):
-    """TIME in both forms; `fsp` is -1 for the one before 5.6."""
-
-    fsp: int
-
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
-        """As `Gather`."""
-        out = np.empty(len(cells), np.int64)
-        if self.fsp < 0:
-            temporal.gather_old_times(region.buffer, region.base, cells, out)
-        else:
-            temporal.gather_times(region.buffer, region.base, cells, self.fsp, out)
-        return array_of(pa.int64(), cells, out)
 
 
 class GatherDefault(Struct, frozen=True):
