@@ -43,12 +43,8 @@ def test_bits_in_either_order(size, data):
 
 
 @given(st.lists(st.none() | st.integers(0, 255), min_size=1, max_size=40))
-def test_years_and_bools(values):
+def test_years(values):
     buffer, cells = cells_of([None if value is None else bytes([value]) for value in values])
     years = np.empty(len(cells), np.int16)
     numbers.gather_years(buffer, BASE, cells, years)
     assert years.tolist() == [value + 1900 if value else 0 for value in values]
-    bits = np.zeros((len(cells) + 7) // 8, np.uint8)
-    numbers.gather_bools(buffer, BASE, cells, bits)
-    found = np.unpackbits(bits, bitorder="little")[: len(cells)].tolist()
-    assert found == [value & 1 if value else 0 for value in values]

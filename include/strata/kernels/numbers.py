@@ -136,15 +136,6 @@ def gather_years(buf: Bytes, base: Int, cells: Cells, out: Shorts) -> None:
 
 
 @kernel
-def gather_bools(buf: Bytes, base: Int, cells: Cells, out: Bytes) -> None:
-    """BIT(1) into a bitmap; `out` has a byte for every eight cells, zero in all."""
-    for i in range(cells.shape[0]):
-        if cells[i] > ABSENT_CELL:
-            bit = load_u8(buf, base + np.int64(cells[i])) & np.int64(1)
-            out[i >> 3] |= np.uint8(bit << np.int64(i & 7))
-
-
-@kernel
 def widen_unsigned(values: Ints, out: Ints) -> None:
     """Unsigned 64-bit numbers, by their bits, to 128-bit ones: two places each in `out`."""
     for i in range(values.shape[0]):

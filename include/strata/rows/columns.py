@@ -16,13 +16,13 @@ from strata.rows.arrow import MOST_DIGITS, UNSIGNED_BIGINT, arrow_type_of
 from strata.rows.charset import UTF8, charset_table
 from strata.rows.gather import (
     GatherBits,
-    GatherBools,
     GatherDecimals,
     GatherDefault,
     GatherIntegers,
     GatherLongDecimals,
     GatherLongs,
     GatherTemporals,
+    GatherUnsigned,
     GatherYears,
 )
 from strata.rows.gather_json import GatherJson
@@ -127,10 +127,10 @@ def _number(kind: ColumnType, code: int, metadata: int, width: int) -> Gather | 
         return GatherIntegers(target, kernel, 0 if kind.unsigned else sign, _DTYPES[target])
     if code in (FieldType.LONGLONG, FieldType.DOUBLE):
         unsigned = target == UNSIGNED_BIGINT
-        return GatherBits(target, numbers.gather_little_endian, 8) if unsigned else GatherLongs(target)
+        return GatherUnsigned(target, 8) if unsigned else GatherLongs(target)
     if code in (FieldType.ENUM, FieldType.SET) and kind.kind not in LABELLED:
         # Without a version there are no labels, and their numbers are what is left.
-        return GatherBits(target, numbers.gather_little_endian, width)
+        return GatherUnsigned(target, width)
     return _other_number(target, code, metadata, width)
 
 
@@ -144,8 +144,7 @@ def _other_number(target: pa.DataType, code: int, metadata: int, width: int) -> 
             precision, scale = metadata >> 8, metadata & 0xFF
             return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale)
         case FieldType.BIT:
-            one = bit_length(metadata) == 1
-            return GatherBools() if one else GatherBits(target, numbers.gather_big_endian, width)
+            return GatherBits(target, bit_length(metadata), width)
         case _:
             return None
 

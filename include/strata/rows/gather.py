@@ -29,6 +29,9 @@ LONGEST_DATA = 2**31 - 1
 """Bytes of text or binary data that one array may hold: Arrow's offsets have 32 bits."""
 
 
+_WORD_BITS = 64
+
+
 class Region(Struct, frozen=True, eq=False):
     """The bytes that cells point into."""
 
@@ -99,32 +102,45 @@ class GatherLongs(Struct, frozen=True):
         return array_of(self.type, cells, out)
 
 
-class GatherBits(Struct, frozen=True):
-    """BIT(2) and more, and the numbers of ENUM and SET values: unsigned numbers of any width."""
+class GatherUnsigned(Struct, frozen=True):
+    """BIGINT UNSIGNED, and the numbers of ENUM and SET values."""
 
     type: pa.DataType
-    kernel: Callable[[Bytes, int, Cells, int, Ints], None]
     size: int
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
         """As `Gather`."""
         out = np.empty(len(cells), np.int64)
-        self.kernel(region.buffer, region.base, cells, self.size, out)
-        if self.type != UNSIGNED_BIGINT:
-            return array_of(self.type, cells, out)
-        wide = np.empty(2 * len(cells), np.int64)
-        numbers.widen_unsigned(out, wide)
-        return array_of(self.type, cells, wide)
+        numbers.gather_little_endian(region.buffer, region.base, cells, self.size, out)
+        return _unsigned_array(self.type, cells, out)
 
 
-class GatherBools(Struct, frozen=True):
-    """BIT(1)."""
+class GatherBits(Struct, frozen=True):
+    """BIT; that of one bit becomes a boolean."""
+
+    type: pa.DataType
+    bits: int
+    size: int
+    """Bytes of a cell."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
         """As `Gather`."""
-        out = np.zeros((len(cells) + 7) >> 3, np.uint8)
-        numbers.gather_bools(region.buffer, region.base, cells, out)
-        return array_of(pa.bool_(), cells, out)
+        out = np.empty(len(cells), np.int64)
+        numbers.gather_big_endian(region.buffer, region.base, cells, self.size, out)
+        if self.bits < _WORD_BITS and (out >> self.bits).any():
+            raise CorruptCell(int(np.flatnonzero(out >> self.bits)[0]), f"a BIT({self.bits}) has more bits than that")
+        if self.bits == 1:
+            return array_of(self.type, cells, np.packbits(out.astype(np.bool_), bitorder="little"))
+        return _unsigned_array(self.type, cells, out)
+
+
+def _unsigned_array(kind: pa.DataType, cells: Cells, values: Ints) -> pa.Array:
+    """Unsigned numbers by their bits, in a wider type where theirs has a sign."""
+    if kind != UNSIGNED_BIGINT:
+        return array_of(kind, cells, values)
+    wide = np.empty(2 * len(cells), np.int64)
+    numbers.widen_unsigned(values, wide)
+    return array_of(kind, cells, wide)
 
 
 class GatherYears(Struct, frozen=True):
