@@ -177,5 +177,5 @@ class _Gathered(Struct):
 
 
 def _write_file(path: Path, table: pa.Table) -> None:
-    with parquet_writer(path, table.schema) as writer:
+    with parquet_writer(path, table) as writer:
         write_row_group(writer, table)

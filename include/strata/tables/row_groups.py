@@ -1,5 +1,5 @@
 """Batches of change rows gathered into row groups, and the Parquet that those become.
-Not here: which rows share a file, and where it lies (`write.py`, `cli/rows_out.py`)."""
+Not here: which rows share a file, and where it lies (`write.py`, `cli/rows_out.py`), encodings (`encodings.py`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from strata.tables.encodings import choose_encodings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +22,6 @@ ROW_GROUP_BYTES = 32 << 20
 """Bytes of Arrow buffers that are held for one row group at most."""
 
 _COMPRESSION_LEVEL = 1
-_DICTIONARY = ("_op", "_source", "_binlog_file", "_schema_version", "_committed_at", "_interval")
-_ENCODINGS = {
-    "_gtid": "DELTA_BYTE_ARRAY",
-    **dict.fromkeys(("_seq", "_row", "_binlog_pos"), "DELTA_BINARY_PACKED"),
-}
 _BOUNDED = (pa.types.is_primitive, pa.types.is_decimal)
 
 
@@ -50,23 +47,24 @@ class RowGroups:
         return pa.Table.from_batches(batches) if batches else None
 
 
-def parquet_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet file of change rows, zstd, encoded as suits the columns that every change has.
+def parquet_writer(sink: Any, first: pa.Table) -> pq.ParquetWriter:
+    """A Parquet file of change rows, zstd, encoded as suits the first of them.
 
     Texts, bytes and images before have no bounds: in stream order these would reach from one end to the other in each
     row group, and to find them takes a twelfth of the time.
 
     Args:
         sink: A path, or anything that pyarrow writes to.
-        schema: Of all row groups.
+        first: The first row group, which is not written yet.
     """
+    schema, encodings = first.schema, choose_encodings(first)
     return pq.ParquetWriter(
         sink,
         schema,
         compression="zstd",
         compression_level=_COMPRESSION_LEVEL,
-        use_dictionary=[name for name in _DICTIONARY if name in schema.names],
-        column_encoding={name: encoding for name, encoding in _ENCODINGS.items() if name in schema.names},
+        use_dictionary=encodings.dictionary,
+        column_encoding=encodings.others,
         write_statistics=[field.name for field in schema if any(test(field.type) for test in _BOUNDED)],
         write_page_index=False,
         version="2.6",

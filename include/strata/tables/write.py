@@ -224,7 +224,7 @@ class _OpenFile:
         self.partial_rows = 0
         self.invalid_rows = 0
         self._sink = pa.BufferOutputStream()
-        self._writer = parquet_writer(self._sink, schema)
+        self._writer: pq.ParquetWriter | None = None
         self._row_groups = RowGroups()
 
     @property
@@ -239,12 +239,16 @@ class _OpenFile:
 
     def finish(self) -> pa.Buffer:
         self._write(self._row_groups.take())
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         return self._sink.getvalue()
 
     def _write(self, table: pa.Table | None) -> None:
-        if table is not None:
-            write_row_group(self._writer, table)
+        if table is None:
+            return
+        if self._writer is None:
+            self._writer = parquet_writer(self._sink, table)
+        write_row_group(self._writer, table)
 
 
 def _non_empty(lists: pa.Array) -> int:
