@@ -98,9 +98,13 @@ wanted=$({ cat "$stamp" include/strata/spark.py scripts/share_classes.py; java -
 sharing=
 if [ "$(cat "$classes" 2>/dev/null)" != "$wanted" ]; then
     say "archiving the classes that Spark loads, beside the rest (half a minute)"
-    # Marked before it is known to work: a JVM that cannot make one does not try again at each call.
-    printf '%s\n' "$wanted" >"$classes"
-    .venv/bin/python -m scripts.share_classes &
+    # A JVM that cannot make one (1) is not asked again at each call; who was killed meanwhile is.
+    {
+        code=0
+        .venv/bin/python -m scripts.share_classes || code=$?
+        if [ "$code" -le 1 ]; then printf '%s\n' "$wanted" >"$classes"; fi
+        exit "$code"
+    } &
     sharing=$!
 fi
 kernels=.venv/strata.kernels

@@ -48,18 +48,17 @@ def submit_environment(given: Mapping[str, str], *imported: Path, alone: bool) -
         alone: Spark is this machine only. Everything of it then stays on loopback, unless the user names an address:
             what a host's name stands for may be out of reach. A cluster's machines may have a Python of their own.
     """
-    # What `.venv/bin/spark-submit` finds out by itself, if the `python3` of PATH can import pyspark.
+    found = {**given, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if alone:
+        found["PYSPARK_PYTHON"] = sys.executable
+        found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        found.setdefault("PYSPARK_PYTHON", sys.executable)
     pyspark = find_spec("pyspark")
-    home = {} if pyspark is None or pyspark.origin is None else {"SPARK_HOME": str(Path(pyspark.origin).parent)}
-    address = {"SPARK_LOCAL_IP": "127.0.0.1"} if alone else {}
-    python = {"PYSPARK_PYTHON": sys.executable}
-    path = os.pathsep.join([*map(str, imported), *filter(None, [given.get("PYTHONPATH")])])
-    return {
-        **address,
-        **({} if alone else python),
-        **given,
-        **(python if alone else {}),
-        **home,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": path,
-    }
+    if pyspark is not None and pyspark.origin is not None:
+        # What `.venv/bin/spark-submit` finds out by itself, if the `python3` of PATH can import pyspark.
+        found["SPARK_HOME"] = str(Path(pyspark.origin).parent)
+    folders = [*map(str, imported), *filter(None, [given.get("PYTHONPATH")])]
+    if folders:
+        found["PYTHONPATH"] = os.pathsep.join(folders)
+    return found

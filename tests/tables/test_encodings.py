@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from strata.tables.encodings import choose_encodings
 from strata.tables.row_groups import parquet_writer, write_row_group
-from tests.spark_session import spark  # noqa: F401 - a fixture
+from tests.spark_session import spark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+__all__ = ["spark"]
 ROWS = 3000
 
 
@@ -66,6 +67,14 @@ def test_texts_are_encoded_by_what_is_in_them():
     }
 
 
+def test_a_dot_in_a_name_is_no_path(tmp_path: Path):
+    tokens = pa.array([sha256(str(at).encode()).hexdigest() for at in range(ROWS)])
+    numbers = pa.array(range(ROWS), pa.int32())
+    rows = change_rows({"c": tokens, "_before.c": numbers, "a.b": tokens, "g": tokens, "_before.g": tokens})
+    write(tmp_path / "a", rows)
+    assert pq.read_table(tmp_path / "a").equals(rows)
+
+
 def test_gtids_of_large_transactions_get_a_dictionary():
     rows = some_of_all()
     at = rows.schema.get_field_index("_gtid")
@@ -73,7 +82,7 @@ def test_gtids_of_large_transactions_get_a_dictionary():
 
 
 @pytest.mark.spark
-def test_spark_reads_every_encoding(tmp_path: Path, spark: Any):  # noqa: F811 - the fixture
+def test_spark_reads_every_encoding(tmp_path: Path, spark: Any):
     rows = some_of_all()
     write(tmp_path / "a.parquet", rows, rows.slice(100))
     used = pq.read_metadata(tmp_path / "a.parquet").row_group(0)

@@ -16,6 +16,7 @@ from strata.events.salvage import Damage, describe
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
+from strata.tables.columns import published
 from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroups, parquet_writer, write_row_group
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class ParquetOutput(_Output):
         if gathered is None:
             gathered = self._gathered[key] = _Gathered.begin(Path(self._out), *key)
         self._held_bytes -= gathered.groups.held_bytes
-        self._write(gathered, gathered.groups.add(step.batch))
+        self._write(gathered, gathered.groups.add(published(step.batch)))
         self._held_bytes += gathered.groups.held_bytes
         if self._held_bytes > MOST_HELD_BYTES:
             largest = max(self._gathered.values(), key=lambda each: each.groups.held_bytes)

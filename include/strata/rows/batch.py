@@ -15,7 +15,7 @@ from strata.gtid.sets import Gtid
 from strata.kernels import layout
 from strata.kernels.nulls import op_validity
 from strata.kernels.strings import gtid_texts
-from strata.rows.arrow import BEFORE, ROW_FIELDS, TIMESTAMP_UTC
+from strata.rows.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS, TIMESTAMP_UTC
 from strata.rows.extras import invalid_values, missing_columns
 from strata.rows.faults import CorruptCell, Fault, Faults
 from strata.rows.gather_text import Labels
@@ -68,8 +68,8 @@ class BatchBuilder:
         self._file = repeated_text(binlog_file, BATCH_ROWS)
         self._version = repeated_number(plan.version_id, BATCH_ROWS, pa.int64())
         self._no_image: pa.StructArray | None = None
-        self._no_missing = pa.nulls(BATCH_ROWS, self.schema.field("_missing").type)
-        self._no_invalid = pa.nulls(BATCH_ROWS, self.schema.field("_invalid").type)
+        self._no_missing = pa.nulls(BATCH_ROWS, MISSING)
+        self._no_invalid = pa.nulls(BATCH_ROWS, INVALID)
         self._names = [column.name for column in plan.columns if column.index >= 0]
 
     def build(self, full: FullSlot, servers: Sequence[Sid]) -> Built:

@@ -52,11 +52,13 @@ def choose_encodings(rows: pa.Table) -> Encodings:
     before = rows.schema.field("_before").type if "_before" in names else pa.struct([])
     sample = rows.slice(0, _SAMPLE_ROWS)
     for field in rows.schema:
-        if field.name in chosen.dictionary or not _is_text(field.type):
+        # In a path a dot means what is inside of a column; a name that has one stays plain.
+        if field.name in chosen.dictionary or not _is_text(field.type) or "." in field.name:
             continue
         paths = [field.name]
-        if before.get_field_index(field.name) >= 0:
-            paths.append(f"_before.{field.name}")
+        inside = f"_before.{field.name}"
+        if before.get_field_index(field.name) >= 0 and inside not in names:
+            paths.append(inside)
         values = _texts(sample.column(field.name))
         is_known = len(values) >= _LEAST_VALUES
         if is_known and len(set(values)) * _FEW < len(values):

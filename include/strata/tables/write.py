@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata.events.columns import from_numbers, repeated_number, repeated_text
-from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model import TableName
-from strata.tables.layout import INTERVAL, column_name, staged_folder
+from strata.tables.columns import published
+from strata.tables.layout import INTERVAL, staged_folder
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.values import to_plain
 from strata.wire.storage import write_file
@@ -138,8 +138,8 @@ class ChangeWriter:
             return
         file = self._open.get(key)
         if file is None:
-            file = self._open[key] = _OpenFile(self._schema(batch.schema))
-        file.add(self._with_own_columns(batch, file.schema))
+            file = self._open[key] = _OpenFile()
+        file.add(self._with_own_columns(published(batch)))
         if file.is_full:
             del self._open[key]
             self._finish(key, file)
@@ -162,30 +162,15 @@ class ChangeWriter:
     ) -> None:
         self._open.clear()
 
-    def _schema(self, given: pa.Schema) -> pa.Schema:
-        """The columns as the change table has them, all nullable: a column that is dropped later becomes NULL."""
-        fields = list(given)
-        own = len(fields) - len(ROW_FIELDS) - 1
-        images = [pa.field(column_name(field.name), field.type) for field in fields[:own]]
-        row_fields = [pa.field(field.name, field.type) for field in fields[own + 1 :]]
-        at = 1 + [field.name for field in row_fields].index("_op")
-        row_fields.insert(at, pa.field("_source", pa.string()))
-        return pa.schema([*images, pa.field("_before", pa.struct(images)), *row_fields, pa.field(INTERVAL, _TIMESTAMP)])
-
-    def _with_own_columns(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        columns = batch.columns
-        own = len(columns) - len(ROW_FIELDS) - 1
-        before = columns[own]
-        if before.type != schema.field(own).type:
-            # A column is called like one of ours; Arrow's cast would match the struct's fields by their names.
-            children = [before.field(at) for at in range(before.type.num_fields)]
-            before = pa.StructArray.from_arrays(children, fields=list(schema.field(own).type), mask=before.is_null())
-        rest = dict(zip(batch.schema.names[own + 1 :], columns[own + 1 :], strict=True))
-        rest["_source"] = repeated_text(self._source, batch.num_rows)
-        rest[INTERVAL] = repeated_number(self._interval, batch.num_rows, _TIMESTAMP)
-        return pa.RecordBatch.from_arrays(
-            [*columns[:own], before, *(rest[name] for name in schema.names[own + 1 :])], schema=schema
-        )
+    def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With the columns that a change table has beside what was decoded."""
+        fields, columns = list(batch.schema), batch.columns
+        at = 1 + batch.schema.get_field_index("_op")
+        fields.insert(at, pa.field("_source", pa.string()))
+        columns.insert(at, repeated_text(self._source, batch.num_rows))
+        fields.append(pa.field(INTERVAL, _TIMESTAMP))
+        columns.append(repeated_number(self._interval, batch.num_rows, _TIMESTAMP))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
     def _finish(self, key: _Key, file: _OpenFile) -> None:
         table = key.table
@@ -218,8 +203,7 @@ class ChangeWriter:
 class _OpenFile:
     """A Parquet file in memory, and what is known of its rows."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+    def __init__(self) -> None:
         self.rows = 0
         self.partial_rows = 0
         self.invalid_rows = 0

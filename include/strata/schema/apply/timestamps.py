@@ -43,13 +43,14 @@ def with_implicit_timestamps(
         column = one.column
         if not column.column_type.startswith(TypeKind.TIMESTAMP):
             continue
-        can_have_one = not column.nullable and column.generated is None
-        bare = can_have_one and column.default is None
-        if first and column.on_update is None and bare:
-            found[number] = replace(column, default=_now(column), default_is_expression=True, on_update=_now(column))
-        elif first and column.on_update is None and can_have_one and _gets_expression(one):
-            found[number] = replace(column, on_update=_now(column))
-        elif bare and one.written is not None and fold_name(column.name) not in primary:
+        is_bare = column.default is None
+        if column.nullable or column.generated is not None:
+            pass
+        elif first and column.on_update is None and (is_bare or _gets_expression(one)):
+            now = _now(column)
+            current = replace(column, default=now, default_is_expression=True) if is_bare else column
+            found[number] = replace(current, on_update=now)
+        elif is_bare and one.written is not None and fold_name(column.name) not in primary:
             found[number] = replace(column, default=_zero(column))
         first = False
     return found
