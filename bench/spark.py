@@ -13,10 +13,9 @@ from spark_jobs.decode_slices import decode_all
 from spark_jobs.session import open_local_session
 from strata.config.settings import load_settings
 from strata.jobs import ingest
-from strata.jobs.check_interval import read_staged
 from strata.jobs.decode_slice import planned_tasks, store_decoded
 from strata.jobs.land_files import land_files
-from strata.jobs.run_folder import run_folder
+from strata.jobs.run_folder import read_decoded, run_folder
 from strata.tables.commit import publish
 
 SOURCE = "bench"
@@ -54,7 +53,7 @@ def measure(folder: str) -> None:
     begin = time.perf_counter()
     tasks = planned_tasks(url)
     stored = store_decoded(url, decode_all(tasks, spark.sparkContext, len(tasks)))
-    staged = read_staged(run_folder(lake, SOURCE, run))
+    staged = read_decoded(run_folder(lake, SOURCE, run)).files
     for interval, name in sorted({(file.interval, file.name) for file in staged}):
         publish(lake, SOURCE, name, interval, [f for f in staged if (f.interval, f.name) == (interval, name)])
     seconds = time.perf_counter() - begin

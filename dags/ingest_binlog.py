@@ -4,17 +4,18 @@
 |---|---|
 | `land` | copies what the server has executed and we do not have, byte for byte |
 | `track` | DDL to schema versions, in the table `schema_version`; each is an event of `strata://SOURCE/schema` |
-| `plan` | cuts the interval into slices, none of which spans a DDL |
+| `plan` | takes what is owed, oldest first, and cuts it into slices, none of which spans a DDL |
 | `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
-| `check` | Spark: expectations compiled from the schema versions; a failing one stops here |
+| `check` | Spark: expectations compiled from the schema versions; a table that fails is withheld |
 | `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
-| `refuse_gaps` | fails when rows were left out because their schema is not known, and says how to mend it |
+| `report_left` | fails when rows were left out, and says which, why, and what to run |
 
-- **Scheduled**, each run does the five minutes before it.
+- **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
+  when the DAG was paused, of a run that died, of tables that nobody had asked for.
 - **Backfill** does any span of time, again or for the first time; what was published of an interval is replaced, never
   doubled.
-- **By hand**, the form takes a source, tables, and a span of time or a GTID set; left empty, it is everything that no
-  interval has yet.
+- **By hand**, the form takes a source, tables, and a span of time or a GTID set; left empty, it is everything
+  that is owed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
 
-from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, refuse_gaps, spark, track
+from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, report_left, spark, track
 
 
 @dag(
@@ -43,6 +44,12 @@ from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, ref
         "start": Param(None, type=["null", "string"], format="date-time", title="From", description="Commit time."),
         "end": Param(None, type=["null", "string"], format="date-time", title="Until", description="Exclusive."),
         "gtid_range": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),
+        "failed": Param(
+            default=False,
+            type="boolean",
+            title="Also what failed",
+            description="Without a span: what failed or is held.",
+        ),
     },
 )
 def ingest_binlog() -> None:
@@ -56,7 +63,7 @@ def ingest_binlog() -> None:
         checked = spark("check", "check_interval.py", "--run-url", url, "--checks", planned["checks"])
         published = publish(source, planned)
         land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
-        published >> refuse_gaps(source, planned)
+        published >> report_left(source, planned)
 
     ingest.expand(source=list_sources())
 

@@ -110,12 +110,14 @@ def _newest_told(asset: Asset) -> int:
 
 @task
 def plan(source: str) -> Report:
-    """Cuts the span into slices, none of which spans a DDL."""
+    """Takes what is owed, or the span that was asked for, and cuts it into slices, none of which spans a DDL."""
     context = get_current_context()
     start, end = _span(context)
     params = context["params"]
-    chosen = {"tables": params["tables"] or None, "gtid_range": params["gtid_range"] or None}
-    report = _job("plan")(source, start, end, **chosen)
+    chosen = {name: params[name] or None for name in ("tables", "gtid_range")}
+    if context["dag_run"].run_type not in {"manual", "backfill"}:
+        chosen["take"] = importlib.import_module("strata.jobs.owed").Take.OWED
+    report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
     # For the check, which runs where there are no settings.
     return {**report, "checks": _settings().sources[source].checks or ""}
 
@@ -125,7 +127,9 @@ def _span(context: Context) -> tuple[int | None, int | None]:
     params = context["params"]
     start, end = params["start"], params["end"]
     if context["dag_run"].run_type != "manual":
-        start, end = [str(context[name]) for name in ("data_interval_start", "data_interval_end")]
+        # A run that an asset started has none.
+        times = (context.get("data_interval_start"), context.get("data_interval_end"))
+        start, end = (str(time) if time else None for time in times)
     return micros_of(start), micros_of(end)
 
 
@@ -162,9 +166,12 @@ def spark(step: str, job: str, *arguments: Any) -> SparkSubmitOperator:
     )
 
 
-@task(trigger_rule="none_failed", outlets=[PUBLISHED])
+@task(trigger_rule="all_done_min_one_success", outlets=[PUBLISHED])
 def publish(source: str, planned: Any) -> Report:
-    """Commits what passed its checks, one Delta commit per table and interval, and tells who waits for the tables."""
+    """Commits each table that passed its checks, one Delta commit per interval, and tells who waits for the tables.
+
+    It runs behind a check that failed, too: one table's failure withholds no other.
+    """
     report = _job("publish")(source, planned["run"])
     events = get_current_context()["outlet_events"][PUBLISHED]
     for table in report.pop("tables"):
@@ -176,9 +183,9 @@ def publish(source: str, planned: Any) -> Report:
 
 
 @task
-def refuse_gaps(source: str, planned: Any) -> None:
-    """Fails when rows were left out because their schema is not known; all others are published by then."""
-    _job("refuse_gaps")(source, planned["run"])
+def report_left(source: str, planned: Any) -> None:
+    """Fails when rows were left out: checks failed, or their schema is not known; all others are published by then."""
+    _job("report_left")(source, planned["run"])
 
 
 @task

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from rich.table import Table
 
 from demo.shop import EARLY_KEYS
-from strata.jobs.check_interval import read_staged, read_verdicts
-from strata.jobs.run_folder import run_folder
+from strata.jobs.run_folder import DECODED, read_decoded, read_verdicts, run_folder
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.store.engine import open_store
@@ -50,7 +49,7 @@ def show_rows(source: Source, database: str, console: Console) -> None:
     failed = 0
     for run in sorted(Path(source.lake, "runs", source.name).iterdir()):
         folder = run_folder(source.lake, source.name, run.name)
-        for file in read_staged(folder):
+        for file in read_decoded(folder).files if folder.exists(DECODED) else ():
             if file.database == database:
                 rows[file.table, file.version_id] += file.rows
         for verdict in read_verdicts(folder).values():

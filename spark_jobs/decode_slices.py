@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
-from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.decode_slice import decode_slice_to_files, failed_slice, planned_tasks, store_decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,18 +48,11 @@ def decode(task: dict[str, Any]) -> Outcome:
         return Outcome(error=error)
 
 
-def decode_all(tasks: Sequence[dict[str, Any]], context: SparkContext, partitions: int) -> list[dict[str, Any]]:
-    """Decodes slices, each wherever Spark has room.
-
-    Raises:
-        StrataError: The first of the slices, in stream order, that cannot be decoded.
-    """
+def decode_all(tasks: Sequence[dict[str, Any]], context: SparkContext, partitions: int) -> list[Outcome]:
+    """Decodes slices, each wherever Spark has room; what became of each, in their order."""
     with _progress(context, len(tasks)):
-        outcomes = context.parallelize(tasks, partitions).map(decode).collect()
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise outcome.error
-    return [file for outcome in outcomes for file in outcome.files]
+        found: list[Outcome] = context.parallelize(tasks, partitions).map(decode).collect()
+    return found
 
 
 @contextmanager
@@ -94,8 +87,13 @@ def main(arguments: list[str]) -> int:
     spark = open_session(f"strata decode {run}")
     try:
         tasks = planned_tasks(given.run_url)
-        files = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
-        stored = store_decoded(given.run_url, files)
+        outcomes = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
+        failed = [(task, one.error) for task, one in zip(tasks, outcomes, strict=True) if one.error is not None]
+        for _, error in failed:
+            # The other tables go on; the check withholds those of the slice, and the run's last step fails.
+            sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
+        files = [file for outcome in outcomes for file in outcome.files]
+        stored = store_decoded(given.run_url, files, [failed_slice(task, error) for task, error in failed])
     except StrataError as error:
         sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED

@@ -195,6 +195,10 @@ class ChecksFailedError(BadData):
     """A check of severity error failed, and the interval stays unpublished."""
 
 
+class DamagedFileError(BadData):
+    """A file that one step left for the next is not whole, or not what was written."""
+
+
 # Usage ------------------------------------------------------------------------------------------
 
 

@@ -137,7 +137,7 @@ class Pipeline:
     def runs(self) -> list[tuple[str, str]]:
         """The spans of the runs so far, as the form of `ingest_binlog` takes them."""
         folders = sorted(path.name for path in (self.state.lake / "runs" / "shop").iterdir())
-        return [tuple(_as_time(key) for key in name.split("-")) for name in folders]
+        return [tuple(_as_time(key) for key in name.split("-")[:2]) for name in folders]
 
     def published(self) -> list[str]:
         """The Delta logs in the lake."""

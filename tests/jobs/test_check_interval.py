@@ -12,10 +12,18 @@ from msgspec.structs import replace
 
 from strata.checks.verdict import Severity
 from strata.errors import ChecksFailedError
-from strata.jobs.check_interval import _missing_transactions, check_interval, read_verdicts, spark_url
+from strata.jobs.check_interval import _missing_transactions, check_interval, spark_url
 from strata.jobs.publish_interval import publish_interval
-from strata.jobs.run_folder import DECODED, read_plan, run_folder, write_json, write_plan
-from strata.jobs.specs import Interval, RowsRemoved, RunPlan
+from strata.jobs.run_folder import (
+    Decoded,
+    read_decoded,
+    read_plan,
+    read_verdicts,
+    run_folder,
+    write_decoded,
+    write_plan,
+)
+from strata.jobs.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved, RunPlan
 from strata.tables.layout import table_url
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables
@@ -45,12 +53,13 @@ def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9, truncat
         lake=str(lake),
         intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
         slices=({"any": "slice"},),
-        expected_rows={str(INTERVAL): {"shop.orders": len(rows)}},
-        definitions={"1": {"database": "shop", "table": "orders", "definition": SHAPE.to_json()}},
+        tables=(PlannedTable(INTERVAL, "shop", "orders", len(rows), len(rows)),),
+        versions=(PlannedVersion(1, "shop", "orders", SHAPE.to_json()),),
+        executed_before={str(INTERVAL): ""},
         removed=(RowsRemoved(INTERVAL, "shop.orders", f"{SERVER}:4", "TRUNCATE orders"),) if truncated else (),
     )
     write_plan(folder, plan)
-    write_json(folder, DECODED, {"files": [file.to_json() for file in files]})
+    write_decoded(folder, Decoded(files))
     return folder
 
 
@@ -87,7 +96,7 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     with pytest.raises(ChecksFailedError, match=r"1 of \d+ checks failed"):
         report.raise_if_failed()
     with pytest.raises(ChecksFailedError):
-        publish_interval(str(tmp_path), SOURCE, RUN)
+        publish_interval(str(tmp_path), SOURCE, RUN).raise_if_withheld()
     assert published_tables(str(tmp_path), SOURCE) == []
     (reason,) = quarantined(str(tmp_path), SOURCE)
     assert (reason["run"], reason["verdict"]["passed"]) == (RUN, False)
@@ -118,9 +127,8 @@ def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path)
     (own / "shop.orders.json").write_text(json.dumps({"expectations": [{**expectation, "severity": "warning"}]}))
     quarantined_rows = changes(FIELDS, [{"op": "insert", "seq": 4, "after": {"id": 4}}], table=ORDERS)
     other = stage(folder.join("staged"), quarantined_rows, slice_key="other")
-    files = json.loads(folder.read(DECODED))["files"]
     reason = json.dumps({"error": "UndecodableTextError", "message": "column c: no text"})
-    write_json(folder, DECODED, {"files": [*files, {**other[0].to_json(), "reason": reason}]})
+    write_decoded(folder, Decoded((*read_decoded(folder).files, replace(other[0], reason=reason))))
     report = check_interval(str(tmp_path), SOURCE, RUN, spark, str(own))
     found = {failure.check: failure for failure in read_verdicts(folder)[INTERVAL].failures}
     assert found["no_transaction_is_missing"].severity is Severity.ERROR
@@ -136,7 +144,7 @@ def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path)
 def test_a_binlog_that_does_not_go_on_is_an_error(tmp_path: Path, gtids: str) -> None:
     plan = read_plan(write_run(tmp_path, [{"id": 1, "status": "new"}]))
     plan = replace(plan, intervals=(replace(plan.intervals[0], gtid_executed=gtids),))
-    assert _missing_transactions(plan, 0) == []
-    [failure] = _missing_transactions(replace(plan, breaks={str(INTERVAL): "binlog.000002:300"}), 0)
+    assert _missing_transactions(plan, plan.intervals[0]) == []
+    [failure] = _missing_transactions(replace(plan, breaks={str(INTERVAL): "binlog.000002:300"}), plan.intervals[0])
     assert (failure.check, failure.severity) == ("no_transaction_is_missing", Severity.ERROR)
     assert "binlog.000002:300" in failure.message

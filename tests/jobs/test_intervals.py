@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.jobs.intervals import close, tile, unowned
+from strata.jobs.intervals import close, cover
 from strata.jobs.specs import Interval, Span, from_micros, moment_key, to_micros
 
 END = 60
@@ -21,6 +21,10 @@ def seq_before(clock: list[int]):
 def streams(draw):
     """Commit times on the clock (so never falling) of the transactions of one stream."""
     return sorted(draw(st.lists(st.integers(0, END - 1), max_size=30)))
+
+
+def unowned(request, owned):
+    return [piece for piece in cover(request, owned) if isinstance(piece, Span)]
 
 
 spans = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda p: p[0] < p[1]).map(lambda p: Span(*p))
@@ -59,25 +63,26 @@ def test_intervals_are_disjoint_in_time_and_in_ordinals(clock, requests):
 
 
 @given(spans, st.lists(spans, max_size=6))
-def test_what_a_request_covers_is_the_request_but_for_intervals_that_reach_out_of_it(request, made):
+def test_a_request_is_covered_by_what_exists_and_shares_time_with_it_and_by_new_spans(request, made):
     owned: list[Interval] = []
     for span in made:
         owned += [Interval(piece.start, piece.end, 0, 0, "") for piece in unowned(span, owned)]
-    pieces = tile(request, owned)
-    covered = {moment for piece in pieces for moment in range(piece.start, piece.end)}
-    reaching_out = {
-        moment
-        for interval in owned
-        if not (request.start <= interval.start and interval.end <= request.end)
-        for moment in range(interval.start, interval.end)
+    pieces = cover(request, owned)
+    covered = [moment for piece in pieces for moment in range(piece.start, piece.end)]
+    assert covered == sorted(set(covered)), "in order and disjoint"
+    assert set(range(request.start, request.end)) <= set(covered)
+    outside = set(covered) - set(range(request.start, request.end))
+    assert outside <= {
+        moment for piece in pieces if isinstance(piece, Interval) for moment in range(piece.start, piece.end)
     }
-    assert covered == set(range(request.start, request.end)) - reaching_out
-    assert sum(piece.end - piece.start for piece in pieces) == len(covered)
+    assert [piece for piece in pieces if isinstance(piece, Interval)] == sorted(
+        (one for one in owned if one.start < request.end and one.end > request.start), key=lambda one: one.start
+    )
 
 
-def test_doing_the_same_span_again_gives_the_same_interval():
+def test_a_span_inside_an_interval_means_the_interval():
     owned = [Interval(0, 10, 0, 5, "a")]
-    assert tile(Span(0, 10), owned) == owned
+    assert cover(Span(0, 10), owned) == cover(Span(3, 4), owned) == owned
 
 
 @given(st.integers(0, 4_000_000_000_000_000))

@@ -10,18 +10,19 @@ from dataclasses import replace
 import pytest
 
 from strata.config.settings import Source, SourceSettings
-from strata.errors import Usage
+from strata.errors import SchemaGapError, Usage
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.check_interval import read_verdicts
 from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.ingest import refuse_gaps
+from strata.jobs.ingest import report_left
 from strata.jobs.land_binlog import land_binlog
-from strata.jobs.plan_slices import Request, plan_run
+from strata.jobs.owed import Request
+from strata.jobs.plan_slices import plan_run
 from strata.jobs.publish_interval import publish_interval
-from strata.jobs.run_folder import read_plan, run_folder
+from strata.jobs.run_folder import read_plan, read_verdicts, run_folder
 from strata.jobs.track_schema import track_landed
 from strata.store.engine import open_store
+from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.wire.connection import ServerAddress
 
 pytestmark = pytest.mark.mysql
@@ -62,6 +63,27 @@ class Stream:
         report = plan_run(source or self.source, self.engine, stream, request or Request(), now=now)
         return report, read_plan(run_folder(self.source.lake, "s", report.run))
 
+    def publish(self, plan):
+        """What publishing notes, if all goes well."""
+        refused = Counter()
+        for one in plan.refused:
+            refused[one.interval, one.table] += one.rows
+        TableIntervalLedger(self.engine).put(
+            TableInterval(
+                "s",
+                one.interval,
+                one.database,
+                one.table,
+                one.counted,
+                State.HELD if refused[one.interval, one.name] else State.PUBLISHED,
+                reason={"message": "no schema"} if refused[one.interval, one.name] else None,
+                published_rows=one.rows,
+                run=plan.run,
+                history=plan.history,
+            )
+            for one in plan.tables
+        )
+
     def decode(self, report):
         files = [file for task in planned_tasks(report.run_url) for file in decode_slice_to_files(task)]
         store_decoded(report.run_url, files)
@@ -88,15 +110,16 @@ def test_what_is_planned_is_decoded_and_counted_alike(stream):
     assert (report.rows, report.refused, report.intervals) == (6, 0, 1)
     files = stream.decode(report)
     assert rows_by_table(files) == {"a": 4, "b": 2}
-    expected = plan.expected_rows[str(plan.intervals[0].start)]
-    assert expected == {f"{stream.database}.a": 4, f"{stream.database}.b": 2}
+    assert {one.name: one.rows for one in plan.tables} == {f"{stream.database}.a": 4, f"{stream.database}.b": 2}
     # Two shapes of `a`, so two versions and no slice with both.
     assert len({file["version_id"] for file in files if file["table"] == "a"}) == 2
 
 
-def test_an_open_request_takes_what_nobody_owns_and_nothing_twice(stream):
+def test_an_open_request_takes_what_is_owed_until_it_is_published(stream):
     stream.live(LIFE)
-    first, _ = stream.plan()
+    first, plan = stream.plan()
+    assert stream.plan()[0] == first, "nobody has published it"
+    stream.publish(plan)
     assert stream.plan()[0].rows == 0
     stream.live("INSERT INTO b VALUES (3), (4)")
     second, plan = stream.plan()
@@ -110,9 +133,12 @@ def test_the_same_span_again_is_the_same_plan_and_the_same_files(stream):
     report, plan = stream.plan()
     interval = plan.intervals[0]
     files = stream.decode(report)
-    again, plan_again = stream.plan(Request(interval.start, interval.end))
-    assert (again, plan_again) == (report, plan)
-    assert stream.decode(again) == files
+    for published in (False, True):
+        again, plan_again = stream.plan(Request(interval.start, interval.end))
+        assert (again, plan_again) == (report, plan)
+        assert stream.decode(again) == files
+        if not published:
+            stream.publish(plan)
 
 
 def test_a_transaction_that_lands_after_its_time_was_closed_is_owned_by_the_next_interval(stream):
@@ -160,18 +186,33 @@ def test_rows_without_a_known_schema_are_refused_and_named_and_the_rest_goes_on(
     assert "remedy" in plan.refused[0].error
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
     settings = type("Settings", (), {"source": lambda _, __: stream.source})()
-    with pytest.raises(Exception, match=r"2 rows of .*\.old were left out"):
-        refuse_gaps("s", report.run, settings=settings)
+    stream.publish(plan)
+    with pytest.raises(SchemaGapError, match=r"2 rows of .*\.old were left out"):
+        report_left("s", report.run, settings=settings)
+    assert stream.plan()[0].left.held == 1
 
 
 def test_rows_that_a_statement_changed_are_told_and_not_passed_over(stream):
     stream.live(LIFE + "SET SESSION binlog_format = 'STATEMENT'; INSERT INTO b VALUES (100)")
     report, plan = stream.plan()
     assert report.rows == 6
-    assert [(one.table, one.error["error"]) for one in plan.refused] == [
-        (f"{stream.database}.b", "StatementFormatError")
-    ]
+    [told] = plan.statements
+    assert (told.told, told.statement, bool(told.gtid)) == (f"{stream.database}.b", "INSERT INTO b VALUES (100)", True)
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
+    settings = replace(stream.source.settings, on_statement="hold")
+    report, plan = stream.plan(source=replace(stream.source, settings=settings))
+    assert {one.table: (one.counted, one.rows) for one in plan.tables} == {"a": (4, 4), "b": (2, 0)}
+    [held] = [one.held for one in plan.tables if one.held]
+    assert (held["error"], held["gtid"]) == ("StatementFormatError", told.gtid)
+
+
+def test_a_statement_alone_in_its_interval_is_told(stream):
+    stream.live(LIFE)
+    stream.publish(stream.plan()[1])
+    stream.live("SET SESSION binlog_format = 'STATEMENT'; UPDATE b SET id = id + 100")
+    report, plan = stream.plan()
+    assert (report.slices, [one.table for one in plan.tables]) == (0, ["b"])
+    assert publish_interval(stream.source.lake, "s", report.run).warnings == 1
 
 
 PARTED = (
@@ -201,7 +242,7 @@ def test_rows_that_ddl_removed_are_told_and_stop_nothing(stream):
 
 def test_a_run_of_nothing_but_a_truncate_has_a_verdict_that_says_so(stream):
     stream.live("CREATE TABLE a (id INT); INSERT INTO a VALUES (1)")
-    stream.plan()
+    stream.publish(stream.plan()[1])
     stream.live("TRUNCATE TABLE a")
     report, _ = stream.plan()
     assert report.slices == 0

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
-from strata.errors import ChecksFailedError, LakeUnavailableError
-from strata.jobs.check_interval import write_verdicts
+from strata.errors import ChecksFailedError, Usage
 from strata.jobs.publish_interval import PublishReport, publish_interval
-from strata.jobs.run_folder import DECODED, run_folder, write_json, write_plan
-from strata.jobs.specs import Interval, RunPlan
+from strata.jobs.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
+from strata.jobs.specs import Interval, PlannedTable, RunPlan
+from strata.store.table_intervals import State
 from strata.tables.read import published_tables, read_changes
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
 
@@ -43,14 +43,14 @@ class Run:
             lake=self.lake,
             intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, "u:1-9"),),
             slices=({"any": "slice"},) if ids else (),
-            expected_rows={str(INTERVAL): {"shop.orders": len(ids)}},
+            tables=(PlannedTable(INTERVAL, "shop", "orders", len(ids), len(ids)),),
         )
         write_plan(self.folder, plan)
         if ids:
             self.decode(self.files)
 
     def decode(self, files: tuple[StagedFile, ...]) -> None:
-        write_json(self.folder, DECODED, {"files": [file.to_json() for file in files]})
+        write_decoded(self.folder, Decoded(tuple(files)))
 
     def judge(self, *failures: Failure, files: tuple[StagedFile, ...] | None = None) -> None:
         judged = self.files if files is None else files
@@ -98,8 +98,10 @@ def test_without_a_verdict_nothing_is_published(tmp_path: Path) -> None:
 def test_a_failing_verdict_blocks(tmp_path: Path) -> None:
     run = Run(tmp_path, 1)
     run.judge(WARNING, ERROR)
+    report = run.publish()
+    assert (report.tables, [one.state for one in report.withheld]) == ((), [State.FAILED])
     with pytest.raises(ChecksFailedError, match="id is odd"):
-        run.publish()
+        report.raise_if_withheld()
     assert run.published() is None
 
 
@@ -122,7 +124,7 @@ def test_rows_that_vanished_after_their_verdict_block(tmp_path: Path) -> None:
 def test_a_run_that_was_not_decoded_is_told(tmp_path: Path) -> None:
     run = Run(tmp_path, 1)
     (tmp_path / "runs" / SOURCE / RUN / DECODED).unlink()
-    with pytest.raises(LakeUnavailableError, match="decoded"):
+    with pytest.raises(Usage, match="decoded"):
         run.publish()
 
 

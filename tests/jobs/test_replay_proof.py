@@ -9,13 +9,13 @@ import pytest
 
 from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
-from strata.jobs.check_interval import read_staged
 from strata.jobs.compare_rows import compare_rows
 from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land_binlog import land_binlog
-from strata.jobs.plan_slices import Request, plan_run
+from strata.jobs.owed import Request
+from strata.jobs.plan_slices import plan_run
 from strata.jobs.replay import replay_source
-from strata.jobs.run_folder import run_folder
+from strata.jobs.run_folder import read_decoded, run_folder
 from strata.jobs.track_schema import track_landed
 from strata.store.engine import open_store
 from strata.tables.commit import publish
@@ -83,7 +83,7 @@ def test_replay_equals_select(server: MysqlServer, tmp_path: Path) -> None:
     store_decoded(
         planned.run_url, [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
     )
-    staged = read_staged(run_folder(source.lake, "s", planned.run))
+    staged = read_decoded(run_folder(source.lake, "s", planned.run)).files
     for table in {file.name for file in staged}:
         for interval in {file.interval for file in staged}:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]

@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from strata.errors import StoreFormatError
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-FORMAT = 1
-"""Number of the stored form. Every older form keeps opening."""
 
 
 class Severity(StrEnum):
@@ -100,44 +96,13 @@ class IntervalVerdict(Struct, frozen=True):
         """How many were run."""
         return sum(table.checks for table in self.tables)
 
+    def failures_of(self, table: str) -> tuple[Failure, ...]:
+        """What stands against publishing one table (`database.table`): of the table, and of the stream as a whole."""
+        return tuple(failure for failure in self.errors if failure.table in {"", table})
+
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for `verdict.json` and the ledger."""
-        return {"format": FORMAT, "passed": self.passed, **to_plain(self)}
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> IntervalVerdict:
-        """Reads what `to_json` gave, in any format so far.
-
-        Raises:
-            StoreFormatError: The format is newer than this version knows.
-        """
-        if found["format"] > FORMAT:
-            raise StoreFormatError(
-                f"a verdict has format {found['format']}, this version reads up to {FORMAT}",
-                remedy="Install the version of Strata that wrote it, or a newer one.",
-            )
-        return cls(
-            source=found["source"],
-            interval=found["interval"],
-            staged=found["staged"],
-            tables=tuple(
-                TableVerdict(
-                    table=table["table"],
-                    rows=table["rows"],
-                    versions=tuple(table["versions"]),
-                    checks=table["checks"],
-                    failures=_failures(table["failures"]),
-                )
-                for table in found["tables"]
-            ),
-            stream=_failures(found["stream"]),
-        )
-
-
-def _failures(found: list[dict[str, Any]]) -> tuple[Failure, ...]:
-    return tuple(
-        Failure(**{**one, "severity": Severity(one["severity"]), "examples": tuple(one["examples"])}) for one in found
-    )
+        """As plain values, for people and reports."""
+        return {"passed": self.passed, **to_plain(self)}
 
 
 def staged_digest(files: Iterable[tuple[str, str]]) -> str:

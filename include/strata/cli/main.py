@@ -27,6 +27,7 @@ COMMANDS = (
     "decode",
     "check",
     "publish",
+    "intervals",
     "status",
     "position",
     "retain",

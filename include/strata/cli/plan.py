@@ -22,8 +22,9 @@ def plan(
     end: Annotated[str | None, typer.Option(help="Exclusive.")] = None,
     gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
     table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Without a span: also what failed or is held.")] = False,  # noqa: FBT002  a switch of the command line
 ) -> None:
-    """Cuts what has landed into slices; without a span, all that no interval owns yet."""
+    """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
@@ -34,6 +35,7 @@ def plan(
         settings=load_settings(os.environ),
         tables=table,
         gtid_range=gtid_set,
+        failed=failed,
     )
     print_report(report, as_json=context.obj["json"])
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from strata.config.settings import load_settings
+
+if TYPE_CHECKING:
+    from strata.jobs.publish_interval import PublishReport
 
 
 def publish(
@@ -19,26 +23,27 @@ def publish(
     run: Annotated[str, typer.Argument(help="A run, as `strata plan` names it.")],
     source: Annotated[str, typer.Option(help="A source of the settings.")],
 ) -> None:
-    """Commits what passed its checks, one Delta commit per table and interval; refuses without a passing verdict."""
+    """Commits each table that passed its checks, one commit per table and interval; exit code 1 if any did not."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
-    report = ingest.publish(source, run, settings=load_settings(os.environ))
+    report = ingest.publish_run(source, run, settings=load_settings(os.environ))
     if context.obj["json"]:
-        typer.echo(json.dumps(report, ensure_ascii=False))
-        return
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        _show(report)
+    report.raise_if_withheld()
+
+
+def _show(report: PublishReport) -> None:
     shown = Table("table", "rows", "schema versions", "generation", "Delta version", "files changed")
-    for entry in report["tables"]:
-        versions = ", ".join(str(version) for version in entry["schema_versions"])
-        shown.add_row(
-            entry["table"],
-            f"{entry['rows']:,}",
-            versions,
-            *(str(entry[name]) for name in ("generation", "delta_version", "changed")),
-        )
+    for entry in report.tables:
+        versions = ", ".join(str(version) for version in entry.schema_versions)
+        numbers = (entry.generation, entry.delta_version, entry.changed)
+        shown.add_row(escape(entry.table), f"{entry.rows:,}", versions, *map(str, numbers))
     console = Console()
     console.print(shown)
-    console.print(f"{report['rows']:,} rows published, {report['warnings']} warnings")
+    console.print(f"{report.rows:,} rows published, {report.warnings} warnings")
 
 
 def register(app: typer.Typer) -> None:

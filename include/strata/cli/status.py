@@ -50,24 +50,49 @@ def _print(console: Console, found: SourceStatus) -> None:
         steps.add_column(title)
     steps.add_row("landed", f"{found.landed_seq:,} in {found.segments} segments", _time(found.landed_until))
     steps.add_row("tracked", f"{found.tracked_seq:,}", "")
-    steps.add_row("planned", f"{found.owned_seq:,}", _time(found.owned_until))
+    steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
     console.print(steps)
     if found.landing:
         console.print(_landing(found.landing), highlight=False, soft_wrap=True)
+    for line in _left(found):
+        console.print(line, highlight=False, soft_wrap=True)
     tables = Table(box=None, pad_edge=False)
     tables.add_column("table")
-    tables.add_column("rows", justify="right")
-    for title in ("newest interval", "checks", "schema"):
+    for title in ("published", "owed", "failed", "held"):
+        tables.add_column(title, justify="right")
+    for title in ("newest interval", "schema"):
         tables.add_column(title)
     for table in found.tables:
+        numbers = (table.rows, table.owed_rows, table.failed_rows, table.held_rows)
         tables.add_row(
-            table.table,
-            f"{table.rows:,}",
+            escape(table.table if table.table != "." else "all tables"),
+            *(f"{number:,}" for number in numbers),
             _time(table.published_until),
-            table.verdict or "-",
-            f"[red]unknown: {table.gap}[/red]" if table.gap else "known",
+            f"[red]unknown: {escape(table.gap)}[/red]" if table.gap else "known",
         )
     console.print(tables if found.tables else "nothing is published yet")
+
+
+def _left(found: SourceStatus) -> list[str]:
+    """What is not published, and what to run."""
+    lines = []
+    if found.owed_since:
+        rows = sum(table.owed_rows for table in found.tables)
+        lines.append(f"[yellow]owed:[/yellow] {rows:,} rows since {_time(found.owed_since)}: the next run takes them")
+    if found.unowned or found.uncounted:
+        lines.append(f"{found.unowned:,} transactions and {found.uncounted:,} intervals wait for the next run")
+    for table in found.tables:
+        if table.failed_rows or table.held_rows or table.reason:
+            state = "failed" if table.failed_rows else "held"
+            lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
+    if any(table.reason for table in found.tables):
+        lines.append(f"`strata intervals --source {found.source} --failed --held` lists them")
+    if found.statements:
+        lines.append(
+            f"[yellow]warning:[/yellow] {found.statements:,} changes were logged as statements: their rows are in no "
+            "binlog (`strata intervals`)"
+        )
+    return lines
 
 
 def _landing(state: LandState) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SETTINGS_VARIABLE = "STRATA_SETTINGS"
 """Names the TOML file."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STORE_DATABASE = "strata"
 """Where the version table lives on a source's primary."""
 
@@ -48,6 +50,13 @@ class SourceSettings:
     """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
     watch_replication_stream: bool = False
     """Whether Airflow's triggerer follows the server's stream and tells of each DDL within seconds."""
+    run_mb: int = 4096
+    """How much landed binlog a run takes at most of what is owed (megabytes); a single interval may be larger."""
+    owed_since: int | None = None
+    """Nothing is owed of intervals that start before this time (microseconds UTC); None: all that has landed is."""
+    on_statement: str = "publish"
+    """What becomes of a table in an interval in which a change of it was logged as a statement, so that the binlog does
+    not hold the rows: `publish` with a warning, or `hold`."""
     checks: str | None = None
     """Folder of users' own expectations, one file a table."""
 
@@ -176,6 +185,8 @@ def _take_sources(raw: dict[str, Any], mistakes: list[str]) -> dict[str, SourceS
 
 
 _TEXT, _LIST, _NUMBER, _SWITCH = "a text", "a list of texts", "a whole number above 0", "true or false"
+_TIME = "a time with a zone, as in 2026-11-21T03:30:00Z"
+_POLICY = 'either "publish" or "hold"'
 _FIELDS = {
     "connection": _TEXT,
     "store": _TEXT,
@@ -188,6 +199,9 @@ _FIELDS = {
     "keep_gb": _NUMBER,
     "track_schema_versions": _SWITCH,
     "watch_replication_stream": _SWITCH,
+    "run_mb": _NUMBER,
+    "owed_since": _TIME,
+    "on_statement": _POLICY,
     "checks": _TEXT,
 }
 
@@ -201,7 +215,7 @@ def _take_source(where: str, given: dict[str, Any], mistakes: list[str]) -> Sour
         elif not _is_a(kind, value):
             mistakes.append(f"{where}.{key} is not {kind}")
         else:
-            good[key] = tuple(value) if kind is _LIST else value
+            good[key] = _as_setting(kind, value)
     if "connection" not in given:
         mistakes.append(f"{where}.connection is missing: the id of the connection to the server")
         good["connection"] = ""
@@ -210,7 +224,18 @@ def _take_source(where: str, given: dict[str, Any], mistakes: list[str]) -> Sour
     return SourceSettings(**good)
 
 
+def _as_setting(kind: str, value: Any) -> Any:
+    """A value of the file as the settings keep it."""
+    if kind is _LIST:
+        return tuple(value)
+    return (value - _EPOCH) // timedelta(microseconds=1) if kind is _TIME else value
+
+
 def _is_a(kind: str, value: object) -> bool:
+    if kind is _TIME:
+        return isinstance(value, datetime) and value.tzinfo is not None
+    if kind is _POLICY:
+        return value in {"publish", "hold"}
     if kind is _TEXT:
         return isinstance(value, str) and bool(value)
     if kind is _SWITCH:

@@ -128,6 +128,23 @@ class LandedStream:
             for record in segment.index.records(first_seq, last_seq):
                 yield segment, record
 
+    def segments_of(self, first_seq: int, last_seq: int) -> tuple[LandedSegment, ...]:
+        """The segments that hold transactions with first_seq <= seq <= last_seq; none if there are no such.
+
+        Raises:
+            StreamHoleError: The first of them have landed, and are not here any more.
+        """
+        if first_seq > last_seq:
+            return ()
+        self._refuse_deleted(first_seq)
+        found = []
+        for segment in self.segments[self._segment_of(first_seq) :]:
+            if segment.summary.first_seq > last_seq:
+                break
+            if segment.summary.transactions:
+                found.append(segment)
+        return tuple(found)
+
     def seq_before(self, time: int) -> int:
         """Ordinal of the last transaction that the commit clock has before `time` (microseconds UTC); 0 if none."""
         at = self._first(lambda summary: summary.clock_after >= time)

@@ -4,6 +4,7 @@ Not here: the checks (`checks/`), publishing (`publish_interval.py`), the Spark 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -12,21 +13,23 @@ from strata.checks.own import own_rules
 from strata.checks.rules import StreamFacts
 from strata.checks.run import JudgedFile, TableSubject, judge_interval
 from strata.checks.suite import Judge
-from strata.checks.verdict import Failure, IntervalVerdict, Severity
+from strata.checks.verdict import Failure, Severity
 from strata.errors import ChecksFailedError
 from strata.gtid.sets import GtidSet
-from strata.jobs.run_folder import DECODED, VERDICT, read_json, read_plan, run_folder, write_json
+from strata.jobs.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata.schema.model import TableName, definition_from_json
 from strata.tables.layout import interval_key
 from strata.tables.quarantine import put_in_quarantine
-from strata.tables.write import StagedFile
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from strata.checks.verdict import IntervalVerdict
+    from strata.jobs.run_folder import Decoded
     from strata.jobs.specs import Interval, RunPlan
-    from strata.wire.storage import Folder
+    from strata.schema.model import TableDefinition
+    from strata.tables.write import StagedFile
 
 DOCS = "docs"
 """Folder of the Data Docs in a run folder."""
@@ -101,59 +104,47 @@ def check_interval(
     """
     folder = run_folder(lake, source, run)
     plan = read_plan(folder)
-    staged = read_staged(folder)
+    decoded = read_decoded(folder)
     judge = Judge()
     verdicts = []
-    for at, interval in enumerate(plan.intervals):
-        of_interval = [file for file in staged if file.interval == interval.start]
-        unreadable = [file for file in of_interval if not file.is_publishable]
+    for interval in plan.intervals:
+        unreadable = decoded.unreadable(interval.start)
         verdict = judge_interval(
             judge,
             lambda urls: spark.read.parquet(*map(spark_url, urls)),
             source,
             interval.start,
             interval_key(interval.start),
-            _subjects(plan, interval, of_interval, own_expectations),
-            [*_missing_transactions(plan, at), *rows_removed(plan, interval), *map(_left_out, unreadable)],
+            _subjects(plan, interval, decoded, own_expectations),
+            [
+                *_missing_transactions(plan, interval),
+                *_undecoded(decoded, interval),
+                *told_of_interval(plan, interval),
+                *map(_left_out, unreadable),
+            ],
         )
         verdicts.append(verdict)
-        kept = unreadable if verdict.passed else of_interval
-        if kept:
-            put_in_quarantine(lake, source, run, interval.start, kept, verdict.to_json())
-    docs = judge.write_docs(folder.join(DOCS)) if staged else ""
+        failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(str(file.name))]
+        if failed or unreadable:
+            put_in_quarantine(lake, source, run, interval.start, [*failed, *unreadable], verdict.to_json())
+    docs = judge.write_docs(folder.join(DOCS)) if decoded.files else ""
     write_verdicts(folder, verdicts)
     return _report(source, run, verdicts, docs)
 
 
-def read_staged(folder: Folder) -> tuple[StagedFile, ...]:
-    """What the run has decoded into files.
-
-    Raises:
-        LakeUnavailableError: It has not been decoded.
-    """
-    return tuple(StagedFile.from_json(file) for file in read_json(folder, DECODED)["files"])
-
-
-def write_verdicts(folder: Folder, verdicts: Sequence[IntervalVerdict]) -> None:
-    """Stores the verdicts of a run.
-
-    Raises:
-        LakeUnavailableError: The storage does not take them.
-    """
-    write_json(folder, VERDICT, {"intervals": [verdict.to_json() for verdict in verdicts]})
-
-
-def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
-    """The verdicts of a run by the start of their interval; none if it has not been checked.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-        StoreFormatError: A newer version of Strata wrote them.
-    """
-    if not folder.exists(VERDICT):
-        return {}
-    found = [IntervalVerdict.from_json(one) for one in read_json(folder, VERDICT)["intervals"]]
-    return {verdict.interval: verdict for verdict in found}
+def _undecoded(decoded: Decoded, interval: Interval) -> list[Failure]:
+    """Tables of which a slice cannot be decoded: none of their rows of the interval are published."""
+    return [
+        Failure(
+            table=f"{database}.{table}",
+            check="slices_can_be_decoded",
+            column=None,
+            severity=Severity.ERROR,
+            message=str(error["message"]),
+            examples=(json.dumps(error, ensure_ascii=False),),
+        )
+        for (database, table), error in decoded.lost(interval.start).items()
+    ]
 
 
 def spark_url(url: str) -> str:
@@ -163,37 +154,34 @@ def spark_url(url: str) -> str:
     return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
 
 
-def _subjects(
-    plan: RunPlan, interval: Interval, files: Sequence[StagedFile], own_expectations: str | None
-) -> list[TableSubject]:
-    expected = plan.expected_rows.get(str(interval.start), {})
-    planned: dict[str, dict[int, Any]] = {}
-    for version_id, entry in plan.definitions.items():
-        name = TableName(entry["database"], entry["table"])
-        planned.setdefault(str(name), {})[int(version_id)] = (name, entry["definition"])
-    staged = {str(file.name): file.name for file in files}
+def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, own_expectations: str | None) -> list[TableSubject]:
+    """What is judged of an interval: its tables that were decoded whole, each with the versions of its own."""
+    definitions: dict[tuple[str, str], dict[int, TableDefinition]] = {}
+    for version in plan.versions:
+        of_table = definitions.setdefault((version.database, version.table), {})
+        of_table[version.version_id] = definition_from_json(version.definition)
+    files, lost = decoded.publishable(interval.start), decoded.lost(interval.start)
+    left_out = Counter[tuple[str, str]]()
+    for file in decoded.unreadable(interval.start):
+        left_out[file.database, file.table] += file.rows
     subjects = []
-    for text in sorted({*expected, *staged}):
-        versions = planned.get(text, {})
-        left_out = sum(file.rows for file in files if str(file.name) == text and not file.is_publishable)
-        name = staged.get(text) or next((name for name, _ in versions.values()), TableName(*text.split(".", 1)))
-        subjects.append(
-            TableSubject(
-                table=name,
-                files=tuple(_judged(file) for file in files if str(file.name) == text and file.is_publishable),
-                # An interval owns the transactions behind its first mark, up to and with its last.
-                facts=StreamFacts(
-                    expected.get(text, 0) - left_out, interval.first_seq + 1, interval.last_seq, tuple(sorted(versions))
-                ),
-                definitions={version: _definition(stored) for version, (_, stored) in versions.items()},
-                own=tuple(own_rules(own_expectations, name)),
+    for table in plan.of_interval(interval):
+        key = (table.database, table.table)
+        versions = definitions.get(key, {})
+        if key not in lost and table.held is None:
+            name = TableName(*key)
+            # An interval owns the transactions behind its first mark, up to and with its last.
+            seqs = (interval.first_seq + 1, interval.last_seq)
+            subjects.append(
+                TableSubject(
+                    table=name,
+                    files=tuple(_judged(file) for file in files if (file.database, file.table) == key),
+                    facts=StreamFacts(table.rows - left_out[key], *seqs, tuple(sorted(versions))),
+                    definitions=versions,
+                    own=tuple(own_rules(own_expectations, name)),
+                )
             )
-        )
     return subjects
-
-
-def _definition(stored: Any) -> Any:
-    return definition_from_json(stored if isinstance(stored, str) else json.dumps(stored))
 
 
 def _judged(file: StagedFile) -> JudgedFile:
@@ -214,35 +202,47 @@ def _left_out(file: StagedFile) -> Failure:
     )
 
 
-def rows_removed(plan: RunPlan, interval: Interval) -> list[Failure]:
-    """Rows that went without row events: whoever replays the changes of the table has to drop them, too."""
-    return [
-        Failure(
-            table=removed.table,
-            check="rows_go_by_deletes",
-            column=None,
-            severity=Severity.WARNING,
-            message=f"`{removed.statement}` at {removed.gtid or 'a transaction without GTID'}: "
+def told_of_interval(plan: RunPlan, interval: Interval) -> list[Failure]:
+    """Changes of rows that no row event tells of: whoever replays a table has to mind them."""
+    removed = [
+        _untold(
+            one.table,
+            "rows_go_by_deletes",
+            f"`{one.statement}` at {one.gtid or 'a transaction without GTID'}: "
             "rows that it removed are gone without delete rows",
         )
-        for removed in plan.removed
-        if removed.interval == interval.start
+        for one in plan.removed
+        if one.interval == interval.start
     ]
+    logged = [
+        _untold(
+            one.told or "",
+            "rows_change_by_row_events",
+            f"`{one.statement}` at {one.gtid or f'{one.binlog_file}:{one.binlog_pos}'} was logged as a statement: "
+            "the binlog does not hold the rows that it changed",
+        )
+        for one in plan.statements
+        if one.interval == interval.start
+    ]
+    return [*removed, *logged]
 
 
-def _missing_transactions(plan: RunPlan, at: int) -> list[Failure]:
+def _untold(table: str, check: str, message: str) -> Failure:
+    return Failure(table=table, check=check, column=None, severity=Severity.WARNING, message=message)
+
+
+def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Compares the marks of an interval: between them, every GTID is a transaction with an ordinal of its own.
 
     More GTIDs than ordinals mean transactions that the server has executed and the stream has not. Fewer are no sign of
     anything: anonymous transactions have an ordinal and no GTID. Those have to lie one behind the other instead.
     """
-    interval = plan.intervals[at]
     broken_at = plan.breaks.get(str(interval.start))
     if broken_at:
         return [_missing(f"the binlog does not go on at {broken_at} where the transaction before it ends")]
-    before = plan.executed_before if at == 0 else plan.intervals[at - 1].gtid_executed
-    if at > 0 and plan.intervals[at - 1].last_seq != interval.first_seq:
-        # The run leaves out an interval between the two; what had been executed before this one is not in the plan.
+    before = plan.executed_before.get(str(interval.start))
+    if before is None:
+        # A plan of an older version, which knew that of its first interval alone.
         return []
     executed = GtidSet.parse(interval.gtid_executed) - GtidSet.parse(before)
     landed = interval.last_seq - interval.first_seq

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strata.jobs.run_folder import DECODED, read_plan, write_json
+from strata.jobs.run_folder import Decoded, FailedSlice, read_plan, write_decoded
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.rows.plan import Slice
-from strata.tables.write import ChangeWriter
+from strata.tables.write import ChangeWriter, StagedFile
 from strata.wire.files import open_binlog
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from strata.errors import StrataError
 
 STAGED = "staged"
 """Folder of a run's staged files, in the run folder."""
@@ -55,12 +57,19 @@ def decode_slice_to_files(task: dict[str, Any]) -> list[dict[str, Any]]:
         return [file.to_json() for file in writer.close()]
 
 
-def store_decoded(run_url: str, files: Iterable[dict[str, Any]]) -> dict[str, int]:
+def failed_slice(task: dict[str, Any], error: StrataError) -> FailedSlice:
+    """What is kept of a slice that cannot be decoded: none of its tables' rows of the interval can be published."""
+    tables = tuple((table["database"], table["table"]) for table in task["tables"])
+    return FailedSlice(task["interval_start"], tables, error.to_json())
+
+
+def store_decoded(run_url: str, files: Iterable[dict[str, Any]], failed: Iterable[FailedSlice] = ()) -> dict[str, int]:
     """Stores what all tasks of a run returned, as `decoded.json`; from here on the run counts as decoded.
 
     Returns:
-        How many files and rows there are.
+        How many files and rows there are, and how many slices could not be decoded.
     """
-    ordered = sorted(files, key=lambda file: str(file["url"]))
-    write_json(Folder.open(run_url), DECODED, {"files": ordered})
-    return {"files": len(ordered), "rows": sum(int(file["rows"]) for file in ordered)}
+    staged = tuple(sorted(map(StagedFile.from_json, files), key=lambda file: file.url))
+    decoded = Decoded(staged, tuple(failed))
+    write_decoded(Folder.open(run_url), decoded)
+    return {"files": len(staged), "rows": sum(file.rows for file in staged), "failed_slices": len(decoded.failed)}

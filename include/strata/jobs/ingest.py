@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import AlreadyRunningError, SchemaGapError
+from strata.errors import AlreadyRunningError, ChecksFailedError, SchemaGapError
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
@@ -15,20 +15,27 @@ from strata.jobs.follow_binlog import wait_for_follower
 from strata.jobs.land_binlog import land_binlog
 from strata.jobs.land_state import Doing, read_state
 from strata.jobs.notice_ddl import track_source
-from strata.jobs.plan_slices import MEGABYTE, Request, plan_run
-from strata.jobs.publish_interval import publish_interval
+from strata.jobs.owed import MEGABYTE, Request
+from strata.jobs.plan_slices import plan_run
+from strata.jobs.publish_interval import Publication
 from strata.jobs.retain_landed import retain_landed
 from strata.jobs.run_folder import read_plan, run_folder
 from strata.jobs.snapshot_schemas import snapshot_schemas
 from strata.schema.engine import Moment
 from strata.store.engine import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
+from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import sqlalchemy as sa
+
     from strata.config.settings import Settings, Source
+    from strata.jobs.owed import Take
+    from strata.jobs.publish_interval import PublishReport, TableOutcome
+    from strata.jobs.specs import PlannedTable, RunPlan
 
 Report = dict[str, Any]
 BRIEF_CHARACTERS = 120
@@ -116,63 +123,123 @@ def plan(
     settings: Settings,
     tables: Sequence[str] | None = None,
     gtid_range: str | None = None,
+    take: Take | None = None,
+    failed: bool = False,
 ) -> Report:
-    """Cuts a span of commit time (microseconds UTC), or what owns some GTIDs, into slices.
+    """Plans what is owed, or a span of commit time (microseconds UTC), or what owns some GTIDs.
 
-    Without any of them it is all that no interval owns yet. Where only one end is given, the other is the stream's
-    beginning, or now.
+    Where only one end of a span is given, the other is the stream's beginning, or now.
+
+    Args:
+        source: The source's name.
+        start: Begin of the span.
+        end: Its end, exclusive.
+        settings: The settings.
+        tables: Patterns on top of the settings'.
+        gtid_range: A GTID set instead of a span.
+        take: What of its time it takes; by default a span is done whole, and without one all that is owed.
+        failed: Also what failed or is held.
     """
     found = settings.source(source)
     now = now_micros()
-    request = Request(start, end, GtidSet.parse(gtid_range) if gtid_range else None, tuple(tables or ()))
+    gtids = GtidSet.parse(gtid_range) if gtid_range else None
+    request = Request(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
     return to_plain(plan_run(found, open_store(found.store_url), stream, request, now=now))
 
 
 def publish(source: str, run: str, *, settings: Settings) -> Report:
-    """Commits what passed its checks, and notes it in the ledger."""
+    """`publish_run`, with its report small enough for XCom."""
+    report = publish_run(source, run, settings=settings).to_json()
+    return {**report, "withheld": brief({"of": report["withheld"]})["of"]}
+
+
+def publish_run(source: str, run: str, *, settings: Settings) -> PublishReport:
+    """Commits what passed its checks, and notes of each table in the ledger what became of it, as soon as it has."""
     found = settings.source(source)
-    report = publish_interval(found.lake, source, run)
-    ledger = PublishedLedger(open_store(found.store_url))
-    for table in report.tables:
+    engine = open_store(found.store_url)
+    ledger = TableIntervalLedger(engine)
+
+    def is_published(planned: PlannedTable) -> bool:
+        stored = ledger.get(source, planned.interval, planned.database, planned.table)
+        return stored is not None and stored.state is State.PUBLISHED
+
+    publication = Publication(found.lake, source, run, is_published=is_published)
+    outcomes = []
+    for outcome in publication:
+        _note(engine, publication.plan, outcome)
+        outcomes.append(outcome)
+    return publication.report(outcomes)
+
+
+def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
+    """Puts an outcome into the ledgers. A death in front of it leaves the rows owed, and they are published again."""
+    planned, now = outcome.planned, now_micros()
+    published = PublishedLedger(engine)
+    for table in outcome.published:
         details = {
             "generation": table.generation,
             "schema_versions": list(table.schema_versions),
             "gtid_executed": table.gtid_executed,
-            "run": run,
+            "run": plan.run,
         }
-        ledger.put(
-            PublishedInterval(
-                source, table.interval, table.table, table.delta_version, table.rows, now_micros(), details
-            )
+        published.put(
+            PublishedInterval(plan.source, table.interval, table.table, table.delta_version, table.rows, now, details)
         )
-    return report.to_json()
+    ledger = TableIntervalLedger(engine)
+    before = ledger.get(plan.source, planned.interval, planned.database, planned.table)
+    # What nobody committed anew is there as it was.
+    rows = outcome.published_rows if outcome.published or before is None else before.published_rows
+    piece = TableInterval(
+        source=plan.source,
+        start=planned.interval,
+        database=planned.database,
+        table=planned.table,
+        rows=planned.counted,
+        state=outcome.state,
+        reason=outcome.reason,
+        published_rows=rows,
+        run=plan.run,
+        history=plan.history,
+        changed_at=now,
+    )
+    ledger.put([piece])
 
 
-def refuse_gaps(source: str, run: str, *, settings: Settings) -> None:
-    """The last step of a run: says which rows were left out, because their schema is not known or the binlog does not
-    hold them.
+def report_left(source: str, run: str, *, settings: Settings) -> None:
+    """The last step of a run: says which of its rows are not published, and why.
 
-    All other tables are published by then. The rows of a gap stay in the landed segments; once it is closed the same
-    span can be run again.
+    All others are published by then. What is left stays in the ledger and in the landed segments: what failed can be
+    run again once its reason is gone; what a gap holds is taken by itself once the history knows more.
 
     Raises:
-        SchemaGapError: Some were; it names the first table's statement and position, and counts the others.
+        ChecksFailedError: A check failed, or a slice cannot be decoded.
+        SchemaGapError: The schema of rows is not known, or the binlog does not hold them.
     """
     found = settings.source(source)
-    refused = read_plan(run_folder(found.lake, source, run)).refused
-    if not refused:
+    plan = read_plan(run_folder(found.lake, source, run))
+    ledger = TableIntervalLedger(open_store(found.store_url))
+    mine = {(table.interval, table.database, table.table) for table in plan.tables}
+    left = [
+        piece
+        for piece in ledger.select(source, (State.FAILED, State.HELD))
+        if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason
+    ]
+    if not left:
         return
-    first = refused[0]
-    rows = sum(one.rows for one in refused)
-    tables = sorted({one.table for one in refused})
-    raise SchemaGapError(
+    worst = min(left, key=lambda piece: (piece.state is not State.FAILED, piece.start))
+    reason = worst.reason or {}
+    rows = sum(piece.rows - piece.published_rows for piece in left)
+    tables = sorted({piece.name for piece in left})
+    kind = ChecksFailedError if worst.state is State.FAILED else SchemaGapError
+    raise kind(
         f"{rows or 'some'} rows of {', '.join(tables[:5])}{' and others' if len(tables) > 5 else ''} were left out; "
-        f"{first.error['message']}",
+        f"{reason['message']}",
         source=source,
-        table=first.table,
-        gtid=str(first.error["gtid"]) if "gtid" in first.error else None,
-        file=str(first.error["file"]) if "file" in first.error else None,
-        offset=int(first.error["offset"]) if "offset" in first.error else None,
-        remedy=f"{first.error.get('remedy', '')} Then run this span again: the other tables are published.".strip(),
+        table=worst.name,
+        gtid=str(reason["gtid"]) if "gtid" in reason else None,
+        file=str(reason["file"]) if "file" in reason else None,
+        offset=int(reason["offset"]) if "offset" in reason else None,
+        remedy=f"{reason.get('remedy', '')} `strata intervals --source {source} --failed --held` lists all; "
+        "the other tables are published.".strip(),
     )

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def tile(request: Span, owned: Sequence[Interval]) -> list[Span | Interval]:
-    """Cuts a requested span at the intervals that exist: those inside it come back to be done again, what nobody owns
-    comes back as new spans, and intervals that reach out of the request are left alone.
+def cover(request: Span, owned: Sequence[Interval]) -> list[Span | Interval]:
+    """Cuts a requested span at the intervals that exist: each that shares time with it, whole, and between them what
+    nobody owns as new spans.
 
-    The result is in order of time, disjoint, and covers the request but for the intervals left alone.
+    An interval is all or nothing, so the result reaches out of the request where an interval does. It is in order of
+    time and disjoint.
     """
     pieces: list[Span | Interval] = []
     at = request.start
@@ -24,17 +25,11 @@ def tile(request: Span, owned: Sequence[Interval]) -> list[Span | Interval]:
             continue
         if at < interval.start:
             pieces.append(Span(at, interval.start))
-        if request.start <= interval.start and interval.end <= request.end:
-            pieces.append(interval)
+        pieces.append(interval)
         at = max(at, interval.end)
     if at < request.end:
         pieces.append(Span(at, request.end))
     return pieces
-
-
-def unowned(request: Span, owned: Sequence[Interval]) -> list[Span]:
-    """What of the request no interval owns yet, in order of time."""
-    return [piece for piece in tile(request, owned) if isinstance(piece, Span)]
 
 
 def close(

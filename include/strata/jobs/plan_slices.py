@@ -1,66 +1,55 @@
-"""Planning a run: which intervals a request means, what they own, and the slices that decode it.
-Not here: how slices are cut (`rows/plan.py`), how spans become intervals (`intervals.py`)."""
+"""Planning a run: the slices that decode what it takes, and what it has to leave out.
+Not here: what a run takes (`owed.py`), how slices are cut (`rows/plan.py`)."""
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import hashlib
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from strata.errors import StatementFormatError, Usage
+from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
-from strata.gtid.sets import GtidSet
-from strata.jobs.intervals import close, tile, unowned
+from strata.jobs.owed import MEGABYTE, UNTOLD, Request, Taken, Work, take
 from strata.jobs.run_folder import run_folder, write_plan
-from strata.jobs.specs import Interval, PlanReport, Refused, RowsRemoved, RunPlan, Span
+from strata.jobs.specs import (
+    Interval,
+    PlannedTable,
+    PlannedVersion,
+    PlanReport,
+    Refused,
+    RowsRemoved,
+    RunPlan,
+    Span,
+    StatementLogged,
+)
 from strata.rows.plan import plan_slices
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
-from strata.schema.versions import SYSTEM_DATABASES
-from strata.store.ledgers import ClosedInterval, IntervalLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     import sqlalchemy as sa
 
     from strata.config.settings import Source
     from strata.events.landed import LandedSegment, LandedStream
     from strata.events.model import TransactionRecord
-    from strata.rows.plan import Refusal
 
-MEGABYTE = 1 << 20
 _SHOWN_STATEMENT = 200
 """Characters."""
-
-
-class Request(Struct, frozen=True):
-    """What a run is asked for. Nothing given: all that no interval owns yet."""
-
-    start: int | None = None
-    """Commit time (microseconds UTC); None with an end: the stream's beginning."""
-    end: int | None = None
-    """Exclusive; None with a start: now."""
-    gtid_set: GtidSet | None = None
-    """Instead of a span: from the first to the last of these transactions."""
-    tables: tuple[str, ...] = ()
-    """Patterns of `database.table`, on top of the settings'; empty for all of those."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is for all that no interval owns yet; else intervals inside it are done again."""
-        return self.start is None and self.end is None and self.gtid_set is None
+_SHOWN_REASONS = 3
 
 
 def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
-    """Closes the intervals that the request means, cuts what they own into slices, and stores the plan.
+    """Takes what the request means, cuts it into slices, and stores the plan.
 
-    The same request gives the same plan: closed intervals keep their marks. A plan is named by its span (and tables),
-    so a run that died is found again.
+    A plan is named by its span and by what is in it: the same plan is found again, and a different one never takes its
+    folder.
 
     Args:
         source: The source.
@@ -70,148 +59,36 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         now: The time until which intervals may be closed, microseconds UTC.
 
     Raises:
-        Usage: The request is empty, lies in the future, or names transactions that have not landed.
+        Usage: The request has no meaning, or needs what is not tracked yet.
+        StreamHoleError: It asks for transactions that were deleted by age.
     """
-    ledger = IntervalLedger(engine)
-    span = _requested_span(request, stream, now, source.name)
-    owned = ledger.all(source.name)
-    cut = unowned if request.is_open else tile
-    intervals = _settle(ledger, stream, source.name, span, cut, now)
-    done_elsewhere = sum(
-        interval.start < span.end and interval.end > span.start and _interval(interval) not in intervals
-        for interval in owned
-    )
-    wanted = wanted_tables(source, request.tables)
-    tracked = SchemaStore(engine).position(source.name)
-    last = max((interval.last_seq for interval in intervals), default=0)
-    if last > (tracked.seq if tracked else 0):
-        raise Usage(
-            f"versions are tracked up to transaction {tracked.seq if tracked else 0} and the run needs {last}",
-            source=source.name,
-            remedy=f"Run `strata track --source {source.name}` first.",
-        )
-    store = SchemaStore(engine)
-    history = History(store, source.name)
-    draft = _Draft(history, store, wanted)
-    for interval in intervals:
-        draft.add(interval, stream, source)
-    run = span.key if not request.tables else f"{span.key}-{_pattern_key(request.tables)}"
-    plan = RunPlan(
-        source=source.name,
-        run=run,
-        lake=source.lake,
-        intervals=tuple(intervals),
-        slices=tuple(draft.slices),
-        expected_rows=draft.expected_rows,
-        refused=tuple(draft.refused),
-        removed=tuple(draft.removed),
-        definitions=draft.definitions,
-        executed_before=str(stream.executed_at(intervals[0].first_seq)) if intervals else "",
-        breaks=draft.breaks,
-    )
-    folder = run_folder(source.lake, source.name, run)
+    taken = take(source, engine, stream, request, now=now)
+    draft = _Draft(source, stream, SchemaStore(engine))
+    for work in taken.work:
+        draft.add(work)
+    plan = _named(draft.plan(taken), taken)
+    folder = run_folder(source.lake, source.name, plan.run)
     write_plan(folder, plan)
     return PlanReport(
         source=source.name,
-        run=run,
+        run=plan.run,
         run_url=folder.url,
-        intervals=len(intervals),
+        intervals=len(plan.intervals),
         slices=len(plan.slices),
-        rows=sum(sum(rows.values()) for rows in plan.expected_rows.values()),
+        rows=sum(table.rows for table in plan.tables),
         refused=sum(refused.rows for refused in plan.refused),
-        left_alone=0 if request.is_open else done_elsewhere,
+        reasons=tuple(str(refused.error["message"])[:_SHOWN_STATEMENT] for refused in plan.refused[:_SHOWN_REASONS]),
+        left=taken.left,
     )
 
 
-def wanted_tables(source: Source, patterns: Sequence[str] = ()) -> Callable[[TableName], bool]:
-    """Whether a table is to be decoded: by the settings, and by the request's own patterns."""
-    settings = source.settings
-
-    def wanted(table: TableName) -> bool:
-        name = str(table)
-        return (
-            table.database not in SYSTEM_DATABASES
-            and any(fnmatchcase(name, pattern) for pattern in settings.tables)
-            and not any(fnmatchcase(name, pattern) for pattern in settings.exclude)
-            and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
-        )
-
-    return wanted
-
-
-def _pattern_key(patterns: Sequence[str]) -> str:
-    return "".join(ch if ch.isalnum() else "_" for ch in "+".join(sorted(patterns)))[:80]
-
-
-def _requested_span(request: Request, stream: LandedStream, now: int, source: str) -> Span:
-    if request.gtid_set is not None:
-        return _span_of(request.gtid_set, stream)
-    first = stream.record_at(stream.first_seq)[1].committed_at if stream.last_seq else now
-    end = now if request.end is None else request.end
-    span = Span(min(first, end - 1) if request.start is None else request.start, end)
-    if span.start >= span.end:
-        raise Usage(f"{span} is empty", source=source)
-    if span.end > now:
-        raise Usage(f"{span} ends in the future", source=source)
-    return span
-
-
-def _span_of(wanted: GtidSet, stream: LandedStream) -> Span:
-    """The time from the first to the last of some transactions; other transactions may be between them."""
-    times: list[int] = []
-    for segment in stream.segments:
-        summary = segment.summary
-        if wanted & (GtidSet.parse(summary.executed) - GtidSet.parse(summary.executed_before)):
-            times += [
-                record.committed_at
-                for record in segment.index.records()
-                if record.gtid is not None and wanted.contains(record.gtid)
-            ]
-    if not times:
-        raise Usage(
-            f"none of {wanted} has landed",
-            source=stream.source,
-            remedy=f"`strata land --source {stream.source}` lands what the server has.",
-        )
-    return Span(min(times), max(times) + 1)
-
-
-def _settle(
-    ledger: IntervalLedger,
-    stream: LandedStream,
-    source: str,
-    span: Span,
-    cut: Callable[[Span, Sequence[Interval]], Sequence[Span | Interval]],
-    now: int,
-) -> list[Interval]:
-    """The intervals of a span, each closed for ever; those that exist only if `cut` has them done again."""
-    while True:
-        owned = [_interval(stored) for stored in ledger.all(source)]
-        pieces = cut(span, owned)
-        settled: list[Interval] = []
-        for piece in pieces:
-            if isinstance(piece, Interval):
-                settled.append(piece)
-                continue
-            marks = close(piece, owned, stream.seq_before, lambda seq: str(stream.executed_at(seq)))
-            stored = _interval(
-                ledger.close(
-                    ClosedInterval(
-                        source, marks.start, marks.end, marks.first_seq, marks.last_seq, marks.gtid_executed, now
-                    )
-                )
-            )
-            if (stored.start, stored.end) != (marks.start, marks.end):
-                # Another run closed an overlapping interval in between: cut the request anew.
-                break
-            owned.append(stored)
-            settled.append(stored)
-        else:
-            return settled
-
-
-def _interval(stored: ClosedInterval) -> Interval:
-    return Interval(stored.start, stored.end, stored.first_seq, stored.last_seq, stored.gtid_executed)
+def _named(plan: RunPlan, taken: Taken) -> RunPlan:
+    """The plan with its name: its span, and a digest of all that it does."""
+    span = taken.span
+    if plan.intervals:
+        span = Span(plan.intervals[0].start, plan.intervals[-1].end)
+    digest = hashlib.blake2b(plan.to_json(), digest_size=5).hexdigest()
+    return replace(plan, run=f"{span.key}-{digest}")
 
 
 def _bytes_of(interval: Interval, segment: LandedSegment) -> int:
@@ -227,92 +104,156 @@ def _even(size: int, most: int) -> int:
     return -(-size // -(-size // most))
 
 
-class _Draft(Struct):
+class _Draft:
     """A plan that grows interval by interval."""
 
-    history: History
-    store: SchemaStore
-    wanted: Callable[[TableName], bool]
-    slices: list[dict[str, Any]] = field(default_factory=list)
-    expected_rows: dict[str, dict[str, int]] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
-    removed: list[RowsRemoved] = field(default_factory=list)
-    definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    breaks: dict[str, str] = field(default_factory=dict)
-    clock: int = 0
-    """The commit clock behind the last transaction that was planned."""
+    def __init__(self, source: Source, stream: LandedStream, store: SchemaStore) -> None:
+        self._source, self._stream, self._store = source, stream, store
+        self._history = History(store, source.name)
+        self._intervals: list[Interval] = []
+        self._tables: list[PlannedTable] = []
+        self._slices: list[dict[str, Any]] = []
+        self._versions: dict[tuple[int, str, str], PlannedVersion] = {}
+        self._refused: list[Refused] = []
+        self._removed: list[RowsRemoved] = []
+        self._statements: list[StatementLogged] = []
+        self._breaks: dict[str, str] = {}
+        self._clock = 0
+        """The commit clock behind the last transaction that was planned."""
 
-    def add(self, interval: Interval, stream: LandedStream, source: Source) -> None:
-        counts: dict[str, int] = {}
+    def add(self, work: Work) -> None:
+        """Plans what is taken of one interval."""
+        interval = work.interval
+        statements = self._logged(work)
+        held = self._held(statements)
+        counted = _Counted(work.tables)
+        refused = self._slice(interval, work.tables - held.keys(), counted)
+        self._intervals.append(interval)
+        self._statements += statements
+        self._removed += self._removed_rows(work)
+        for name in sorted(work.tables):
+            rows = counted.rows.get(name, 0)
+            left = 0 if name in held else rows - refused.get(name, 0)
+            self._tables.append(PlannedTable(interval.start, name.database, name.table, rows, left, held.get(name)))
+
+    def plan(self, taken: Taken) -> RunPlan:
+        """All of it, without a name."""
+        return RunPlan(
+            source=self._source.name,
+            run="",
+            lake=self._source.lake,
+            intervals=tuple(self._intervals),
+            tables=tuple(self._tables),
+            slices=tuple(self._slices),
+            versions=tuple(self._versions.values()),
+            refused=tuple(self._refused),
+            removed=tuple(self._removed),
+            statements=tuple(self._statements),
+            executed_before={
+                str(interval.start): str(self._stream.executed_at(interval.first_seq)) for interval in self._intervals
+            },
+            breaks=self._breaks,
+            history=taken.history,
+        )
+
+    def _slice(self, interval: Interval, wanted: frozenset[TableName], counted: _Counted) -> dict[TableName, int]:
+        """Cuts an interval's transactions for the tables that are wanted; returns the rows of each table that cannot be decoded."""
+        stream = self._stream
+        refused: dict[TableName, int] = {}
         clock = stream.clock_at(interval.first_seq)
         line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
         owned = stream.records(interval.first_seq + 1, interval.last_seq)
         for segment, records in groupby(owned, key=itemgetter(0)):
             cut = plan_slices(
-                self._counted(line.follow(record for _, record in records), counts),
-                lambda table, seq: self.history.at(table, AtSeq(seq)),
-                source=source.name,
+                self._followed(counted.follow(line.follow(record for _, record in records))),
+                lambda table, seq: self._history.at(table, AtSeq(seq)),
+                source=self._source.name,
                 segment=segment.url,
-                clock=max(clock, self.clock),
-                wanted=self.wanted,
-                target_bytes=_even(_bytes_of(interval, segment), source.settings.slice_mb * MEGABYTE),
+                clock=max(clock, self._clock),
+                wanted=wanted.__contains__,
+                target_bytes=_even(_bytes_of(interval, segment), self._source.settings.slice_mb * MEGABYTE),
             )
             for piece in cut.slices:
-                self.slices.append({**piece.to_json(), "interval_start": interval.start})
+                self._slices.append({**piece.to_json(), "interval_start": interval.start})
                 for table in piece.tables:
-                    self.definitions[str(table.version_id)] = {
-                        "database": table.database,
-                        "table": table.table,
-                        "definition": table.definition,
-                    }
+                    key = (table.version_id, table.database, table.table)
+                    self._versions[key] = PlannedVersion(*key, table.definition)
             for refusal in cut.refused:
-                self._refuse(refusal, counts)
+                refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
+                why = refusal.error.to_json()
+                self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
         if line.broken_at:
-            self.breaks[str(interval.start)] = line.broken_at
-        self.refused += self._holes(interval, source.name)
-        self.removed += self._removed(interval, source.name)
-        self.expected_rows[str(interval.start)] = {table: rows for table, rows in counts.items() if rows}
+            self._breaks[str(interval.start)] = line.broken_at
+        return refused
 
-    def _holes(self, interval: Interval, source: str) -> list[Refused]:
-        """Statements that changed rows of wanted tables: the binlog does not hold those rows."""
-        changes = self.store.statement_changes(source, interval.first_seq, interval.last_seq)
-        found = []
-        for change in changes:
-            tables = [str(table) for table in change.tables if self.wanted(table)]
-            if not tables and change.tables:
-                continue
-            error = StatementFormatError(
-                "rows were changed by a statement, so the binlog does not hold them: "
-                f"{change.statement[:_SHOWN_STATEMENT]}",
-                source=source,
-                table=tables[0] if tables else None,
-                gtid=change.gtid,
-                file=change.binlog_file,
-                offset=change.binlog_pos,
-                remedy="Set binlog_format = ROW on the server, and load these rows once more.",
-            )
-            found += [Refused(table, 0, error.to_json()) for table in tables or ["a table that could not be told"]]
-        return found
-
-    def _removed(self, interval: Interval, source: str) -> list[RowsRemoved]:
-        """What DDL removed of wanted tables without row events."""
-        return [
-            RowsRemoved(interval.start, str(table), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
-            for removal in self.store.row_removals(source, interval.first_seq, interval.last_seq)
-            for table in removal.tables
-            if self.wanted(table)
-        ]
-
-    def _counted(self, records: Iterable[TransactionRecord], counts: dict[str, int]) -> Iterable[TransactionRecord]:
-        """Passes the records on and adds up the rows of wanted tables by the events' own counts."""
+    def _followed(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
         for record in records:
-            for rows in record.tables:
-                name = TableName(rows.database, rows.table)
-                if self.wanted(name):
-                    counts[str(name)] = counts.get(str(name), 0) + rows.rows
-            self.clock = record.committed_at
+            self._clock = record.committed_at
             yield record
 
-    def _refuse(self, refusal: Refusal, counts: dict[str, int]) -> None:
-        self.refused.append(Refused(str(refusal.table), refusal.rows, refusal.error.to_json()))
-        counts[str(refusal.table)] -= refusal.rows
+    def _logged(self, work: Work) -> list[StatementLogged]:
+        """Statements that changed rows of the work's tables, or of tables that they do not tell."""
+        interval = work.interval
+        changes = self._store.statement_changes(self._source.name, interval.first_seq, interval.last_seq)
+        return [
+            StatementLogged(
+                interval.start,
+                table.database,
+                table.table,
+                change.gtid,
+                change.binlog_file,
+                change.binlog_pos,
+                change.statement[:_SHOWN_STATEMENT],
+            )
+            for change in changes
+            for table in change.tables or (UNTOLD,)
+            if table in work.tables
+        ]
+
+    def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, dict[str, str | int]]:
+        """Tables that the settings hold back because the binlog does not have all of their rows, and why."""
+        if self._source.settings.on_statement != "hold":
+            return {}
+        return {
+            TableName(one.database, one.table): statement_error(self._source.name, one).to_json()
+            for one in reversed(statements)
+        }
+
+    def _removed_rows(self, work: Work) -> list[RowsRemoved]:
+        """What DDL removed of the work's tables without row events."""
+        interval = work.interval
+        return [
+            RowsRemoved(interval.start, str(table), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
+            for removal in self._store.row_removals(self._source.name, interval.first_seq, interval.last_seq)
+            for table in removal.tables
+            if table in work.tables
+        ]
+
+
+class _Counted(Struct):
+    """Counts the rows of some tables in the records that pass."""
+
+    tables: frozenset[TableName]
+    rows: dict[TableName, int] = field(default_factory=dict)
+
+    def follow(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
+        """Passes the records on and adds up their rows by the events' own counts."""
+        for record in records:
+            for one in record.tables:
+                name = TableName(one.database, one.table)
+                if name in self.tables:
+                    self.rows[name] = self.rows.get(name, 0) + one.rows
+            yield record
+
+
+def statement_error(source: str, change: StatementLogged) -> StatementFormatError:
+    """What is to be said of a change that was logged as a statement."""
+    return StatementFormatError(
+        f"rows were changed by a statement, so the binlog does not hold them: {change.statement}",
+        source=source,
+        table=change.told,
+        gtid=change.gtid,
+        file=change.binlog_file,
+        offset=change.binlog_pos,
+        remedy="Set binlog_format = ROW on the server, and load these rows once more.",
+    )

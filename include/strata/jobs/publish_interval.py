@@ -1,26 +1,40 @@
-"""Publishes what a run has staged, if and only if its stored verdict says so.
-Not here: reaching the verdict (`check_interval.py`), the commits (`tables/commit.py`)."""
+"""Publishes what a run has staged, each table if and only if the stored verdict says so.
+Not here: reaching the verdict (`check_interval.py`), the commits (`tables/commit.py`), the ledger (`ingest.py`)."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
 from strata.errors import ChecksFailedError
-from strata.jobs.check_interval import read_staged, read_verdicts, rows_removed, write_verdicts
-from strata.jobs.run_folder import DECODED, read_plan, run_folder
+from strata.jobs.check_interval import told_of_interval
+from strata.jobs.run_folder import (
+    DECODED,
+    Decoded,
+    read_decoded,
+    read_plan,
+    read_verdicts,
+    run_folder,
+    write_verdicts,
+)
 from strata.schema.model import TableName
+from strata.store.table_intervals import State
 from strata.tables.commit import publish
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from strata.jobs.specs import Interval, RunPlan
+    from strata.checks.verdict import Failure
+    from strata.jobs.specs import Interval, PlannedTable, RunPlan
     from strata.tables.write import StagedFile
     from strata.wire.storage import Folder
+
+Reason = dict[str, str | int]
+"""An error's JSON."""
 
 
 class PublishedTable(Struct, frozen=True):
@@ -40,8 +54,36 @@ class PublishedTable(Struct, frozen=True):
     """Files that came or went; 0 if it was published just so before."""
 
 
+class WithheldTable(Struct, frozen=True):
+    """One table's part of an interval of which rows are not published, and why."""
+
+    table: str
+    interval: int
+    """Start (microseconds UTC)."""
+    state: State
+    """FAILED or HELD."""
+    rows: int
+    """That are not published."""
+    reason: Reason
+
+
+class TableOutcome(Struct, frozen=True):
+    """What became of one table's part of an interval."""
+
+    planned: PlannedTable
+    state: State
+    published: tuple[PublishedTable, ...] = ()
+    reason: Reason | None = None
+    """Why not all of it is published."""
+
+    @property
+    def published_rows(self) -> int:
+        """Rows that readers see."""
+        return sum(table.rows for table in self.published)
+
+
 class PublishReport(Struct, frozen=True):
-    """What a run has published."""
+    """What a run has published, and what not."""
 
     source: str
     run: str
@@ -50,14 +92,153 @@ class PublishReport(Struct, frozen=True):
     warnings: int
     """Checks of severity warning that failed."""
     tables: tuple[PublishedTable, ...]
+    withheld: tuple[WithheldTable, ...]
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return to_plain(self)
 
+    def raise_if_withheld(self) -> None:
+        """Lets nobody take a part for the whole.
+
+        Raises:
+            ChecksFailedError: Rows are not published.
+        """
+        if self.withheld:
+            first = self.withheld[0]
+            names = sorted({one.table for one in self.withheld})
+            others = f" and of {len(names) - 1} other tables" if len(names) > 1 else ""
+            raise ChecksFailedError(
+                f"{sum(one.rows for one in self.withheld)} rows of {first.table}{others} are not published: "
+                f"{first.reason['message']}",
+                source=self.source,
+                table=first.table,
+                remedy=f"`strata intervals --source {self.source} --failed --held` lists them; "
+                "all others are published.",
+            )
+
+
+class Publication:
+    """The publication of one run. Iterating it commits table after table; each may be repeated after a kill."""
+
+    def __init__(
+        self, lake: str, source: str, run: str, *, is_published: Callable[[PlannedTable], bool] = lambda _: False
+    ) -> None:
+        """Reads what the run has left.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            run: The run's key.
+            is_published: Whether readers see all rows of a table and interval already; a part of them then does not
+                take their place.
+
+        Raises:
+            ChecksFailedError: An interval with rows has no verdict, or one on other files.
+            Usage: There is no such run, or it has not been decoded.
+            LakeUnavailableError: The storage does not answer.
+            DamagedFileError: A file of the run is not whole.
+        """
+        self._folder = run_folder(lake, source, run)
+        self._is_published = is_published
+        self.plan = read_plan(self._folder)
+        # Without slices there is nothing to decode or to judge, and the steps between were left out.
+        is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
+        self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
+        self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
+        for interval in self.plan.intervals:
+            self._refuse_unjudged(interval)
+
+    def __iter__(self) -> Iterator[TableOutcome]:
+        """Commits what may be published, in order of interval and table, and says of each what became of it."""
+        for interval in self.plan.intervals:
+            files = self._decoded.publishable(interval.start)
+            for planned in self.plan.of_interval(interval):
+                key = (planned.database, planned.table)
+                yield self._publish(interval, planned, [file for file in files if (file.database, file.table) == key])
+
+    def _publish(self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]) -> TableOutcome:
+        if planned.held is not None:
+            return TableOutcome(planned, State.HELD, reason=planned.held)
+        verdict = self.verdicts.get(interval.start)
+        failures = verdict.failures_of(planned.name) if verdict else ()
+        if failures:
+            return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures))
+        reason = self._left_out(planned)
+        if reason and self._is_published(planned):
+            return TableOutcome(planned, State.PUBLISHED)
+        # A statement that does not tell its tables has a warning, and nothing to commit.
+        committed = _commit(self.plan, interval, planned, files) if planned.database else ()
+        return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
+
+    def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> Reason:
+        others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        first = failures[0]
+        column = f"column {first.column}: " if first.column else ""
+        return ChecksFailedError(
+            f"{column}{first.message}{others}",
+            source=self.plan.source,
+            table=planned.name,
+            remedy=f"`strata check {self.plan.run} --source {self.plan.source}` shows all; the rows are in quarantine.",
+        ).to_json()
+
+    def _left_out(self, planned: PlannedTable) -> Reason | None:
+        """Why some rows of a table that is published are not: their schema is not known, or they are in quarantine."""
+        for refused in self.plan.refused:
+            if (refused.interval, refused.table) == (planned.interval, planned.name):
+                return refused.error
+        for file in self._decoded.unreadable(planned.interval):
+            if (file.database, file.table) == (planned.database, planned.table):
+                reason: Reason = json.loads(file.reason)
+                return reason
+        return None
+
+    def _refuse_unjudged(self, interval: Interval) -> None:
+        files = self._decoded.publishable(interval.start)
+        if not files and not any(table.rows for table in self.plan.of_interval(interval)):
+            return
+        check = f"`strata check {self.plan.run} --source {self.plan.source}`"
+        verdict = self.verdicts.get(interval.start)
+        if verdict is None:
+            raise ChecksFailedError(
+                "there is no verdict on what was decoded",
+                source=self.plan.source,
+                remedy=f"Run {check}, then publish again.",
+            )
+        if verdict.staged != staged_digest((str(file.name), file.file_name) for file in files):
+            raise ChecksFailedError(
+                "the verdict is on other files than those that were decoded last",
+                source=self.plan.source,
+                remedy=f"Run {check}, then publish again.",
+            )
+
+    def report(self, outcomes: Sequence[TableOutcome]) -> PublishReport:
+        """What the outcomes amount to."""
+        published = tuple(table for outcome in outcomes for table in outcome.published)
+        failures = [failure for verdict in self.verdicts.values() for failure in verdict.failures]
+        return PublishReport(
+            source=self.plan.source,
+            run=self.plan.run,
+            intervals=len(self.plan.intervals),
+            rows=sum(table.rows for table in published),
+            warnings=sum(failure.severity is Severity.WARNING for failure in failures),
+            tables=published,
+            withheld=tuple(
+                WithheldTable(
+                    table=one.planned.name,
+                    interval=one.planned.interval,
+                    state=one.state,
+                    rows=one.planned.counted - one.published_rows,
+                    reason=one.reason,
+                )
+                for one in outcomes
+                if one.reason is not None
+            ),
+        )
+
 
 def publish_interval(lake: str, source: str, run: str) -> PublishReport:
-    """Makes the rows of a run's intervals what readers see; nothing of any interval unless all verdicts allow it.
+    """Makes the rows of a run's intervals what readers see, of each table whose checks allow it.
 
     Safe to repeat, and to run again after it was killed: what is published already stays as it is.
 
@@ -67,85 +248,36 @@ def publish_interval(lake: str, source: str, run: str) -> PublishReport:
         run: The run's key; its folder has the plan, what was decoded and the verdicts.
 
     Raises:
-        ChecksFailedError: An interval with rows has no verdict, a failing one, or one on other files.
-        LakeUnavailableError: The storage does not answer, or the run has not been decoded.
+        ChecksFailedError: An interval with rows has no verdict, or one on other files.
+        Usage: There is no such run, or it has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A file of the run is not whole.
     """
-    folder = run_folder(lake, source, run)
-    plan = read_plan(folder)
-    # Without slices there is nothing to decode or to judge, and the steps between were left out.
-    staged = read_staged(folder) if plan.slices or folder.exists(DECODED) else ()
-    verdicts = read_verdicts(folder) or _verdicts_without_rows(folder, plan)
-    publishable = [file for file in staged if file.is_publishable]
-    work = [
-        (interval, [file for file in publishable if file.interval == interval.start]) for interval in plan.intervals
-    ]
-    for interval, files in work:
-        _refuse_unless_passed(plan, interval, files, verdicts.get(interval.start))
-    published = [entry for interval, files in work for entry in _publish(plan, interval, files)]
-    return PublishReport(
-        source=source,
-        run=run,
-        intervals=len(plan.intervals),
-        rows=sum(entry.rows for entry in published),
-        warnings=sum(failure.severity is Severity.WARNING for one in verdicts.values() for failure in one.failures),
-        tables=tuple(published),
-    )
+    publication = Publication(lake, source, run)
+    return publication.report(list(publication))
 
 
 def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalVerdict]:
-    """What is to be said of a run without rows, which nobody checked: rows that DDL removed."""
-    if plan.slices or not plan.removed:
+    """What is to be said of a run without rows, which nobody checked: what no row event tells of."""
+    if plan.slices or not (plan.removed or plan.statements):
         return {}
     digest = staged_digest(())
     verdicts = [
-        IntervalVerdict(plan.source, interval.start, digest, (), tuple(rows_removed(plan, interval)))
+        IntervalVerdict(plan.source, interval.start, digest, (), tuple(told_of_interval(plan, interval)))
         for interval in plan.intervals
     ]
     write_verdicts(folder, verdicts)
     return {verdict.interval: verdict for verdict in verdicts}
 
 
-def _refuse_unless_passed(
-    plan: RunPlan, interval: Interval, files: Sequence[StagedFile], verdict: IntervalVerdict | None
-) -> None:
-    if not files and not any(_expected(plan, interval).values()):
-        return
-    check = f"`strata check {plan.run} --source {plan.source}`"
-    if verdict is None:
-        raise ChecksFailedError(
-            "there is no verdict on what was decoded", source=plan.source, remedy=f"Run {check}, then publish again."
-        )
-    if not verdict.passed:
-        first = verdict.errors[0]
-        raise ChecksFailedError(
-            f"{len(verdict.errors)} checks failed, the first: {first.message}",
-            source=plan.source,
-            table=first.table or None,
-            remedy=f"{check} shows all of them; the rows are in quarantine.",
-        )
-    if verdict.staged != staged_digest((str(file.name), file.file_name) for file in files):
-        raise ChecksFailedError(
-            "the verdict is on other files than those that were decoded last",
-            source=plan.source,
-            remedy=f"Run {check}, then publish again.",
-        )
-
-
-def _publish(plan: RunPlan, interval: Interval, files: Sequence[StagedFile]) -> list[PublishedTable]:
-    tables = {file.name for file in files}
-    # A table that the plan looked at and that has no rows (any more) is emptied; others are not this run's business.
-    tables |= {TableName(*name.split(".", 1)) for name, rows in _expected(plan, interval).items() if not rows}
-    return [entry for table in sorted(tables) for entry in _publish_table(plan, interval, table, files)]
-
-
-def _publish_table(
-    plan: RunPlan, interval: Interval, table: TableName, files: Sequence[StagedFile]
-) -> list[PublishedTable]:
-    of_table = [file for file in files if file.name == table]
-    versions = tuple(sorted({file.version_id for file in of_table}))
-    return [
+def _commit(
+    plan: RunPlan, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]
+) -> tuple[PublishedTable, ...]:
+    """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
+    versions = tuple(sorted({file.version_id for file in files}))
+    return tuple(
         PublishedTable(
-            table=str(table),
+            table=planned.name,
             interval=interval.start,
             generation=commit.generation,
             delta_version=commit.version,
@@ -154,9 +286,5 @@ def _publish_table(
             gtid_executed=interval.gtid_executed,
             changed=commit.added_files + commit.removed_files,
         )
-        for commit in publish(plan.lake, plan.source, table, interval.start, of_table)
-    ]
-
-
-def _expected(plan: RunPlan, interval: Interval) -> dict[str, int]:
-    return plan.expected_rows.get(str(interval.start), {})
+        for commit in publish(plan.lake, plan.source, TableName(planned.database, planned.table), interval.start, files)
+    )

@@ -4,33 +4,30 @@ Not here: other parts of the lake."""
 from __future__ import annotations
 
 import json
-from collections import Counter
-from functools import cache
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedSegment, LandedStream, landing_folder
-from strata.jobs.plan_slices import wanted_tables
+from strata.jobs.owed import wanted_tables
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
-from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
+from strata.store.ledgers import IntervalLedger
+from strata.store.table_intervals import State, TableIntervalLedger
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
+    from strata.store.ledgers import ClosedInterval
 
 DELETED_FOLDER = "deleted"
 """Below the landing folder: a file for each time that something was deleted, with what it was."""
 _DAY_MICROS = 86_400 * 1_000_000
 _GIGABYTE = 1 << 30
-
-Rows = Counter[tuple[int, str]]
-"""Rows by interval (its start) and table."""
 
 
 class DeletedSegment(Struct, frozen=True):
@@ -136,13 +133,15 @@ class _Need:
         position = SchemaStore(engine).position(source.name)
         self._tracked = position.seq if position else 0
         self._intervals = sorted(IntervalLedger(engine).all(source.name), key=lambda interval: interval.last_seq)
-        self._lasts = np.array([interval.last_seq for interval in self._intervals], np.int64)
-        self._published = {
-            (entry.interval_start, entry.table): entry.rows for entry in PublishedLedger(engine).list(source.name)
+        self._lasts = [interval.last_seq for interval in self._intervals]
+        ledger, wanted = TableIntervalLedger(engine), wanted_tables(source)
+        self._uncounted = set(ledger.uncounted(source.name))
+        self._open = {
+            piece.start: piece
+            for piece in ledger.select(source.name, (State.OWED, State.FAILED, State.HELD))
+            if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
         }
-        self._wanted = cache(wanted_tables(source))
         self._stream = stream
-        self._counts: dict[int, Rows] = {}
 
     def of(self, segment: LandedSegment) -> str | None:
         """Why a segment is needed; None if it is not."""
@@ -153,48 +152,21 @@ class _Need:
         if owners is None:
             return f"no interval owns all of the transactions {summary.first_seq} to {summary.last_seq}"
         for interval in owners:
-            for (_, table), rows in self._rows(interval).items():
-                if self._published.get((interval.start, table), 0) < rows:
-                    return (
-                        f"rows of {table} in the interval that ends with transaction {interval.last_seq} are not "
-                        "published"
-                    )
+            where = f"in the interval that ends with transaction {interval.last_seq}"
+            if interval.start in self._uncounted:
+                return f"nobody has counted the rows {where}: the next plan does"
+            if interval.start in self._open:
+                piece = self._open[interval.start]
+                return f"rows of {piece.name} {where} are {piece.state}, not published"
         return None
 
     def _owners(self, first: int, last: int) -> list[ClosedInterval] | None:
         """The intervals that own all transactions from the first to the last; None if one of these has no owner."""
         found = []
         following = first
-        for interval in self._intervals[int(np.searchsorted(self._lasts, first)) :]:
+        for interval in self._intervals[bisect_left(self._lasts, first) :]:
             if interval.first_seq >= following or following > last:
                 break
             found.append(interval)
             following = max(following, interval.last_seq + 1)
         return found if following > last else None
-
-    def _rows(self, interval: ClosedInterval) -> Rows:
-        """Rows of wanted tables that an interval owns, as far as their segments are here; by table."""
-        found: Rows = Counter()
-        for segment in self._stream.segments:
-            summary = segment.summary
-            if summary.first_seq <= interval.last_seq and summary.last_seq > interval.first_seq:
-                counts = self._count(segment)
-                found.update({key: rows for key, rows in counts.items() if key[0] == interval.start})
-        return found
-
-    def _count(self, segment: LandedSegment) -> Rows:
-        if segment.name.ordinal in self._counts:
-            return self._counts[segment.name.ordinal]
-        found: Rows = Counter()
-        for batch in segment.index.batches():
-            seqs = np.arange(batch.first_seq, batch.first_seq + len(batch))
-            owners = np.searchsorted(self._lasts, seqs)
-            entries = np.repeat(owners, np.diff(batch.entries_end, prepend=0))
-            keys, places = np.unique(entries * len(batch.tables) + batch.entry_tables, return_inverse=True)
-            for key, rows in zip(keys.tolist(), np.bincount(places, batch.entry_rows).tolist(), strict=True):
-                owner, table = divmod(key, len(batch.tables))
-                name = TableName(*batch.tables[table])
-                if owner < len(self._intervals) and self._wanted(name):
-                    found[self._intervals[owner].start, str(name)] += int(rows)
-        self._counts[segment.name.ordinal] = found
-        return found

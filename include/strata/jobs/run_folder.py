@@ -1,47 +1,170 @@
-"""The folder of one run: what its steps leave for each other, readable and kept.
-Not here: the decoded rows (`tables/`), the ledgers (`store/`)."""
+"""The folder of one run: what its steps leave for each other, and the one reader of each.
+Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values mean (`specs.py`)."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+from msgspec import Struct
+
+from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
+from strata.errors import DamagedFileError, StoreFormatError, Usage
 from strata.jobs.specs import RunPlan
+from strata.tables.write import StagedFile  # noqa: TC001  likewise
 from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Found = TypeVar("Found")
 
 PLAN = "plan.json"
 DECODED = "decoded.json"
 VERDICT = "verdict.json"
+FORMAT = 1
+"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening."""
+
+
+class FailedSlice(Struct, frozen=True):
+    """A slice that cannot be decoded, however often it is tried."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    tables: tuple[tuple[str, str], ...]
+    """Database and table of all rows that it may hold."""
+    error: dict[str, str | int]
+
+
+class Decoded(Struct, frozen=True):
+    """What the decoding of a run left."""
+
+    files: tuple[StagedFile, ...]
+    failed: tuple[FailedSlice, ...] = ()
+    format: int = FORMAT
+
+    def lost(self, interval: int) -> dict[tuple[str, str], dict[str, str | int]]:
+        """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""
+        return {name: one.error for one in reversed(self.failed) if one.interval == interval for name in one.tables}
+
+    def publishable(self, interval: int) -> list[StagedFile]:
+        """The files of an interval that are to be judged and published: of tables that were decoded whole."""
+        lost = self.lost(interval)
+        return [
+            file
+            for file in self.files
+            if file.interval == interval and file.is_publishable and (file.database, file.table) not in lost
+        ]
+
+    def unreadable(self, interval: int) -> list[StagedFile]:
+        """The files of an interval with rows that the decoder itself put aside."""
+        return [file for file in self.files if file.interval == interval and not file.is_publishable]
+
+
+class _Verdicts(Struct, frozen=True):
+    intervals: tuple[IntervalVerdict, ...]
+    format: int = FORMAT
 
 
 def run_folder(lake: str, source: str, run: str) -> Folder:
-    """`<lake>/runs/<source>/<run>`; a run is named by its span, so doing it again finds it again."""
+    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so doing it again finds it again."""
     return Folder.open(lake).folder(f"runs/{source}/{run}")
 
 
 def write_plan(folder: Folder, plan: RunPlan) -> None:
     """Stores what is to be done."""
-    folder.write(PLAN, plan.to_json().encode())
+    folder.write(PLAN, plan.to_json())
 
 
 def read_plan(folder: Folder) -> RunPlan:
     """What `write_plan` stored.
 
     Raises:
-        LakeUnavailableError: There is no plan.
+        Usage: There is no such run.
+        DamagedFileError: The plan is not whole.
+        LakeUnavailableError: The storage does not answer.
     """
-    return RunPlan.from_json(folder.read(PLAN).decode())
+    if not folder.exists(PLAN):
+        raise Usage(
+            f"there is no run {folder.url.rpartition('/')[2]}: it has no plan",
+            file=folder.join(PLAN),
+            remedy="`strata plan` makes one and prints its name.",
+        )
+    return _read(folder, PLAN, RunPlan.from_json, "Run `strata plan` again: what it planned is still owed.")
 
 
-def write_json(folder: Folder, name: str, value: Any) -> None:
-    """Stores a step's outcome."""
-    folder.write(name, json.dumps(value, ensure_ascii=False, indent=1).encode())
+def write_decoded(folder: Folder, decoded: Decoded) -> None:
+    """Stores what all slices of a run became; from here on the run counts as decoded."""
+    folder.write(DECODED, msgspec.json.encode(decoded))
 
 
-def read_json(folder: Folder, name: str) -> Any:
-    """What `write_json` stored.
+def read_decoded(folder: Folder) -> Decoded:
+    """What `write_decoded` stored.
 
     Raises:
-        LakeUnavailableError: The step has not been done.
+        Usage: The run has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
     """
-    return json.loads(folder.read(name))
+    if not folder.exists(DECODED):
+        raise Usage(
+            "the run has not been decoded",
+            file=folder.join(DECODED),
+            remedy="Run its decoding first (task `decode`); then the same again.",
+        )
+    read = _numbered(Decoded)
+    return _read(folder, DECODED, read, "Decode the run again (task `decode`): it gives the same files.")
+
+
+def write_verdicts(folder: Folder, verdicts: Iterable[IntervalVerdict]) -> None:
+    """Stores the verdicts of a run.
+
+    Raises:
+        LakeUnavailableError: The storage does not take them.
+    """
+    stored = {"format": FORMAT, "intervals": [verdict.to_json() for verdict in verdicts]}
+    folder.write(VERDICT, msgspec.json.format(msgspec.json.encode(stored), indent=1))
+
+
+def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
+    """The verdicts of a run by the start of their interval; none if it has not been checked.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+        StoreFormatError: A newer version of Strata wrote them.
+    """
+    if not folder.exists(VERDICT):
+        return {}
+    read = _numbered(_Verdicts)
+    found = _read(folder, VERDICT, read, "Check the run again (`strata check`, task `check`).")
+    return {verdict.interval: verdict for verdict in found.intervals}
+
+
+def _numbered(kind: type[Found]) -> Callable[[bytes], Found]:
+    def read(content: bytes) -> Found:
+        number = msgspec.json.decode(content, type=_Numbered).format
+        if number > FORMAT:
+            raise StoreFormatError(
+                f"the file has format {number}, this version reads up to {FORMAT}",
+                remedy="Install the version of Strata that wrote it, or a newer one.",
+            )
+        return msgspec.json.decode(content, type=kind)
+
+    return read
+
+
+class _Numbered(Struct):
+    format: int = 1
+
+
+def _read(folder: Folder, name: str, read: Callable[[bytes], Found], remedy: str) -> Found:
+    content = folder.read(name)
+    try:
+        return read(content)
+    except StoreFormatError as error:
+        raise error.located(file=folder.join(name)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(
+            f"a file of the run is not what was written: {error}", file=folder.join(name), remedy=remedy
+        ) from None

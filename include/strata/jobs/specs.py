@@ -3,13 +3,13 @@ Not here: the steps themselves; anything heavy (Airflow parses what it imports).
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
-from strata.values import to_plain
+from strata.errors import StoreFormatError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -62,9 +62,41 @@ class Interval(Struct, frozen=True):
     """What the stream had executed at the interval's end."""
 
 
+class PlannedTable(Struct, frozen=True):
+    """One table's part of one interval that a run is to publish."""
+
+    interval: int
+    """Start of the interval (microseconds UTC)."""
+    database: str
+    table: str
+    counted: int
+    """Rows by the counts of the binlog's own events."""
+    rows: int
+    """Of them that the run decodes; the others are refused."""
+    held: dict[str, str | int] | None = None
+    """Why none of them may be published now, as an error's JSON; None if nothing stands against it."""
+
+    @property
+    def name(self) -> str:
+        """`database.table`."""
+        return f"{self.database}.{self.table}"
+
+
+class PlannedVersion(Struct, frozen=True):
+    """The definition of one table in one schema version; a version may speak of several tables."""
+
+    version_id: int
+    database: str
+    table: str
+    definition: str
+    """As JSON."""
+
+
 class Refused(Struct, frozen=True):
     """Rows of a table that cannot be decoded, and why."""
 
+    interval: int
+    """Start of the interval that owns them (microseconds UTC)."""
     table: str
     rows: int
     error: dict[str, str | int]
@@ -80,6 +112,29 @@ class RowsRemoved(Struct, frozen=True):
     statement: str
 
 
+class StatementLogged(Struct, frozen=True):
+    """A change of rows that was logged as a statement: the binlog does not hold the rows."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    database: str
+    """Empty if the statement does not tell its tables."""
+    table: str
+    gtid: str | None
+    binlog_file: str
+    binlog_pos: int
+    statement: str
+
+    @property
+    def told(self) -> str | None:
+        """`database.table`; None if the statement does not tell."""
+        return f"{self.database}.{self.table}" if self.database else None
+
+
+PLAN_FORMAT = 2
+"""Number of the stored form of a plan. 1, which had no number, keeps opening."""
+
+
 class RunPlan(Struct, frozen=True):
     """What one run decodes, checks and publishes: `plan.json` in its run folder."""
 
@@ -87,33 +142,111 @@ class RunPlan(Struct, frozen=True):
     run: str
     lake: str
     intervals: tuple[Interval, ...]
-    slices: tuple[dict[str, Any], ...]
+    tables: tuple[PlannedTable, ...] = ()
+    """In order of interval and name; no other table is looked at."""
+    slices: tuple[dict[str, Any], ...] = ()
     """`rows.plan.Slice` as JSON, each with the `interval_start` that owns it."""
-    expected_rows: dict[str, dict[str, int]]
-    """Rows in the events' own counts: interval start -> table -> rows."""
+    versions: tuple[PlannedVersion, ...] = ()
+    """Every definition that the slices need."""
     refused: tuple[Refused, ...] = ()
-    definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Version id -> {database, table, definition} of every schema version that the slices need."""
     removed: tuple[RowsRemoved, ...] = ()
-    executed_before: str = ""
-    """What the stream had executed before the first interval."""
+    statements: tuple[StatementLogged, ...] = ()
+    executed_before: dict[str, str] = field(default_factory=dict)
+    """What the stream had executed before an interval, by its start."""
     breaks: dict[str, str] = field(default_factory=dict)
     """Where the binlog of transactions without a GTID does not go on where the one before ends: start of the interval
     -> FILE:OFFSET."""
+    history: int = 0
+    """The newest schema version that the plan knows."""
+    format: int = PLAN_FORMAT
 
-    def to_json(self) -> str:
-        """The plan as text."""
-        return json.dumps(to_plain(self), ensure_ascii=False)
+    def of_interval(self, interval: Interval) -> tuple[PlannedTable, ...]:
+        """The tables of one of its intervals."""
+        return tuple(table for table in self.tables if table.interval == interval.start)
+
+    def to_json(self) -> bytes:
+        """The stored form."""
+        return msgspec.json.encode(self)
 
     @classmethod
-    def from_json(cls, text: str) -> RunPlan:
-        """Reads what `to_json` wrote."""
-        found = json.loads(text)
-        found["intervals"] = tuple(Interval(**interval) for interval in found["intervals"])
-        found["slices"] = tuple(found["slices"])
-        found["refused"] = tuple(Refused(**refused) for refused in found["refused"])
-        found["removed"] = tuple(RowsRemoved(**removed) for removed in found.get("removed", ()))
-        return cls(**found)
+    def from_json(cls, content: bytes) -> RunPlan:
+        """Reads the stored form, in any format so far.
+
+        Raises:
+            msgspec.DecodeError: It is not one, or not whole.
+            StoreFormatError: A newer version wrote it.
+        """
+        number = msgspec.json.decode(content, type=_Numbered).format
+        if number > PLAN_FORMAT:
+            raise StoreFormatError(
+                f"a plan has format {number}, this version reads up to {PLAN_FORMAT}",
+                remedy="Install the version of Strata that wrote it, or a newer one.",
+            )
+        if number == 1:
+            return _from_format_1(msgspec.json.decode(content, type=_PlanFormat1))
+        return msgspec.json.decode(content, type=cls)
+
+
+class _Numbered(Struct):
+    format: int = 1
+
+
+class _RefusedFormat1(Struct):
+    table: str
+    rows: int
+    error: dict[str, str | int]
+
+
+class _PlanFormat1(Struct):
+    source: str
+    run: str
+    lake: str
+    intervals: tuple[Interval, ...]
+    slices: tuple[dict[str, Any], ...]
+    expected_rows: dict[str, dict[str, int]]
+    refused: tuple[_RefusedFormat1, ...] = ()
+    definitions: dict[str, dict[str, Any]] = {}
+    removed: tuple[RowsRemoved, ...] = ()
+    executed_before: str = ""
+    breaks: dict[str, str] = {}
+
+
+def _from_format_1(old: _PlanFormat1) -> RunPlan:
+    tables = [
+        PlannedTable(int(start), name.partition(".")[0], name.partition(".")[2], counted=rows, rows=rows)
+        for start, counts in old.expected_rows.items()
+        for name, rows in counts.items()
+    ]
+    first = old.intervals[0].start if old.intervals else 0
+    return RunPlan(
+        source=old.source,
+        run=old.run,
+        lake=old.lake,
+        intervals=old.intervals,
+        tables=tuple(sorted(tables, key=lambda table: (table.interval, table.name))),
+        slices=old.slices,
+        versions=tuple(
+            PlannedVersion(int(version), one["database"], one["table"], one["definition"])
+            for version, one in old.definitions.items()
+        ),
+        refused=tuple(Refused(first, one.table, one.rows, one.error) for one in old.refused),
+        removed=old.removed,
+        executed_before={str(first): old.executed_before} if old.executed_before else {},
+        breaks=old.breaks,
+    )
+
+
+class Left(Struct, frozen=True):
+    """What a run leaves in front of its end, of the wanted tables."""
+
+    owed: int
+    """Tables' parts of intervals that a later run takes: there was more than one run takes."""
+    failed: int
+    """Those whose checks or decoding failed; they wait for somebody to look."""
+    held: int
+    """Those that a gap, quarantine or a statement holds back."""
+    transactions: int
+    """Landed transactions that no interval owns yet."""
 
 
 class PlanReport(Struct, frozen=True):
@@ -126,6 +259,8 @@ class PlanReport(Struct, frozen=True):
     slices: int
     rows: int
     refused: int
-    """Rows whose schema is not known."""
-    left_alone: int
-    """Intervals that reach out of the requested span, and were not done again."""
+    """Rows that cannot be decoded."""
+    reasons: tuple[str, ...]
+    """Why, the first of them."""
+    left: Left
+    """What is owed, failed or held and not part of this run."""

@@ -9,16 +9,22 @@ from msgspec import Struct
 
 from strata.events.landed import LandedStream
 from strata.jobs.land_state import LandState, read_state
+from strata.jobs.owed import wanted_tables
 from strata.schema.history import AtSeq, Gap, History
+from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.schema.versions import SYSTEM_DATABASES
-from strata.store.ledgers import IntervalLedger, PublishedLedger, VerdictLedger
+from strata.store.ledgers import IntervalLedger
+from strata.store.table_intervals import State, TableIntervalLedger
 from strata.values import to_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import sqlalchemy as sa
 
     from strata.config.settings import Source
+    from strata.store.table_intervals import StateTotal
 
 
 class TableStatus(Struct, frozen=True):
@@ -26,11 +32,19 @@ class TableStatus(Struct, frozen=True):
 
     table: str
     rows: int
+    """That are published."""
     intervals: int
+    """In which it has rows, published or not."""
     published_until: int
-    """Start of the newest interval with rows, microseconds UTC."""
-    verdict: str | None
-    """Outcome of the newest checks."""
+    """Start of the newest interval with published rows, microseconds UTC; 0 if there is none."""
+    owed_rows: int
+    """That a run is still to publish."""
+    failed_rows: int
+    """Whose checks or decoding failed."""
+    held_rows: int
+    """That a gap, quarantine or a statement holds back."""
+    reason: str | None
+    """Why the oldest of them failed or are held."""
     gap: str | None
     """Why its schema is not known at the end of the stream."""
 
@@ -55,6 +69,14 @@ class SourceStatus(Struct, frozen=True):
     """End of the newest interval, microseconds UTC; 0 if there is none."""
     behind_seconds: float
     """From the end of the newest interval to now."""
+    unowned: int
+    """Landed transactions that no interval owns yet: the next run closes them."""
+    uncounted: int
+    """Intervals of an older version whose rows nobody has counted: the next run does."""
+    owed_since: int
+    """Start of the oldest interval with owed rows, microseconds UTC; 0 if nothing is owed."""
+    statements: int
+    """Changes that were logged as statements: the binlog does not hold their rows."""
     tables: tuple[TableStatus, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -76,7 +98,13 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     """
     stream = LandedStream.open(source.lake, source.name)
     position = SchemaStore(engine).position(source.name)
-    newest = IntervalLedger(engine).last(source.name)
+    closed = IntervalLedger(engine).all(source.name)
+    newest = max(closed, key=lambda interval: interval.start, default=None)
+    totals = [
+        total
+        for total in TableIntervalLedger(engine).totals(source.name)
+        if wanted_tables(source)(TableName(total.database, total.table))
+    ]
     return SourceStatus(
         source=source.name,
         landed_seq=stream.last_seq,
@@ -89,7 +117,11 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         owned_seq=newest.last_seq if newest else 0,
         owned_until=newest.end if newest else 0,
         behind_seconds=max(0.0, (now - newest.end) / 1e6) if newest else 0.0,
-        tables=_tables(source, engine),
+        unowned=stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed),
+        uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
+        owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
+        statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
+        tables=_tables(source, engine, totals),
     )
 
 
@@ -100,24 +132,27 @@ def _position(stream: LandedStream) -> str | None:
     return f"{summary.binlog_file}:{summary.server_end}"
 
 
-def _tables(source: Source, engine: sa.Engine) -> tuple[TableStatus, ...]:
+def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> tuple[TableStatus, ...]:
     gaps = _gaps(source, engine)
-    verdicts = VerdictLedger(engine)
-    published: dict[str, list[Any]] = {}
-    for entry in PublishedLedger(engine).list(source.name):
-        published.setdefault(entry.table, []).append(entry)
+    reasons: dict[str, str] = {}
+    for piece in TableIntervalLedger(engine).select(source.name, (State.FAILED, State.HELD)):
+        if piece.reason:
+            reasons.setdefault(piece.name, str(piece.reason["message"]))
     found = []
-    for table in sorted({*published, *gaps}):
-        entries = published.get(table, [])
-        newest = max((entry.interval_start for entry in entries), default=0)
-        verdict = verdicts.get(source.name, newest, table)
+    for table in sorted({*(total.name for total in totals), *gaps}):
+        mine = [total for total in totals if total.name == table]
+        left = {total.state: total.rows - total.published_rows for total in mine}
+        published = [total for total in mine if total.published_rows]
         found.append(
             TableStatus(
                 table=table,
-                rows=sum(entry.rows for entry in entries),
-                intervals=len({entry.interval_start for entry in entries}),
-                published_until=newest,
-                verdict=verdict.outcome if verdict else None,
+                rows=sum(total.published_rows for total in mine),
+                intervals=sum(total.intervals for total in mine),
+                published_until=max((total.last_start for total in published), default=0),
+                owed_rows=left.get(State.OWED, 0),
+                failed_rows=left.get(State.FAILED, 0),
+                held_rows=left.get(State.HELD, 0),
+                reason=reasons.get(table),
                 gap=gaps.get(table),
             )
         )

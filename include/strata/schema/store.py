@@ -166,6 +166,18 @@ class SchemaStore:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else TrackedPosition(**row)
 
+    def newest_version(self, source: str, table: TableName | None = None) -> int:
+        """Id of the newest version of a source, or of those that say something of one table; 0 if there is none."""
+        if table is None:
+            query = sa.select(sa.func.max(schema_version.c.id)).where(schema_version.c.source == source)
+        else:
+            found = table_version.c
+            names = ((table.database, table.table), (table.database, ""), ("", ""))
+            speaks = sa.or_(*((found.database_name == one) & (found.table_name == two) for one, two in names))
+            query = sa.select(sa.func.max(found.version_id)).where((found.source == source) & speaks)
+        with reading(self.engine) as connection:
+            return int(connection.execute(query).scalar() or 0)
+
     def temporary_tables(self, source: str) -> str:
         """What the sessions had at the position, as of `TemporaryTables.to_json`; empty for nothing."""
         query = sa.select(temporary_tables.c.sessions).where(temporary_tables.c.source == source)

@@ -10,10 +10,13 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from strata.store.engine import reading, writing
+from strata.store.table_intervals import insert_counted
 from strata.store.tables import closed_interval, published_interval, tracked_position, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from strata.store.table_intervals import TableInterval
 
 WHOLE_INTERVAL: Final = ""
 """Stands in the place of a table for a verdict on everything in the interval."""
@@ -86,8 +89,12 @@ class IntervalLedger:
         found = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
         return found[0] if found else None
 
-    def close(self, interval: ClosedInterval) -> ClosedInterval:
-        """Stores the marks, unless the interval's time is owned already.
+    def close(self, interval: ClosedInterval, pieces: Sequence[TableInterval] = ()) -> ClosedInterval:
+        """Stores the marks, and what is owed between them, unless the interval's time is owned already.
+
+        Args:
+            interval: The marks.
+            pieces: Every table that has rows between them.
 
         Returns:
             What is stored: of two that close the same interval the first one's marks; also where its end differs,
@@ -118,6 +125,7 @@ class IntervalLedger:
                     closed_at=interval.closed_at,
                 )
             )
+            insert_counted(connection, interval.source, interval.start, pieces, now=interval.closed_at)
         return interval
 
     def _select(self, condition: sa.ColumnElement[bool]) -> list[ClosedInterval]:

@@ -14,13 +14,14 @@ from strata.store.tables import (
     row_removal,
     schema_version,
     store_format,
+    table_interval,
     temporary_tables,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """What this version of Strata reads and writes."""
 
 
@@ -36,10 +37,16 @@ def _add_temporary_tables(connection: sa.Connection) -> None:
     temporary_tables.create(connection, checkfirst=True)
 
 
+def _add_table_interval(connection: sa.Connection) -> None:
+    # Intervals that were closed before are counted by the next plan.
+    table_interval.create(connection, checkfirst=True)
+
+
 STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     1: _add_notified_position,
     2: _add_row_removal,
     3: _add_temporary_tables,
+    4: _add_table_interval,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

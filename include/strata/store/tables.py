@@ -244,6 +244,27 @@ closed_interval = Table(
     **_OPTIONS,
 )
 
+table_interval = Table(
+    "table_interval",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("start_at", BigInteger, primary_key=True, comment="of the closed interval"),
+    Column(
+        "database_name", _MYSQL_NAME, primary_key=True, comment="'' with table_name '': all of its rows are counted"
+    ),
+    Column("table_name", _MYSQL_NAME, primary_key=True),
+    Column("rows", BigInteger, nullable=False, comment="by the counts of the binlog's own events"),
+    Column("state", _name(16), nullable=False, comment="owed, published, failed, held, unwanted; counted for ''"),
+    Column("reason", _LONG, comment="why it failed or is held"),
+    Column("published_rows", BigInteger, nullable=False, comment="of them that readers see"),
+    Column("run", _name(255), comment="the run that published it, or failed to"),
+    Column("history", BigInteger, nullable=False, comment="newest schema version that its plan knew"),
+    Column("changed_at", BigInteger, nullable=False),
+    Index("table_interval_state", "source", "state", "database_name", "table_name", "start_at"),
+    comment="what of each table and closed interval is published, owed, failed or held",
+    **_OPTIONS,
+)
+
 verdict = Table(
     "verdict",
     METADATA,

@@ -1,0 +1,102 @@
+"""`strata intervals`: what of each table and interval is published, owed, failed or held, and why.
+Not here: the ledger (`store/table_intervals.py`), taking what is owed (`cli/plan.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from strata.cli.plan import parse_time
+from strata.config.settings import load_settings
+from strata.jobs.specs import from_micros
+from strata.store.table_intervals import State
+
+if TYPE_CHECKING:
+    from strata.config.settings import Source
+    from strata.store.table_intervals import TableInterval
+
+
+def intervals(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+    start: Annotated[str | None, typer.Option(help="Only intervals that start then or later (ISO 8601, UTC).")] = None,
+    end: Annotated[str | None, typer.Option(help="Only intervals that start before.")] = None,
+    owed: Annotated[bool, typer.Option("--owed", help="Only what a run is still to publish.")] = False,  # noqa: FBT002  switches of the command line
+    failed: Annotated[bool, typer.Option("--failed", help="Only what failed.")] = False,  # noqa: FBT002
+    held: Annotated[bool, typer.Option("--held", help="Only what is held back.")] = False,  # noqa: FBT002
+) -> None:
+    """Lists tables by interval: how many rows each has there, what became of them, and why.
+
+    An interval in which a table has no rows is not listed for it.
+    """
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.owed import wanted_tables  # noqa: PLC0415  see above
+    from strata.schema.model import TableName  # noqa: PLC0415  see above
+    from strata.store.engine import open_store  # noqa: PLC0415  see above
+    from strata.store.ledgers import IntervalLedger  # noqa: PLC0415  see above
+    from strata.store.table_intervals import TableIntervalLedger  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    engine = open_store(found.store_url)
+    chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
+    states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED]
+    span = (parse_time(start), parse_time(end))
+    wanted = wanted_tables(found, tuple(table or ()))
+    pieces = [
+        piece
+        for piece in TableIntervalLedger(engine).select(source, states, starts=span)
+        if wanted(TableName(piece.database, piece.table))
+    ]
+    ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(source)}
+    if context.obj["json"]:
+        for piece in pieces:
+            typer.echo(json.dumps(_as_json(piece, ends[piece.start]), ensure_ascii=False))
+        return
+    _show(found, pieces, ends)
+
+
+def _as_json(piece: TableInterval, end: int) -> dict[str, Any]:
+    return {
+        "database": piece.database,
+        "table": piece.table,
+        "start": _time(piece.start),
+        "end": _time(end),
+        "state": str(piece.state),
+        "rows": piece.rows,
+        "published_rows": piece.published_rows,
+        "run": piece.run,
+        "reason": piece.reason,
+    }
+
+
+def _show(source: Source, pieces: list[TableInterval], ends: dict[int, int]) -> None:
+    shown = Table("interval (UTC)", "table", "state", "rows", "published", "why", box=None, pad_edge=False)
+    for piece in pieces:
+        why = str(piece.reason["message"]) if piece.reason else ""
+        numbers = (f"{piece.rows:,}", f"{piece.published_rows:,}")
+        when = f"{_time(piece.start)} to {_time(ends[piece.start])}"
+        shown.add_row(when, escape(piece.name), str(piece.state), *numbers, escape(why))
+    console = Console()
+    console.print(shown if pieces else "nothing: no wanted table has such rows")
+    if any(piece.state in {State.FAILED, State.HELD} for piece in pieces):
+        console.print(
+            f"Once the reason is gone: `strata plan --source {source.name} --failed`; "
+            "what a gap held is taken by itself when the history knows more.",
+            soft_wrap=True,
+        )
+
+
+def _time(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(intervals)

@@ -1,0 +1,46 @@
+"""How many rows of which tables lie in a range of the landed stream, by the counts of the binlog's own events.
+Not here: whether anybody wants them (`owed.py`), counting what was decoded (`checks/`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.schema.model import TableName
+from strata.schema.versions import SYSTEM_DATABASES
+
+if TYPE_CHECKING:
+    from strata.events.batch import TransactionBatch
+    from strata.events.landed import LandedStream
+
+
+def count_rows(stream: LandedStream, first_seq: int, last_seq: int) -> dict[TableName, int]:
+    """Rows by table of the transactions with first_seq < seq <= last_seq; an update counts once.
+
+    Tables without rows and those of the server's own databases are left out.
+
+    Raises:
+        StreamHoleError: Some of these transactions were deleted by age.
+    """
+    found: Counter[TableName] = Counter()
+    for segment in stream.segments_of(first_seq + 1, last_seq):
+        for batch in segment.index.batches(first_seq + 1):
+            if batch.first_seq > last_seq:
+                break
+            for number, rows in enumerate(_rows_by_table(batch, first_seq, last_seq)):
+                name = TableName(*batch.tables[number])
+                if rows and name.database not in SYSTEM_DATABASES:
+                    found[name] += int(rows)
+    return dict(sorted(found.items()))
+
+
+def _rows_by_table(batch: TransactionBatch, first_seq: int, last_seq: int) -> list[int]:
+    """Rows by number of the table in `batch.tables`, of the batch's transactions inside the range."""
+    seqs = np.arange(batch.first_seq, batch.first_seq + len(batch))
+    inside = np.repeat((seqs > first_seq) & (seqs <= last_seq), np.diff(batch.entries_end, prepend=0))
+    tables, rows = batch.entry_tables[inside], batch.entry_rows[inside]
+    # Floats hold whole numbers up to 2**53 exactly.
+    totals: list[int] = np.bincount(tables, rows, len(batch.tables)).astype(np.int64).tolist()
+    return totals

@@ -1,0 +1,238 @@
+"""The law: whoever began, failed, died or asked for what, after one more run without faults every change of every
+wanted table is published exactly once, or is listed with the reason."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strata.errors import StrataError, Usage
+from strata.jobs.owed import Request, Take
+from strata.store.table_intervals import State
+from tests.jobs.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PERIOD = 5 * MINUTE
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def scheduled(world: World) -> Request:
+    """The run of the data interval that ended last."""
+    end = world.now // PERIOD * PERIOD
+    return Request(end - PERIOD, end, take=Take.OWED)
+
+
+def live(world: World, *tables: str) -> None:
+    """A period in which each of some tables gets a row, and half a period more."""
+    for table in tables:
+        world.now += MINUTE // 2
+        world.change(table, [world.gno])
+    world.now = world.now // PERIOD * PERIOD + PERIOD + MINUTE
+
+
+def states(world: World) -> dict[str, set[State]]:
+    found: dict[str, set[State]] = {}
+    for piece in world.open_pieces():
+        found.setdefault(piece.table, set()).add(piece.state)
+    return found
+
+
+# What drills had found ---------------------------------------------------------------------------
+
+
+def test_a_plan_before_tracking_takes_nothing_away(world: World) -> None:
+    live(world, "a", "b")
+    world.plan(Request())
+    with pytest.raises(Usage, match="nothing has landed"):
+        world.plan(Request(BEGIN, world.now))
+    world.land_only()
+    with pytest.raises(Usage, match="Run `strata track"):
+        world.plan(Request())
+    world.run(Request())
+    world.assert_nothing_is_lost()
+    assert sum(world.published("a").values()) == 1
+
+
+def test_a_run_of_one_table_leaves_the_others_to_the_schedule(world: World) -> None:
+    live(world, "a", "b")
+    # Across the boundary of the schedule.
+    world.run(Request(BEGIN - MINUTE, world.now, tables=("d.a",)))
+    assert states(world) == {"b": {State.OWED}}
+    world.now += PERIOD
+    world.run(scheduled(world))
+    world.assert_nothing_is_lost()
+    assert states(world) == {}
+
+
+def test_a_pause_is_made_up_for(world: World) -> None:
+    for _ in range(3):
+        live(world, "a")
+    world.run(scheduled(world))
+    world.assert_nothing_is_lost()
+    assert sum(world.published("a").values()) == 3
+
+
+def test_what_failed_is_listed_and_withholds_no_other_table(world: World) -> None:
+    live(world, "a", "b")
+    world.failing = frozenset({"a"})
+    world.run(scheduled(world))
+    assert (sum(world.published("a").values()), sum(world.published("b").values())) == (0, 1)
+    assert states(world) == {"a": {State.FAILED}}
+    world.failing = frozenset()
+    live(world, "a")
+    world.run(scheduled(world))
+    world.assert_nothing_is_lost()
+    assert states(world) == {"a": {State.FAILED}}, "it waits for somebody to look"
+    world.run(Request(failed=True))
+    world.assert_nothing_is_lost()
+    assert states(world) == {}
+
+
+def test_a_span_inside_an_interval_does_the_interval_again(world: World) -> None:
+    live(world, "a", "b")
+    world.run(Request())
+    world.land()
+    report = world.plan(Request(BEGIN + MINUTE // 2, BEGIN + MINUTE))
+    assert (report.intervals, report.rows) == (1, 2)
+    world.run(Request(BEGIN + MINUTE // 2, BEGIN + MINUTE))
+    world.assert_nothing_is_lost()
+
+
+def test_a_table_that_is_wanted_later_is_owed_its_past(world: World) -> None:
+    world.wanted = ("d.a",)
+    live(world, "a", "b")
+    world.run(scheduled(world))
+    assert states(world) == {}
+    world.wanted = ("d.a", "d.b")
+    live(world)
+    world.run(scheduled(world))
+    world.assert_nothing_is_lost()
+    assert sum(world.published("b").values()) == 1
+
+
+@pytest.mark.slow
+def test_what_is_owed_is_taken_in_bounds_and_oldest_first(world: World) -> None:
+    world.run_mb = 1
+    for table in ("a", "b", "a"):
+        world.change(table, list(range(250_000)))
+        live(world, "c")
+        world.land()
+    left = []
+    for _ in range(3):
+        report = world.plan(Request())
+        left.append((report.intervals, report.rows, report.left.transactions))
+        world.run(Request())
+    assert left == [(1, 250_001, 4), (1, 250_001, 2), (1, 250_001, 0)]
+    world.assert_nothing_is_lost()
+
+
+def test_who_plans_the_same_at_once_publishes_it_once(world: World) -> None:
+    live(world, "a", "b")
+    first, second = world.steps(scheduled(world)), world.steps(Request())
+    for step in (first, second) * 5:
+        next(step, None)
+    world.run(scheduled(world))
+    world.assert_nothing_is_lost()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_run_that_died_before_any_of_its_writes_is_made_up_for(tmp_path: Path) -> None:
+    died = 0
+    for last in range(1, 1000):
+        world = World(tmp_path / str(last))
+        live(world, "a")
+        world.run(scheduled(world))
+        live(world, "a", "b")
+        try:
+            with dying_before_write(last):
+                world.run(scheduled(world))
+        except Died:
+            died += 1
+        else:
+            break
+        world.now += PERIOD
+        world.run(scheduled(world))
+        world.assert_nothing_is_lost()
+        assert (states(world), sum(world.published("a").values())) == ({}, 2), last
+    assert died > 20
+
+
+# All of it together ------------------------------------------------------------------------------
+
+TIMES = st.integers(0, 30).map(lambda minutes: BEGIN + minutes * MINUTE)
+SOME = st.sets(st.sampled_from(TABLES), min_size=1).map(lambda names: tuple(f"d.{name}" for name in sorted(names)))
+SPANS = st.tuples(TIMES, TIMES).filter(lambda span: span[0] < span[1])
+REQUESTS = st.one_of(
+    st.just(None),
+    st.builds(Request, tables=st.one_of(st.just(()), SOME), failed=st.booleans()),
+    st.builds(lambda span, tables: Request(*span, tables=tables), SPANS, st.one_of(st.just(()), SOME)),
+)
+"""None: the schedule's."""
+STEPS = st.one_of(
+    st.tuples(st.just("change"), st.sampled_from(TABLES), st.integers(1, 3)),
+    st.tuples(st.just("wait"), st.integers(1, 7)),
+    st.tuples(st.just("land")),
+    st.tuples(st.just("want"), SOME),
+    st.tuples(st.just("fail"), st.sets(st.sampled_from(TABLES), max_size=1)),
+    st.tuples(st.just("run"), REQUESTS),
+    st.tuples(st.just("die"), REQUESTS, st.integers(1, 60)),
+    st.tuples(st.just("both"), REQUESTS, REQUESTS, st.permutations([0, 1] * 5)),
+)
+
+
+def resolve(world: World, request: Request | None) -> Request:
+    return scheduled(world) if request is None else request
+
+
+def step(world: World, action: tuple[Any, ...]) -> None:
+    match action:
+        case "change", table, rows:
+            world.change(table, list(range(rows)))
+        case "wait", minutes:
+            world.now += minutes * MINUTE
+        case ("land",):
+            world.land()
+        case "want", tables:
+            world.wanted = tables
+        case "fail", tables:
+            world.failing = frozenset(tables)
+        case "run", request:
+            world.run(resolve(world, request))
+        case "die", request, last:
+            with suppress(Died), dying_before_write(last):
+                world.run(resolve(world, request))
+        case "both", one, other, order:
+            runs: list[Iterator[None]] = [world.steps(resolve(world, one)), world.steps(resolve(world, other))]
+            for number in order:
+                with suppress(StrataError):
+                    next(runs[number], None)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@given(st.lists(STEPS, min_size=3, max_size=12))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_nothing_is_lost_and_nothing_comes_twice(actions: list[tuple[Any, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        world.now += MINUTE
+        for action in actions:
+            step(world, action)
+        world.failing = frozenset()
+        world.wanted = ("d.*",)
+        world.now += 2 * PERIOD
+        world.run(scheduled(world))
+        world.assert_nothing_is_lost()
