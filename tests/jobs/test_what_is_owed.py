@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from strata.errors import StrataError, Usage
 from strata.jobs.owed import Request, Take
 from strata.store.table_intervals import State
+from strata.store.tables import table_interval
 from tests.jobs.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write
 
 if TYPE_CHECKING:
@@ -135,6 +136,21 @@ def test_what_is_owed_is_taken_in_bounds_and_oldest_first(world: World) -> None:
         left.append((report.intervals, report.rows, report.left.transactions))
         world.run(Request())
     assert left == [(1, 250_001, 4), (1, 250_001, 2), (1, 250_001, 0)]
+    world.assert_nothing_is_lost()
+
+
+def test_intervals_of_a_store_without_the_ledger_are_counted(world: World) -> None:
+    live(world, "a", "b")
+    world.run(Request(tables=("d.a",)))
+    live(world, "a")
+    world.run(scheduled(world))
+    live(world, "c")
+    world.run(Request(tables=("d.a",)))
+    with world.engine.begin() as connection:
+        connection.execute(table_interval.delete())
+    report = world.plan(Request(world.now - 1, world.now, take=Take.OWED))
+    assert report.rows == 1, "what is published is known from its own ledger"
+    world.run(scheduled(world))
     world.assert_nothing_is_lost()
 
 

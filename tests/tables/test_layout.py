@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata.schema.model import TableName
@@ -27,6 +27,15 @@ def test_a_name_can_be_read_from_its_folder(name: str) -> None:
 def test_columns_never_share_a_name_with_each_other_or_with_ours(names: list[str]) -> None:
     published = [column_name(name).lower() for name in names]
     assert len({*published, *METADATA}) == len(names) + len(METADATA)
+
+
+@given(st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), min_size=1, max_size=64))
+@example("表" * 64)
+@example("_" + "ü" * 63)
+def test_no_name_that_mysql_takes_is_too_long_for_a_file_system(name: str) -> None:
+    part = path_name(name)
+    assert len(part) <= 255
+    assert name_of_path(part) == name
 
 
 def test_plain_names_stay_as_they_are() -> None:

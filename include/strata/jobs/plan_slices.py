@@ -157,7 +157,7 @@ class _Draft:
         )
 
     def _slice(self, interval: Interval, wanted: frozenset[TableName], counted: _Counted) -> dict[TableName, int]:
-        """Cuts an interval's transactions for the tables that are wanted; returns the rows of each table that cannot be decoded."""
+        """Cuts an interval's transactions for some tables; returns the rows of each that cannot be decoded."""
         stream = self._stream
         refused: dict[TableName, int] = {}
         clock = stream.clock_at(interval.first_seq)

@@ -3,6 +3,7 @@ Not here: opening files (`storage.py`), which generation takes which shape (`gen
 
 from __future__ import annotations
 
+import base64
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ GENERATIONS_FILE = "_generations.json"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = "%Y%m%dT%H%M%S.%fZ"
 _UNSAFE = re.compile(r"^_|[^A-Za-z0-9_-]")
+_LONGEST = 200
+"""Characters; file systems take names of 255 bytes, and MySQL's 64 characters in UTF-16 are 205 in base 32."""
+_DENSE = "@@"
 _METADATA_NAMES = frozenset(METADATA)
 
 
@@ -55,13 +59,20 @@ def path_name(name: str) -> str:
 
     Other characters are written as MySQL writes them in file names, `@` and four hexadecimal digits (manual, "Mapping
     of Identifiers to File Names"), and so is a leading underscore, since Spark and Delta's vacuum skip such folders. No
-    `%` is needed, which Delta's log would escape once more.
+    `%` is needed, which Delta's log would escape once more. A name that would get too long for a file system that way is
+    written whole in base 32, behind two `@`.
     """
-    return _UNSAFE.sub(lambda found: "".join(f"@{unit:04x}" for unit in _utf16(found[0])), name)
+    plain = _UNSAFE.sub(lambda found: "".join(f"@{unit:04x}" for unit in _utf16(found[0])), name)
+    if len(plain) <= _LONGEST:
+        return plain
+    return _DENSE + base64.b32encode(name.encode("utf-16-be", "surrogatepass")).decode().rstrip("=").lower()
 
 
 def name_of_path(part: str) -> str:
     """The inverse of `path_name`."""
+    if part.startswith(_DENSE):
+        dense = part.removeprefix(_DENSE).upper()
+        return base64.b32decode(dense + "=" * (-len(dense) % 8)).decode("utf-16-be", "surrogatepass")
     units = re.sub("@([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), part)
     # Characters outside the basic plane were written as two surrogates.
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")

@@ -1,0 +1,123 @@
+"""What steps leave for each other: read back whole, in every format, or refused with the file and what makes it anew."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict
+from strata.errors import DamagedFileError, StoreFormatError, Usage
+from strata.jobs import run_folder as folder_of
+from strata.jobs.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
+from strata.jobs.specs import (
+    PLAN_FORMAT,
+    Interval,
+    PlannedTable,
+    PlannedVersion,
+    Refused,
+    RowsRemoved,
+    RunPlan,
+    StatementLogged,
+)
+from strata.tables.write import StagedFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata.wire.storage import Folder
+
+PLAN = RunPlan(
+    source="s",
+    run="r",
+    lake="/lake",
+    intervals=(Interval(1, 2, 0, 9, "u:1-9"),),
+    tables=(PlannedTable(1, "d", "t", 5, 3), PlannedTable(1, "d", "x.y", 1, 0, {"error": "E", "message": "m"})),
+    slices=({"interval_start": 1, "tables": []},),
+    versions=(PlannedVersion(7, "d", "t", "{}"), PlannedVersion(7, "d", "x.y", "[]")),
+    refused=(Refused(1, "d.t", 2, {"error": "SchemaGapError", "message": "gap", "offset": 4}),),
+    removed=(RowsRemoved(1, "d.t", None, "TRUNCATE t"),),
+    statements=(StatementLogged(1, "", "*", "u:3", "binlog.000001", 4, "DELETE FROM t"),),
+    executed_before={"1": ""},
+    breaks={"1": "binlog.000001:4"},
+    history=7,
+)
+FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, 3, 1, 9, 0, 0, "{}")
+DECODED = Decoded((FILE,), (FailedSlice(1, (("d", "x.y"),), {"error": "E", "message": "m"}),))
+VERDICT = IntervalVerdict("s", 1, "digest", (TableVerdict("d.t", 3, (7,), 1, ()),), (
+    Failure("", "x", None, Severity.WARNING, "is odd", 1, ("{}",)),
+))  # fmt: skip
+OF_FORMAT_1 = {
+    "source": "s",
+    "run": "r",
+    "lake": "/lake",
+    "intervals": [{"start": 1, "end": 2, "first_seq": 0, "last_seq": 9, "gtid_executed": "u:1-9"}],
+    "slices": [{"interval_start": 1, "tables": []}],
+    "expected_rows": {"1": {"d.t": 3}},
+    "refused": [{"table": "d.t", "rows": 2, "error": {"error": "SchemaGapError", "message": "gap"}}],
+    "definitions": {"7": {"database": "d", "table": "t", "definition": "{}"}},
+    "removed": [{"interval": 1, "table": "d.t", "gtid": None, "statement": "TRUNCATE t"}],
+    "executed_before": "",
+    "breaks": {},
+}
+READERS = {"plan.json": read_plan, "decoded.json": read_decoded, "verdict.json": read_verdicts}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    found = run_folder(str(tmp_path), "s", "r")
+    folder_of.write_plan(found, PLAN)
+    folder_of.write_decoded(found, DECODED)
+    folder_of.write_verdicts(found, [VERDICT])
+    return found
+
+
+def test_what_is_written_is_read(folder: Folder) -> None:
+    assert read_plan(folder) == PLAN
+    assert read_decoded(folder) == DECODED
+    assert read_verdicts(folder) == {1: VERDICT}
+
+
+def test_a_plan_of_the_first_format_opens(folder: Folder) -> None:
+    folder.write("plan.json", json.dumps(OF_FORMAT_1).encode())
+    plan = read_plan(folder)
+    assert (plan.tables, plan.versions) == ((PlannedTable(1, "d", "t", 3, 3),), (PlannedVersion(7, "d", "t", "{}"),))
+    assert (plan.refused[0].interval, plan.removed, plan.slices) == (1, PLAN.removed, PLAN.slices)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_cut_off_anywhere_is_refused(folder: Folder, name: str) -> None:
+    whole = folder.read(name)
+    for length in range(0, len(whole.rstrip()), 7):
+        folder.write(name, whole[:length])
+        with pytest.raises(DamagedFileError) as caught:
+            READERS[name](folder)
+        assert (caught.value.file, "again" in str(caught.value.remedy)) == (folder.join(name), True)
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("content", [b"[]", b"null", b'{"intervals": 5, "files": 5}', b"\xff\xfe", b"{" * 2000])
+def test_what_is_something_else_is_refused(folder: Folder, name: str, content: bytes) -> None:
+    folder.write(name, content)
+    with pytest.raises(DamagedFileError):
+        READERS[name](folder)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_newer_format_is_refused(folder: Folder, name: str) -> None:
+    found: dict[str, Any] = json.loads(folder.read(name))
+    assert found["format"] <= PLAN_FORMAT
+    folder.write(name, json.dumps({**found, "format": 99}).encode())
+    with pytest.raises(StoreFormatError, match="format 99") as caught:
+        READERS[name](folder)
+    assert caught.value.file == folder.join(name)
+
+
+def test_a_run_that_is_not_there_is_told_in_the_first_line(tmp_path: Path) -> None:
+    nothing = run_folder(str(tmp_path), "s", "wrongrun")
+    with pytest.raises(Usage, match="there is no run wrongrun"):
+        read_plan(nothing)
+    with pytest.raises(Usage, match="has not been decoded"):
+        read_decoded(nothing)
+    assert read_verdicts(nothing) == {}
