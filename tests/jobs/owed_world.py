@@ -191,7 +191,7 @@ class World:
         return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def open_pieces(self) -> list[TableInterval]:
-        wanted = wanted_tables(self.source)
+        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, "s"))
         return [
             piece
             for piece in TableIntervalLedger(self.engine).select("s", (State.OWED, State.FAILED, State.HELD))
@@ -200,7 +200,7 @@ class World:
 
     def assert_nothing_is_lost(self) -> None:
         """Every change of every wanted table is published exactly once, or listed with the reason."""
-        wanted = wanted_tables(self.source)
+        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, "s"))
         pieces = self.open_pieces()
         assert not [piece for piece in pieces if piece.state is State.OWED], "a run without faults leaves nothing owed"
         for table in TABLES:

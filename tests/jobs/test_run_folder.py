@@ -1,4 +1,4 @@
-"""What steps leave for each other: read back whole, in every format, or refused with the file and what makes it anew."""
+"""What steps leave for each other: read back whole, in every format, or refused with what makes it anew."""
 
 from __future__ import annotations
 

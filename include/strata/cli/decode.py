@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.report import print_report
+from strata.config.settings import STORE_DATABASE
 from strata.errors import LakeUnavailableError, Usage
 
 if TYPE_CHECKING:
@@ -88,9 +89,19 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
 
 
 def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:
-    if not patterns:
-        return lambda _: True
-    return lambda table: any(fnmatchcase(str(table), pattern) for pattern in patterns)
+    """Whether a table is asked for; a store's own tables, which may be in its source's binlog, never are."""
+    chosen = patterns or ["*"]
+    return lambda table: (
+        any(fnmatchcase(str(table), pattern) for pattern in chosen)
+        and not (table.database == STORE_DATABASE and _is_own(table))
+    )
+
+
+def _is_own(table: TableName) -> bool:
+    # Imported here: files without a store are decoded without SQLAlchemy.
+    from strata.store.own import is_own_table  # noqa: PLC0415  see above
+
+    return is_own_table(table.database, table.table)
 
 
 def _physical(

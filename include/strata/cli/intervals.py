@@ -37,6 +37,7 @@ def intervals(
     An interval in which a table has no rows is not listed for it.
     """
     # Imported here: the command's help must not load Arrow.
+    from strata.events.landed import LandedStream  # noqa: PLC0415  see above
     from strata.jobs.owed import wanted_tables  # noqa: PLC0415  see above
     from strata.schema.model import TableName  # noqa: PLC0415  see above
     from strata.store.engine import open_store  # noqa: PLC0415  see above
@@ -48,7 +49,7 @@ def intervals(
     chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
     states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED]
     span = (parse_time(start), parse_time(end))
-    wanted = wanted_tables(found, tuple(table or ()))
+    wanted = wanted_tables(found, engine, LandedStream.open(found.lake, source), tuple(table or ()))
     pieces = [
         piece
         for piece in TableIntervalLedger(engine).select(source, states, starts=span)

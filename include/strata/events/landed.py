@@ -98,6 +98,12 @@ class LandedStream:
         """How a landing goes on at the end."""
         return Resume(self.segments[-1].summary.resume) if self.segments else Resume.GTID
 
+    def servers(self) -> frozenset[str]:
+        """UUIDs of the servers that the stream comes from: who numbered its transactions, and who sent the last."""
+        if not self.segments:
+            return frozenset()
+        return frozenset({self.segments[-1].summary.server_uuid, *(sid.uuid for sid, _ in self.executed().items())})
+
     def executed(self) -> GtidSet:
         """GTID set of all that the stream has executed at its end."""
         return GtidSet.parse(self.segments[-1].summary.executed) if self.segments else GtidSet()

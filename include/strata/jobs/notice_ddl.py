@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from strata.errors import DdlError
 from strata.events.landed import LandedStream
 from strata.events.transactions import ddl_events
-from strata.jobs.track_schema import own_database, track_landed
+from strata.jobs.track_schema import track_landed
 from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.store import SchemaStore
 from strata.schema.stream import TrackReport
 from strata.schema.versions import SYSTEM_DATABASES, TrackedPosition
+from strata.store.own import own_database
 from strata.wire.files import open_binlog
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     """
     at = SchemaStore(engine).position(source) or TrackedPosition(source)
     report = TrackReport(source, seq=at.seq, gtid_executed=at.gtid_executed, committed_at=at.committed_at)
-    exclude = SYSTEM_DATABASES | set(own_database(engine))
-    for segment in LandedStream.open(lake, source).segments:
+    stream = LandedStream.open(lake, source)
+    exclude = SYSTEM_DATABASES | own_database(engine, stream.servers())
+    for segment in stream.segments:
         if segment.summary.last_seq > at.seq:
             report.transactions += sum(1 for _ in segment.index.records(at.seq + 1))
             for gtid, text in _statements(segment, at.seq + 1, exclude):

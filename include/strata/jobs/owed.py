@@ -19,6 +19,7 @@ from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.schema.versions import SYSTEM_DATABASES
 from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
+from strata.store.own import own_database
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 
 if TYPE_CHECKING:
@@ -87,14 +88,17 @@ UNTOLD = TableName("", "*")
 """Stands for the tables of a statement that does not tell them; always wanted, and never anything to commit."""
 
 
-def wanted_tables(source: Source, patterns: Sequence[str] = ()) -> Callable[[TableName], bool]:
-    """Whether a table is to be decoded: by the settings, and by the request's own patterns."""
+def wanted_tables(
+    source: Source, engine: sa.Engine, stream: LandedStream, patterns: Sequence[str] = ()
+) -> Callable[[TableName], bool]:
+    """Whether a table is to be decoded: by the settings, and by the request's own patterns; never the store's own."""
     settings = source.settings
+    others = SYSTEM_DATABASES | own_database(engine, stream.servers())
 
     def wanted(table: TableName) -> bool:
         name = str(table)
         return table == UNTOLD or (
-            table.database not in SYSTEM_DATABASES
+            table.database not in others
             and any(fnmatchcase(name, pattern) for pattern in settings.tables)
             and not any(fnmatchcase(name, pattern) for pattern in settings.exclude)
             and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
@@ -133,8 +137,8 @@ class _Taker:
         self._marks = IntervalLedger(engine)
         self._tables = TableIntervalLedger(engine)
         self._published = PublishedLedger(engine)
-        self._wanted = wanted_tables(source, request.tables)
-        self._by_settings = wanted_tables(source)
+        self._wanted = wanted_tables(source, engine, stream, request.tables)
+        self._by_settings = wanted_tables(source, engine, stream)
         self._tracked = min(position.seq if position else 0, stream.last_seq)
         self._history = self._schema.newest_version(source.name)
         self._newest: dict[TableName, int] = {}

@@ -134,7 +134,7 @@ class _Need:
         self._tracked = position.seq if position else 0
         self._intervals = sorted(IntervalLedger(engine).all(source.name), key=lambda interval: interval.last_seq)
         self._lasts = [interval.last_seq for interval in self._intervals]
-        ledger, wanted = TableIntervalLedger(engine), wanted_tables(source)
+        ledger, wanted = TableIntervalLedger(engine), wanted_tables(source, engine, stream)
         self._uncounted = set(ledger.uncounted(source.name))
         self._open = {
             piece.start: piece

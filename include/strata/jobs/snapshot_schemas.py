@@ -12,6 +12,7 @@ from strata.schema.engine import PAGE_TABLES, LiveSchema, Moment
 from strata.schema.snapshot import Snapshot
 from strata.schema.snapshots import add_snapshot, store_shapes
 from strata.schema.store import SchemaStore
+from strata.store.own import own_database
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ def snapshot_schemas(
     """
     began = time.monotonic()
     store = SchemaStore(engine)
-    own = engine.url.database if engine.dialect.name == "mysql" else None
     with connect(address) as connection:
-        live = LiveSchema(connection, [own] if own else [], moment)
+        live = LiveSchema(connection, lambda uuid: own_database(engine, {uuid}), moment)
         databases, views = live.databases(), live.views()
         tables: dict[TableName, str] = {}
         for page in _pages(live.tables()):

@@ -100,10 +100,11 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     position = SchemaStore(engine).position(source.name)
     closed = IntervalLedger(engine).all(source.name)
     newest = max(closed, key=lambda interval: interval.start, default=None)
+    wanted = wanted_tables(source, engine, stream)
     totals = [
         total
         for total in TableIntervalLedger(engine).totals(source.name)
-        if wanted_tables(source)(TableName(total.database, total.table))
+        if wanted(TableName(total.database, total.table))
     ]
     return SourceStatus(
         source=source.name,

@@ -11,6 +11,7 @@ from strata.events.landed import LandedStream
 from strata.jobs.feed_tracker import feed_files, feed_segment
 from strata.schema.store import SchemaStore
 from strata.schema.track import Tracker
+from strata.store.own import own_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +51,7 @@ def track_files(
         SchemaStore(engine),
         source,
         baseline=baseline,
-        exclude=own_database(engine),
+        exclude=own_database(engine, ()),
         lower_case_table_names=lower_case_table_names,
     )
     return feed_files(tracker, paths, progress=progress, skip_corrupt=skip_corrupt)
@@ -64,8 +65,8 @@ def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
         AlreadyRunningError: Another tracker is at work on the source.
         StreamHoleError: A segment is missing.
     """
-    tracker = Tracker(SchemaStore(engine), source, exclude=own_database(engine))
     stream = LandedStream.open(lake, source)
+    tracker = Tracker(SchemaStore(engine), source, exclude=own_database(engine, stream.servers()))
     try:
         for segment in stream.segments:
             if segment.summary.last_seq > tracker.position.seq or segment is stream.segments[-1]:
@@ -74,9 +75,3 @@ def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
         tracker.finish()
         raise
     return tracker.finish()
-
-
-def own_database(engine: sa.Engine) -> list[str]:
-    """The store's database, which may be on the source itself: its transactions are in the source's binlog."""
-    database = engine.url.database
-    return [database] if engine.dialect.name == "mysql" and database else []

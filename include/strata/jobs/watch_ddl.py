@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from strata.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
 from strata.events.gtid import encode_gtid_set
+from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.track_schema import own_database
 from strata.jobs.walk_ddl import StatementWalk
 from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.context import context_of, statement_text
@@ -22,6 +22,7 @@ from strata.schema.named import named_databases, named_tables
 from strata.schema.versions import SYSTEM_DATABASES
 from strata.store.engine import open_store
 from strata.store.notified import NotifiedLedger
+from strata.store.own import own_database
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.format import parse_format_description
 from strata.wire.replication import BinlogStream, Control, Piece, Until
@@ -82,7 +83,8 @@ class DdlWatch:
         """Goes on where the stored position is; a source that was never watched, with what it executes from now on."""
         self._source = source
         self._ledger = NotifiedLedger(engine)
-        self._exclude = SYSTEM_DATABASES | set(own_database(engine))
+        landed = LandedStream.open(source.lake, source.name)
+        self._exclude = SYSTEM_DATABASES | own_database(engine, landed.servers())
         self._stream: BinlogStream | None = None
         self._items: Iterator[Piece | Control | Quiet] = iter(())
         self._executed: GtidSet | None = None

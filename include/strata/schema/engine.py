@@ -19,7 +19,7 @@ from strata.wire.format import version_number
 from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from strata.gtid.position import BinlogPosition
 
@@ -69,14 +69,14 @@ class LiveSchema:
     def __init__(
         self,
         connection: pymysql.Connection[Any],
-        exclude: Iterable[str] = (),
+        exclude: Callable[[str], Collection[str]] = lambda _: (),
         moment: Moment = Moment.BY_SERVER,
     ) -> None:
         """Begins to read.
 
         Args:
             connection: To the server; its session is used up by the reading.
-            exclude: Databases to leave out besides the server's own.
+            exclude: From the server's UUID to databases to leave out besides the server's own.
             moment: By what it is told.
 
         Raises:
@@ -85,8 +85,8 @@ class LiveSchema:
             SourceUnavailableError: The server went away.
         """
         self._connection = connection
-        self._exclude = SYSTEM_DATABASES | set(exclude)
         self.server = _read_server(connection)
+        self._exclude = SYSTEM_DATABASES | set(exclude(self.server.uuid))
         self.sight: Sight = read_sight(self._rows("SHOW GRANTS"))
         self.position: BinlogPosition | None = None
         """The place of the reading, if it is not told by GTID sets."""

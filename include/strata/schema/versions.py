@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EVERY_TABLE: Final = TableName("", "")
 """Stands for all tables of a source that no newer version names."""
 
-SYSTEM_DATABASES: Final = frozenset({"mysql", "sys", "performance_schema", "information_schema", "strata"})
+SYSTEM_DATABASES: Final = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
 """Never decoded as user data: the server's own, and where the store lives by default."""
 
 

@@ -59,8 +59,8 @@ def path_name(name: str) -> str:
 
     Other characters are written as MySQL writes them in file names, `@` and four hexadecimal digits (manual, "Mapping
     of Identifiers to File Names"), and so is a leading underscore, since Spark and Delta's vacuum skip such folders. No
-    `%` is needed, which Delta's log would escape once more. A name that would get too long for a file system that way is
-    written whole in base 32, behind two `@`.
+    `%` is needed, which Delta's log would escape once more. A name that would get too long for a file system like that
+    is written whole in base 32, behind two `@`.
     """
     plain = _UNSAFE.sub(lambda found: "".join(f"@{unit:04x}" for unit in _utf16(found[0])), name)
     if len(plain) <= _LONGEST:
