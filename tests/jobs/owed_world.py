@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from strata.jobs.specs import PlanReport
 
-BEGIN = 1_800_000_000_000_000
+BEGIN = 1_789_999_800_000_000
 MINUTE = 60_000_000
 TABLES = ("a", "b", "c")
 CREATE = "CREATE TABLE {} (id INT)"

@@ -14,10 +14,16 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
         return
-    shown = {name.replace("_", " "): value for name, value in report.items() if value not in (None, "", [], ())}
+    told = {name: _counts(value) if isinstance(value, dict) else value for name, value in report.items()}
+    shown = {name.replace("_", " "): value for name, value in told.items() if value not in (None, "", [], ())}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
         first, *rest = value if isinstance(value, list) else [value]
         typer.echo(f" {name:<{width}}  {first}")
         for line in rest:
             typer.echo(f" {'':<{width}}  {line}")
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    """Numbers by name in one line; empty if all are 0."""
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _SHOWN_STATEMENT = 200
 """Characters."""
-_SHOWN_REASONS = 3
 
 
 def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
@@ -77,7 +76,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         slices=len(plan.slices),
         rows=sum(table.rows for table in plan.tables),
         refused=sum(refused.rows for refused in plan.refused),
-        reasons=tuple(str(refused.error["message"])[:_SHOWN_STATEMENT] for refused in plan.refused[:_SHOWN_REASONS]),
+        reason=str(plan.refused[0].error["message"])[:_SHOWN_STATEMENT] if plan.refused else None,
         left=taken.left,
     )
 

@@ -260,7 +260,7 @@ class PlanReport(Struct, frozen=True):
     rows: int
     refused: int
     """Rows that cannot be decoded."""
-    reasons: tuple[str, ...]
-    """Why, the first of them."""
+    reason: str | None
+    """Why, of the first of them."""
     left: Left
     """What is owed, failed or held and not part of this run."""

@@ -1,0 +1,86 @@
+"""`strata plan`, `publish`, `intervals` and `status` on a source of files: what is left is shown, with the reason."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.cli.main import run
+from strata.jobs.owed import Request
+from tests.jobs.owed_world import World
+from tests.jobs.test_what_is_owed import live
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Table a is published, b has failed, c is owed."""
+    world = World(tmp_path)
+    live(world, "a", "b")
+    world.failing = frozenset({"b"})
+    world.run(Request())
+    live(world, "c")
+    world.land()
+    world.plan(Request())
+    _ = world.settings
+    monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
+    monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://u@127.0.0.1/")
+    return world
+
+
+@pytest.fixture
+def lines(world: World, capsys: pytest.CaptureFixture[str]):
+    def lines(*words: str, code: int = 0) -> list[str]:
+        capsys.readouterr()
+        assert run([*words, "--source", "s"]) == code
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+def test_states_are_listed_and_can_be_chosen(lines) -> None:
+    def found(*words: str) -> list[tuple[str, str, int]]:
+        rows = map(json.loads, lines("intervals", "--json", *words))
+        return [(row["table"], row["state"], row["published_rows"]) for row in rows]
+
+    assert found() == [("a", "published", 1), ("b", "failed", 0), ("c", "owed", 0)]
+    assert found("--owed") == [("c", "owed", 0)]
+    assert found("--failed", "--owed") == [("b", "failed", 0), ("c", "owed", 0)]
+    assert found("--held") == []
+    assert found("--table", "d.a") == [("a", "published", 1)]
+    (row,) = map(json.loads, lines("intervals", "--json", "--failed"))
+    assert row["reason"]["error"] == "ChecksFailedError"
+    assert "does not hold" in row["reason"]["message"]
+    assert found("--start", row["end"]) == [("c", "owed", 0)]
+
+
+def test_as_text_the_reason_and_the_remedy_are_there(lines) -> None:
+    said = "\n".join(lines("intervals", "--failed"))
+    assert "does not hold" in said
+    assert "strata plan --source s --failed" in said
+    assert lines("intervals", "--held") == ["nothing: no wanted table has such rows"]
+
+
+def test_the_status_hides_nothing(lines) -> None:
+    said = "\n".join(lines("status"))
+    assert "owed: 1 rows since" in said
+    assert "failed: d.b" in said
+    (found,) = map(json.loads, lines("status", "--json"))
+    assert [(table["table"], table["rows"], table["owed_rows"], table["failed_rows"]) for table in found["tables"]] == [
+        ("d.a", 1, 0, 0), ("d.b", 0, 0, 1), ("d.c", 0, 1, 0),
+    ]  # fmt: skip
+
+
+def test_a_plan_says_what_it_leaves_and_publishing_a_part_is_no_success(world: World, lines) -> None:
+    (report,) = map(json.loads, lines("plan", "--json"))
+    assert (report["rows"], report["left"]["failed"]) == (1, 1)
+    report = world.plan(Request(failed=True))
+    world.decode(report)
+    world.check(report)
+    said = lines("publish", report.run, code=1)
+    assert "1 rows published" in "\n".join(said)
+    assert sum(world.published("c").values()) == 1
