@@ -236,7 +236,7 @@ def test_several_statements_tables_and_ids(tmp_path):
     binlog.write([4], 1)
     binlog.table_map(3, table="a")
     binlog.write([5], 3)
-    binlog.event(30, b"\xff\xff\xff\0\0\0\1\0\2\0\0\0")
+    binlog.event(30, b"\xff\xff\xff\xff\xff\xff\1\0\2\0\0\0")
     binlog.xid()
     (record,) = records_of(tmp_path, binlog)
     assert record.tables == (TableRows("d", "a", 3, 4), TableRows("d", "b", 1, 1))

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from strata.kernels import transactions as walk
 from strata.kernels.gtid import GTID_BYTES
+from strata.kernels.layout import Notes
 from strata.kernels.widths import ROOM_FOR_COLUMNS
 
 if TYPE_CHECKING:
@@ -50,6 +51,20 @@ class Room:
         self.present = np.empty(ROOM_FOR_COLUMNS, np.int64)
         self.key = np.zeros(GTID_BYTES, np.uint8)
         self.state = np.zeros(walk.STATE_FIELDS, np.int64)
+
+    def notes(self) -> Notes:
+        """What the kernel takes; to be asked for again after any other call."""
+        return Notes(
+            self.state,
+            self.key,
+            self.maps,
+            self.transactions,
+            self.entries,
+            self.statements,
+            self.splits,
+            self.split_maps,
+            self.present,
+        )
 
     def reserve(self, events: int) -> None:
         """Makes room for what `events` more events can add, all but `split_maps`."""

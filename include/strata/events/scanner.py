@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.errors import ChecksumError, CorruptEventError, StrataError, TruncatedEventError, UnsupportedEventError
+from strata.errors import ChecksumError, StrataError
 from strata.events.batch import TransactionBatch
+from strata.events.faults import check_end, compare_format, fault_of
 from strata.events.known import KnownServers, KnownShapes
-from strata.events.parse import event_body, parse_event, parse_incident, parse_table_map, unsupported
+from strata.events.parse import event_body, parse_incident, parse_table_map
 from strata.events.room import Room
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import Gtid
+from strata.kernels import grammar
 from strata.kernels import status as codes
 from strata.kernels import transactions as walk
-from strata.wire.codes import HEADER_BYTES, ROW_EVENTS, EventType
-from strata.wire.format import FormatDescription
+from strata.kernels.layout import Known
+from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import EventIndex, count_sound, index_payload
 from strata.wire.payload import read_payload
 
@@ -26,21 +28,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from strata.wire.format import FormatDescription
+
 SPLIT_BYTES = 32 << 20
 """A transaction that is larger gets points at which it can be decoded from, about this far from each other."""
 
 _NO_PAYLOAD = -1
-
-_FAULTS = {
-    walk.NESTED: "a transaction begins inside another",
-    walk.OUTSIDE: "an event stands outside of any transaction",
-    walk.BAD_GTID: "a GTID event has impossible values",
-    walk.BAD_QUERY: "the lengths in a QUERY contradict each other",
-    walk.BAD_TABLE_MAP: "a TABLE_MAP is too short",
-    walk.BAD_ROWS: "the rows of an event do not fit its TABLE_MAP",
-    walk.NO_TABLE_MAP: "a row event follows no TABLE_MAP of its table",
-    walk.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
-}
 
 
 class TransactionScanner:
@@ -81,7 +74,7 @@ class TransactionScanner:
     @property
     def open_transaction(self) -> int | None:
         """Offset of the transaction that has begun and not ended; None between two."""
-        return None if self._state[walk.WHERE] == walk.BETWEEN else int(self._state[walk.BEGIN_AT])
+        return None if self._state[walk.WHERE] == grammar.BETWEEN else int(self._state[walk.BEGIN_AT])
 
     def scan(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> Iterator[TransactionBatch]:
         """Takes the next events: yields the transactions that ended in them, then raises the fault if there is one.
@@ -115,8 +108,10 @@ class TransactionScanner:
         Raises:
             TruncatedEventError: A transaction has begun and not ended.
         """
-        if self.open_transaction is not None:
-            raise TruncatedEventError("the file ends inside a transaction", offset=end, gtid=self._open_gtid())
+        try:
+            check_end(int(self._state[walk.WHERE]), end, grammar.FILE_END)
+        except StrataError as error:
+            raise error.located(gtid=self._open_gtid()) from None
 
     def _verified(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, ChecksumError | None]:
         """How many events at the front are as they were written, and the fault behind them."""
@@ -133,34 +128,11 @@ class TransactionScanner:
         room, servers, shapes = self._room, self._servers, self._shapes
         form = _form(self._format, payload, self._split_bytes)
         room.reserve(count)
-        at = 0
+        events, at = index.events(0, count), 0
         while True:
-            status, at = walk.group_events(
-                buffer,
-                index.positions[:count],
-                index.lengths[:count],
-                index.types[:count],
-                index.timestamps[:count],
-                index.log_positions[:count],
-                index.flags[:count],
-                at,
-                form,
-                servers.keys,
-                servers.count,
-                shapes.bodies,
-                shapes.shapes,
-                shapes.places,
-                shapes.widths,
-                room.key,
-                room.maps,
-                room.transactions,
-                room.entries,
-                room.statements,
-                room.splits,
-                room.split_maps,
-                room.present,
-                room.state,
-            )
+            known = Known(servers.keys, shapes.bodies, shapes.shapes, shapes.places, shapes.widths)
+            self._state[walk.KEYS] = servers.count
+            status, at = walk.group_events(buffer, events, at, form, known, room.notes())
             if status == codes.DONE:
                 return
             at = self._answer(status, at, buffer, index, payload)
@@ -168,27 +140,27 @@ class TransactionScanner:
     def _answer(self, status: int, at: int, buffer: npt.NDArray[np.uint8], index: EventIndex, payload: int) -> int:
         """Does what the walk asks for at event number `at`; returns the event to go on with."""
         position, length = int(index.positions[at]), int(index.lengths[at])
+        packed = payload != _NO_PAYLOAD
         match status:
-            case walk.NEW_SERVER:
+            case grammar.NEW_SERVER:
                 self._servers.add(self._room.key)
                 return at
             case codes.FULL:
                 self._room.reserve_split_maps()
                 return at
-            case walk.NEW_SHAPE:
-                end = position + length - (self._format.checksum_bytes if payload == _NO_PAYLOAD else 0)
+            case grammar.NEW_TABLE_MAP:
+                end = position + length - (0 if packed else self._format.checksum_bytes)
                 self._add_shape(buffer[position + HEADER_BYTES : end].tobytes(), position)
                 return at
-            case walk.PAYLOAD:
+            case grammar.INFLATE:
                 self._walk_payload(buffer, position, length)
-                end, seconds = position + length, int(index.timestamps[at])
-                walk.close_transaction(self._room.transactions, self._state, end, seconds)
+                walk.close_transaction(self._room.transactions, self._state, position + length, index.timestamps[at])
                 return at + 1
-            case walk.FORMAT:
-                self._compare_format(buffer, position, length)
+            case grammar.COMPARE_FORMAT:
+                compare_format(buffer, position, length, self._format)
                 return at + 1
             case _:
-                raise self._fault(status, buffer, position, length, payload)
+                raise fault_of(status, buffer, position, length, self._format, packed=packed)
 
     def _walk_payload(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
         try:
@@ -203,35 +175,7 @@ class TransactionScanner:
             # An inner event has no offset of its own in the file.
             error.offset = position
             raise
-        if self._state[walk.WHERE] != walk.ENDED:
-            raise CorruptEventError("a compressed transaction ends before its commit", offset=position)
-
-    def _compare_format(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
-        other = parse_event(buffer, position, length, self._format)
-        if not isinstance(other, FormatDescription):
-            raise CorruptEventError("a format description cannot be read", offset=position)
-        if (other.has_checksum, other.header_lengths) != (self._format.has_checksum, self._format.header_lengths):
-            raise UnsupportedEventError(
-                "the layout of events changes within the file",
-                remedy="Relay logs are like that after a change of `binlog_checksum`; read the source's own binlogs.",
-                offset=position,
-            )
-
-    def _fault(
-        self, status: int, buffer: npt.NDArray[np.uint8], position: int, length: int, payload: int
-    ) -> StrataError:
-        kind = int(buffer[position + 4])
-        if status == codes.UNSUPPORTED:
-            return unsupported(kind, position)
-        if status == walk.UNFINISHED:
-            return TruncatedEventError("the file ends inside a transaction", offset=position)
-        if kind not in ROW_EVENTS and payload == _NO_PAYLOAD:
-            try:
-                # The reader in Python says what exactly is wrong.
-                parse_event(buffer, position, length, self._format)
-            except StrataError as error:
-                return error
-        return CorruptEventError(_FAULTS[status], offset=position)
+        self._state[walk.WHERE] = check_end(int(self._state[walk.WHERE]), position, grammar.PAYLOAD_END)
 
     def _add_shape(self, body: bytes, position: int) -> None:
         try:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.errors import CorruptEventError
 from strata.kernels.status import DONE
-from strata.kernels.widths import ROOM_FOR_COLUMNS, count_image_rows
+from strata.kernels.widths import MOST_COLUMNS, ROOM_FOR_COLUMNS, count_image_rows
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventType, FieldType
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class RowShape(Struct, frozen=True, eq=False):
             CorruptEventError: A column has a type or metadata that no server writes.
         """
         table = f"{table_map.database}.{table_map.table}"
+        if len(table_map.types) > MOST_COLUMNS:
+            raise CorruptEventError(
+                f"a TABLE_MAP of {len(table_map.types)} columns: no server writes that", table=table
+            )
         widths = np.empty(len(table_map.types), np.int64)
         for at, (code, metadata) in enumerate(zip(table_map.types, table_map.metadata, strict=True)):
             width = _width(code, metadata)

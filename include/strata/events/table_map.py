@@ -89,8 +89,9 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
         CorruptEventError: A field runs beyond the end, or contradicts another.
     """
     cursor = Cursor(body)
-    table_id = cursor.uint(post_header - 2)
+    table_id = cursor.uint(4 if post_header == 6 else 6)
     flags = cursor.uint(2)
+    cursor.take(max(0, post_header - 8))
     database = _name(cursor)
     table = _name(cursor)
     columns = cursor.lenenc()

@@ -26,7 +26,9 @@ from strata.kernels import intrinsics
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CONSTANTS = frozenset(str(Path(__file__).with_name(name)) for name in ("status.py", "layout.py", "processor.py"))
+_CONSTANTS = frozenset(
+    str(Path(__file__).with_name(name)) for name in ("status.py", "layout.py", "grammar.py", "processor.py")
+)
 """Files whose numbers are frozen into kernels of other files."""
 
 

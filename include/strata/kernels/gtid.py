@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from strata.kernels.grammar import ANONYMOUS_GTID, BAD_GTID, NEW_SERVER, TAGGED_GTID
 from strata.kernels.jit import kernel
 from strata.kernels.scan import read_i64, read_u48
+from strata.kernels.status import DONE
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int
+    from strata.kernels.arrays import ByteRows, Bytes, Int
 
 KEY_BYTES = 49
 """A server's UUID (16), the length of a tag (1) and the tag (32)."""
 KEY_NUMBER = KEY_BYTES
 """Where the number (8) stands behind them in what `read_gtid` fills."""
 GTID_BYTES = KEY_BYTES + 8
-_ANONYMOUS = 34
-_TAGGED = 42
 _CLOCK_TYPE = 2
 _ORIGINAL_FOLLOWS = 1 << 55
 _UUID_BYTES = 16
@@ -42,11 +42,11 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
     """
     for k in range(_UUID_BYTES, GTID_BYTES):
         key[k] = 0
-    if event_type == _TAGGED:
+    if event_type == TAGGED_GTID:
         return _read_tagged(buffer, at, end, key)
     if end - at < 25:
         return np.int64(-1)
-    if event_type != _ANONYMOUS:
+    if event_type != ANONYMOUS_GTID:
         for k in range(_UUID_BYTES):
             key[k] = buffer[at + 1 + k]
         for k in range(8):
@@ -123,7 +123,7 @@ def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:  # noqa: 
 
 
 @kernel
-def key_slot(keys: Bytes, count: Int, hint: Int, key: Bytes) -> Int:
+def key_slot(keys: ByteRows, count: Int, hint: Int, key: Bytes) -> Int:
     """Which of the first `count` rows of `keys` equals `key`, trying `hint` first; -1 if none does."""
     for step in range(count + 1):
         slot = hint if step == 0 else step - 1
@@ -137,3 +137,22 @@ def key_slot(keys: Bytes, count: Int, hint: Int, key: Bytes) -> Int:
         if same:
             return np.int64(slot)
     return np.int64(-1)
+
+
+@kernel
+def read_head(
+    buf: Bytes, body: Int, end: Int, event_type: Int, keys: ByteRows, count: Int, hint: Int, key: Bytes
+) -> tuple[Int, Int, Int]:
+    """Reads the event that begins a transaction; arguments as in `read_gtid` and `key_slot`.
+
+    Returns:
+        Status (DONE, BAD_GTID or NEW_SERVER: `key` is in no row yet), the row of its server and tag (-1 for an
+        anonymous transaction), and the time of its commit as in `read_gtid`.
+    """
+    stamp = read_gtid(buf, body, end, event_type, key)
+    if stamp < 0:
+        return np.int64(BAD_GTID), np.int64(-1), np.int64(0)
+    if event_type == ANONYMOUS_GTID:
+        return np.int64(DONE), np.int64(-1), stamp
+    slot = key_slot(keys, count, hint, key)
+    return np.int64(DONE if slot >= 0 else NEW_SERVER), slot, stamp

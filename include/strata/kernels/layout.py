@@ -1,12 +1,12 @@
-"""The arrays that the walk over events shares with its caller, and where what lies in them.
-Not here: the walk (`stream.py`, `walk.py`); event codes that have names for readers (`wire/codes.py`)."""
+"""The arrays that the walks over events share with their callers, and where what lies in them.
+Not here: the walks (`transactions.py`, `stream.py`, `walk.py`), the columns of the index (`transactions.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import ByteRows, Bytes, Cells, IntBlocks, IntRows, Ints
+    from strata.kernels.arrays import ByteRows, Bytes, Cells, Flags, IntBlocks, IntRows, Ints
 
 
 class Events(NamedTuple):
@@ -17,6 +17,38 @@ class Events(NamedTuple):
     types: Bytes
     timestamps: Ints
     log_positions: Ints
+    flags: Flags
+
+
+class Known(NamedTuple):
+    """What the index has met so far, by `events/known.py`."""
+
+    keys: ByteRows
+    """UUIDs and tags, one a row, as in `gtid.py`."""
+    bodies: Bytes
+    """This and the next three: TABLE_MAPs, as in `shapes.py`."""
+    shapes: IntRows
+    places: Ints
+    widths: Ints
+
+
+class Notes(NamedTuple):
+    """What the index writes to, with the columns that `transactions.py` names."""
+
+    state: Ints
+    key: Bytes
+    """Takes the GTID that was read last."""
+    maps: IntRows
+    """TABLE_MAPs in force, with room for one more a event; so the next four."""
+    transactions: IntRows
+    entries: IntRows
+    statements: Ints
+    """Offsets of QUERY events, or of the payloads that they are in."""
+    splits: IntRows
+    split_maps: Ints
+    """Offsets of TABLE_MAPs in force at split points; may run out."""
+    present: Ints
+    """As `widths.count_image_rows` has it."""
 
 
 class Tables(NamedTuple):
@@ -57,8 +89,8 @@ SID: Final = 5
 """Index of the transaction's source identifier (and tag); -1 for an anonymous transaction."""
 GNO: Final = 6
 OPEN: Final = 7
-"""Where the stream is: BETWEEN, HEADED or INSIDE."""
-STATEMENT: Final = 8
+"""Where the stream is: a state of `grammar.py`."""
+STATEMENT_NUMBER: Final = 8
 """Counts statements; a TABLE_MAP is in force for one."""
 POSITION: Final = 9
 """Where the current event starts in the server's file."""
@@ -70,14 +102,11 @@ KEYS: Final = 12
 """How many rows of `Tables.keys` are known."""
 FOREIGN: Final = 13
 """1 if the slots hold cells of another buffer, and must be emptied before the next row."""
-STATE_FIELDS: Final = 14
-
-BETWEEN: Final = 0
-"""Between two transactions."""
-HEADED: Final = 1
-"""Behind a GTID event, or behind what belongs to a statement that is still to come."""
-INSIDE: Final = 2
-"""Behind BEGIN or a TABLE_MAP."""
+FOLLOWING: Final = 14
+"""The state behind the current event, once the caller has done what the walk asks for."""
+IS_PIECE: Final = 15
+"""1 if events may be missing between those of the buffer, so that only their end positions tell where they were."""
+STATE_FIELDS: Final = 16
 
 WIDTH: Final = 0
 TARGET: Final = 1
@@ -140,30 +169,6 @@ MAP_STATEMENT: Final = 2
 MAP_BODY_AT: Final = 3
 MAP_BODY_LENGTH: Final = 4
 MAP_FIELDS: Final = 5
-
-END_OF_STATEMENT: Final = 1
-NO_TABLE: Final = 0xFFFFFFFFFFFF
-"""Table id of a row event that only ends its statement (sql/log_event.cc, Rows_log_event::do_apply_event)."""
-
-QUERY: Final = 2
-STOP: Final = 3
-ROTATE: Final = 4
-FORMAT_DESCRIPTION: Final = 15
-XID: Final = 16
-TABLE_MAP: Final = 19
-HEARTBEAT: Final = 27
-IGNORABLE: Final = 28
-ROWS_QUERY: Final = 29
-WRITE_V1: Final = 23
-WRITE_V2: Final = 30
-GTID: Final = 33
-ANONYMOUS_GTID: Final = 34
-TAGGED_GTID: Final = 42
-PREVIOUS_GTIDS: Final = 35
-TRANSACTION_CONTEXT: Final = 36
-VIEW_CHANGE: Final = 37
-XA_PREPARE: Final = 38
-HEARTBEAT_V2: Final = 41
 
 SCRATCH_FIELDS: Final = 3
 """Of a column in `Tables.scratch`."""

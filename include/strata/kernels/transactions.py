@@ -7,56 +7,52 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.kernels.gtid import KEY_NUMBER, key_slot, read_gtid
-from strata.kernels.jit import kernel
-from strata.kernels.scan import HEADER_BYTES, read_i64, read_u16, read_u32, read_u48
+from strata.kernels.grammar import (
+    BAD_ROWS,
+    BAD_TABLE_MAP,
+    CLOSES,
+    FAULT_SHIFT,
+    GTID,
+    INCIDENT,
+    NEW_TABLE_MAP,
+    NEXT,
+    NO_TABLE_MAP,
+    OPENS,
+    ROWS,
+    TABLE_MAP,
+    ends_statement,
+    goes_on,
+    has_table_id,
+    is_dummy,
+    read_table_id,
+    request_of,
+    rows_begin,
+    step_of,
+    word_of,
+)
+from strata.kernels.gtid import KEY_NUMBER, read_head
+from strata.kernels.jit import kernel, part
+from strata.kernels.scan import HEADER_BYTES, read_i64
 from strata.kernels.shapes import NO_SHAPE, SHAPE_JSON, SHAPE_TABLE, SHAPE_WIDTHS, shape_slot
-from strata.kernels.statements import BEGIN, BROKEN, END, FRAME, STATEMENT, classify
-from strata.kernels.status import DONE, FULL, UNSUPPORTED
+from strata.kernels.statements import STATEMENT
+from strata.kernels.status import DONE, FULL
 from strata.kernels.widths import count_image_rows
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import ByteRows, Bytes, Flags, Int, IntRows, Ints
-
-# What the caller has to do before the walk goes on.
-NEW_SERVER = 10
-"""Add `key` to the known ones, and repeat the event."""
-NEW_SHAPE = 11
-"""Add the TABLE_MAP to the known shapes, and repeat the event."""
-PAYLOAD = 12
-"""Walk over the inner events of a compressed transaction, then go on behind it."""
-FORMAT = 13
-"""Compare another FORMAT_DESCRIPTION with the one in force, and go on behind it."""
-
-# Faults: what the event at which the walk stopped is.
-NESTED = 20
-OUTSIDE = 21
-UNFINISHED = 22
-BAD_GTID = 23
-BAD_QUERY = 24
-BAD_TABLE_MAP = 25
-BAD_ROWS = 26
-NO_TABLE_MAP = 27
-MISPLACED_PAYLOAD = 28
-
-# Where the stream is.
-BETWEEN = 0
-HEADED = 1
-"""Behind a GTID event, or behind what belongs to a statement that is still to come."""
-INSIDE = 2
-"""Behind BEGIN."""
-ENDED = 3
-"""Behind the last inner event of a payload."""
+    from strata.kernels.arrays import ByteRows, Bytes, Int, IntRows, Ints
+    from strata.kernels.layout import Events, Known, Notes
 
 # Entries of the state.
 WHERE = 0
+"""A state of `grammar.py`."""
 BEGIN_AT = 1
 SLOT = 2
 NUMBER = 3
 STAMP = 4
 LOG_BEGIN = 5
 INCIDENT_AT = 6
-ROWS = 7
+ROW = 7
+"""Rows of the open transaction so far."""
 SPLIT_AT = 8
 TRANSACTIONS = 9
 ENTRIES = 10
@@ -66,7 +62,9 @@ SPLIT_MAPS = 13
 MAPS = 14
 FIRST_ENTRY = 15
 FIRST_STATEMENT = 16
-STATE_FIELDS = 17
+KEYS = 17
+"""How many rows of `Known.keys` are in use."""
+STATE_FIELDS = 18
 
 # Columns of a transaction; the last three say where its entries in the other tables end.
 T_BEGIN = 0
@@ -112,27 +110,17 @@ F_HEADERS = 3
 """From here on, bytes of the post-header by event type; -1 where the file's format lists none."""
 FORM_FIELDS = F_HEADERS + 256
 
-_ROTATE, _STOP, _PREVIOUS_GTIDS, _FORMAT_DESCRIPTION = 4, 3, 35, 15
-_QUERY, _EXECUTE_LOAD_QUERY, _XID, _XA_PREPARE, _INCIDENT = 2, 18, 16, 38, 26
-_GTID, _ANONYMOUS_GTID, _TAGGED_GTID = 33, 34, 42
-_TABLE_MAP, _PAYLOAD = 19, 40
-_STATEMENT_END = 1
-_IGNORABLE = 0x80
-_DUMMY_TABLE = 0xFFFFFF
-"""Table id of a row event without rows, which only ends its statement (5.1, `Rows_log_event::do_apply_event`)."""
-
 
 @kernel
 def open_transaction(position: Int, log_begin: Int, state: Ints) -> None:
     """A transaction starts with the event at `position`; its GTID is not known yet."""
-    state[WHERE] = HEADED
     state[BEGIN_AT] = position
     state[LOG_BEGIN] = log_begin
     state[SLOT] = -1
     state[NUMBER] = 0
     state[STAMP] = 0
     state[INCIDENT_AT] = -1
-    state[ROWS] = 0
+    state[ROW] = 0
     state[SPLIT_AT] = position
     state[MAPS] = 0
 
@@ -157,42 +145,32 @@ def close_transaction(transactions: IntRows, state: Ints, end: Int, seconds: Int
     state[TRANSACTIONS] = row + 1
     state[FIRST_ENTRY] = state[ENTRIES]
     state[FIRST_STATEMENT] = state[STATEMENTS]
-    state[WHERE] = BETWEEN
     state[MAPS] = 0
 
 
-@kernel
-def _end(transactions: IntRows, state: Ints, end: Int, seconds: Int, form: Ints) -> None:
-    if form[F_PAYLOAD] >= 0:
-        state[WHERE] = ENDED
-    else:
-        close_transaction(transactions, state, end, seconds)
-
-
-@kernel
-def _begin_gtid(
-    buffer: Bytes, position: Int, end: Int, log_begin: Int, keys: ByteRows, known: Int, key: Bytes, state: Ints
+@part
+def _open(
+    buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, keys: ByteRows, key: Bytes, state: Ints
 ) -> Int:
-    if state[WHERE] != BETWEEN:
-        return np.int64(NESTED)
-    kind = np.int64(buffer[position + 4])
-    stamp = read_gtid(buffer, position + HEADER_BYTES, end, kind, key)
-    if stamp < 0:
-        return np.int64(BAD_GTID)
-    slot = np.int64(-1)
-    if kind != _ANONYMOUS_GTID:
-        slot = key_slot(keys, known, state[SLOT], key)
-        if slot < 0:
-            return np.int64(NEW_SERVER)
-    open_transaction(position, log_begin, state)
-    state[SLOT] = slot
-    state[NUMBER] = read_i64(key, KEY_NUMBER)
-    state[STAMP] = stamp
-    return np.int64(DONE)
+    """Opens a transaction with the event at `position`; DONE, NEW_SERVER or BAD_GTID."""
+    if word != GTID:
+        open_transaction(position, log_begin, state)
+        return np.int64(DONE)
+    kind = np.int64(buf[position + 4])
+    body = position + HEADER_BYTES
+    status, slot, stamp = read_head(buf, body, end, kind, keys, state[KEYS], state[SLOT], key)
+    if status == DONE:
+        open_transaction(position, log_begin, state)
+        state[SLOT] = slot
+        state[NUMBER] = read_i64(key, KEY_NUMBER)
+        state[STAMP] = stamp
+    return status
 
 
 @kernel
 def _add_statement(statements: Ints, position: Int, payload: Int, state: Ints) -> None:
+    # The next statement writes the TABLE_MAPs that it needs again.
+    state[MAPS] = 0
     count = state[STATEMENTS]
     if payload >= 0:
         if count > state[FIRST_STATEMENT] and statements[count - 1] == payload:
@@ -202,27 +180,36 @@ def _add_statement(statements: Ints, position: Int, payload: Int, state: Ints) -
     state[STATEMENTS] = count + 1
 
 
+@part
+def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state: Ints) -> Int:
+    """Notes what an event without rows does; DONE or a request."""
+    if word == INCIDENT:
+        state[INCIDENT_AT] = position
+    elif word == STATEMENT:
+        _add_statement(statements, position, payload, state)
+    else:
+        return request_of(word)
+    return np.int64(DONE)
+
+
 @kernel
-def _note_split(splits: IntRows, split_maps: Ints, maps: IntRows, position: Int, state: Ints) -> bool:
-    """Notes a split point in front of the event at `position`; False if there is no room for it."""
+def _note_split(splits: IntRows, split_maps: Ints, maps: IntRows, position: Int, form: Ints, state: Ints) -> Int:
+    """Notes a split point in front of the event at `position` if it is due; FULL if there is no room for it."""
+    if form[F_PAYLOAD] >= 0 or position - state[SPLIT_AT] < form[F_SPLIT_BYTES]:
+        return np.int64(DONE)
     count = state[MAPS]
     if state[SPLIT_MAPS] + count > len(split_maps):
-        return False
+        return np.int64(FULL)
     row = state[SPLITS]
     for k in range(count):
         split_maps[state[SPLIT_MAPS] + k] = maps[k, M_POSITION]
     state[SPLIT_MAPS] += count
     splits[row, S_OFFSET] = position
-    splits[row, S_ROW] = state[ROWS]
+    splits[row, S_ROW] = state[ROW]
     splits[row, S_MAPS_END] = state[SPLIT_MAPS]
     state[SPLITS] = row + 1
     state[SPLIT_AT] = position
-    return True
-
-
-@kernel
-def _read_table_id(buffer: Bytes, at: Int, post_header: Int) -> Int:
-    return read_u32(buffer, at) if post_header == 6 else read_u48(buffer, at)
+    return np.int64(DONE)
 
 
 @kernel
@@ -234,22 +221,41 @@ def _find_map(maps: IntRows, count: Int, table_id: Int) -> Int:
 
 
 @kernel
-def _open_map(
-    buffer: Bytes, position: Int, post_header: Int, shape: Int, table: Int, maps: IntRows, entries: IntRows, state: Ints
-) -> None:
-    """Puts a TABLE_MAP in force, and its table among those that the transaction touches."""
-    entry = np.int64(-1)
+def _entry_of(table: Int, entries: IntRows, state: Ints) -> Int:
+    """The entry of a table among those that the transaction touches; a new one if it has none."""
     for k in range(state[ENTRIES] - 1, state[FIRST_ENTRY] - 1, -1):
         if entries[k, E_TABLE] == table:
-            entry = np.int64(k)
-            break
-    if entry < 0:
-        entry = state[ENTRIES]
-        entries[entry, E_TABLE] = table
-        entries[entry, E_EVENTS] = 0
-        entries[entry, E_ROWS] = 0
-        state[ENTRIES] = entry + 1
-    table_id = _read_table_id(buffer, position + HEADER_BYTES, post_header)
+            return np.int64(k)
+    entry = state[ENTRIES]
+    entries[entry, E_TABLE] = table
+    entries[entry, E_EVENTS] = 0
+    entries[entry, E_ROWS] = 0
+    state[ENTRIES] = entry + 1
+    return entry
+
+
+@part
+def _take_table_map(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is taken out of a tuple is counted
+    buf: Bytes,
+    position: Int,
+    end: Int,
+    post_header: Int,
+    bodies: Bytes,
+    shapes: IntRows,
+    places: Ints,
+    maps: IntRows,
+    entries: IntRows,
+    state: Ints,
+) -> Int:
+    """Puts a TABLE_MAP in force; DONE, NEW_TABLE_MAP or BAD_TABLE_MAP."""
+    body = position + HEADER_BYTES
+    if not has_table_id(body, end, post_header):
+        return np.int64(BAD_TABLE_MAP)
+    shape = shape_slot(bodies, shapes, places, buf, body + post_header, end)
+    if shape == NO_SHAPE:
+        return np.int64(NEW_TABLE_MAP)
+    entry = _entry_of(shapes[shape, SHAPE_TABLE], entries, state)
+    table_id = read_table_id(buf, body, post_header)
     slot = _find_map(maps, state[MAPS], table_id)
     if slot < 0:
         slot = state[MAPS]
@@ -258,165 +264,90 @@ def _open_map(
     maps[slot, M_SHAPE] = shape
     maps[slot, M_ENTRY] = entry
     maps[slot, M_POSITION] = position
-    state[WHERE] = INSIDE
+    return np.int64(DONE)
 
 
-@kernel
-def _rows_body(buffer: Bytes, at: Int, kind: Int, post_header: Int) -> Int:
-    """Where the column count of a row event stands; `at` is behind its header."""
-    body = at + post_header
-    if kind >= 30 and post_header >= 10:
-        # Its last two bytes count the extra data behind it, themselves included (5.6, version 2 row events).
-        body += max(read_u16(buffer, body - 2), np.int64(2)) - 2
-    return np.int64(body)
-
-
-@kernel
-def group_events(  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917 - a branch for each kind of event; arrays have no other way in
-    buffer: Bytes,
-    positions: Ints,
-    lengths: Ints,
-    types: Bytes,
-    timestamps: Ints,
-    log_positions: Ints,
-    flags: Flags,
-    first: Int,
-    form: Ints,
-    keys: ByteRows,
-    known_keys: Int,
-    bodies: Bytes,
+@part
+def _take_rows(  # noqa: PLR0913, PLR0917 - as above
+    buf: Bytes,
+    position: Int,
+    end: Int,
+    post_header: Int,
     shapes: IntRows,
-    places: Ints,
     all_widths: Ints,
-    key: Bytes,
     maps: IntRows,
-    transactions: IntRows,
     entries: IntRows,
-    statements: Ints,
-    splits: IntRows,
-    split_maps: Ints,
     present: Ints,
     state: Ints,
-) -> tuple[Int, Int]:
-    """Walks over events from number `first` on; `state`, `maps` and the tables that it fills go on from call to call.
+) -> Int:
+    """Counts the rows of an event; DONE, BAD_ROWS or NO_TABLE_MAP."""
+    kind, body = np.int64(buf[position + 4]), position + HEADER_BYTES
+    if not has_table_id(body, end, post_header):
+        return np.int64(BAD_ROWS)
+    is_last = ends_statement(buf, body, post_header)
+    table_id = read_table_id(buf, body, post_header)
+    slot = _find_map(maps, state[MAPS], table_id)
+    if slot >= 0:
+        shape = maps[slot, M_SHAPE]
+        widths = all_widths[shapes[shape, SHAPE_WIDTHS] : shapes[shape + 1, SHAPE_WIDTHS]]
+        first = rows_begin(buf, body, end, kind, post_header)
+        if first < 0:
+            return np.int64(BAD_ROWS)
+        status, rows = count_image_rows(buf, first, end, widths, shapes[shape, SHAPE_JSON], kind, present)
+        if status != DONE:
+            return np.int64(BAD_ROWS)
+        entries[maps[slot, M_ENTRY], E_EVENTS] += 1
+        entries[maps[slot, M_ENTRY], E_ROWS] += rows
+        state[ROW] += rows
+    elif not is_last or not is_dummy(table_id, post_header):
+        return np.int64(NO_TABLE_MAP)
+    if is_last:
+        state[MAPS] = 0
+    return np.int64(DONE)
+
+
+@kernel
+def group_events(buf: Bytes, events: Events, first: Int, form: Ints, known: Known, notes: Notes) -> tuple[Int, Int]:
+    """Walks over events from number `first` on; what it notes goes on from call to call.
 
     Args:
-        buffer: The bytes that the events are in; all of them lie within it.
-        positions: Of each event; this and the next five are as in `wire.frames.EventIndex`.
-        lengths: Of each event.
-        types: Of each event.
-        timestamps: Of each event.
-        log_positions: Of each event.
-        flags: Of each event.
+        buf: The bytes that the events are in; all of them lie within it.
+        events: Where they start, and what they are.
         first: The first event to take.
         form: How they are laid out: `F_*`.
-        keys: UUIDs and tags that are known, one a row (`kernels/gtid.py`).
-        known_keys: How many rows of `keys` are.
-        bodies: This and the next three: the TABLE_MAPs that are known (`kernels/shapes.py`).
-        shapes: As above.
-        places: As above.
-        all_widths: As above.
-        key: Takes the GTID that was read last.
-        maps: TABLE_MAPs in force (`M_*`), with room for one more a event.
-        transactions: What it finds (`T_*`), with room for one more a event; so the next three.
-        entries: `E_*`.
-        statements: Offsets of QUERY events, or of the payloads that they are in.
-        splits: `S_*`.
-        split_maps: Offsets of TABLE_MAPs in force at split points; may run out.
-        present: As `widths.count_image_rows` has it.
-        state: `STATE_FIELDS` numbers, 0 at the start.
+        known: What has been met so far.
+        notes: What it finds; `STATE_FIELDS` numbers of state, 0 at the start.
 
     Returns:
-        Status and the event that it is about: DONE, FULL (`split_maps`), a request, UNSUPPORTED or a fault.
+        Status and the event that it is about: DONE, FULL (`split_maps`), a request or a fault of `grammar.py`. Behind
+        INFLATE and COMPARE_FORMAT the stream goes on with the next event, else with the same once more.
     """
-    checksum_bytes = form[F_CHECKSUM_BYTES]
-    payload = form[F_PAYLOAD]
+    positions, lengths, types, timestamps, log_positions, flags = events
+    keys, bodies, shapes, places, widths = known
+    state, key, maps, transactions, entries, statements, splits, split_maps, present = notes
     for i in range(first, len(positions)):
-        kind = np.int64(types[i])
-        position = positions[i]
-        end = position + lengths[i] - checksum_bytes
-        begin = position + HEADER_BYTES
-        log_begin = (log_positions[i] - lengths[i]) & 0xFFFFFFFF
+        position, behind = positions[i], positions[i] + lengths[i]
+        kind, body, end = np.int64(types[i]), position + HEADER_BYTES, behind - form[F_CHECKSUM_BYTES]
         post_header = form[F_HEADERS + kind]
-        if kind in (_GTID, _ANONYMOUS_GTID, _TAGGED_GTID):
-            if payload >= 0:
-                return np.int64(NESTED), np.int64(i)
-            status = _begin_gtid(buffer, position, end, log_begin, keys, known_keys, key, state)
-            if status != DONE:
-                return status, np.int64(i)
-        elif kind in (_QUERY, _EXECUTE_LOAD_QUERY):
-            what = np.int64(STATEMENT)
-            if kind == _QUERY:
-                what = classify(buffer, begin, end, post_header)
-            if what == BROKEN:
-                return np.int64(BAD_QUERY), np.int64(i)
-            if what != FRAME and state[WHERE] == BETWEEN:
-                open_transaction(position, log_begin, state)
-            if what == BEGIN:
-                if state[WHERE] != HEADED:
-                    return np.int64(NESTED), np.int64(i)
-                state[WHERE] = INSIDE
-            elif what == STATEMENT:
-                _add_statement(statements, position, payload, state)
-            if what == END or (what == STATEMENT and state[WHERE] == HEADED):
-                _end(transactions, state, position + lengths[i], timestamps[i], form)
-        elif kind == _TABLE_MAP or 23 <= kind <= 25 or 30 <= kind <= 32 or kind == 39:
-            if post_header < 6 or end - begin < post_header:
-                return np.int64(BAD_TABLE_MAP if kind == _TABLE_MAP else BAD_ROWS), np.int64(i)
-            far = payload < 0 and position - state[SPLIT_AT] >= form[F_SPLIT_BYTES]
-            if far and not _note_split(splits, split_maps, maps, position, state):
-                return np.int64(FULL), np.int64(i)
-            if kind == _TABLE_MAP:
-                if state[WHERE] != INSIDE and state[WHERE] != HEADED:
-                    return np.int64(OUTSIDE), np.int64(i)
-                shape = shape_slot(bodies, shapes, places, buffer, begin + post_header, end)
-                if shape == NO_SHAPE:
-                    return np.int64(NEW_SHAPE), np.int64(i)
-                _open_map(buffer, position, post_header, shape, shapes[shape, SHAPE_TABLE], maps, entries, state)
-                continue
-            table_id = _read_table_id(buffer, begin, post_header)
-            ends_statement = read_u16(buffer, begin + (4 if post_header == 6 else 6)) & _STATEMENT_END
-            slot = _find_map(maps, state[MAPS], table_id)
-            if slot >= 0:
-                shape = maps[slot, M_SHAPE]
-                widths = all_widths[shapes[shape, SHAPE_WIDTHS] : shapes[shape + 1, SHAPE_WIDTHS]]
-                body = _rows_body(buffer, begin, kind, post_header)
-                if body > end:
-                    return np.int64(BAD_ROWS), np.int64(i)
-                status, rows = count_image_rows(buffer, body, end, widths, shapes[shape, SHAPE_JSON], kind, present)
-                if status != DONE:
-                    return np.int64(BAD_ROWS), np.int64(i)
-                entries[maps[slot, M_ENTRY], E_EVENTS] += 1
-                entries[maps[slot, M_ENTRY], E_ROWS] += rows
-                state[ROWS] += rows
-            elif table_id != _DUMMY_TABLE or not ends_statement:
-                return np.int64(NO_TABLE_MAP), np.int64(i)
-            if ends_statement:
-                # The next statement writes the TABLE_MAPs that it needs again.
-                state[MAPS] = 0
-        elif kind in (_XID, _XA_PREPARE):
-            if state[WHERE] == BETWEEN or state[WHERE] == ENDED:
-                return np.int64(OUTSIDE), np.int64(i)
-            _end(transactions, state, position + lengths[i], timestamps[i], form)
-        elif kind == _PAYLOAD:
-            ready = state[WHERE] == HEADED and payload < 0
-            return np.int64(PAYLOAD if ready else MISPLACED_PAYLOAD), np.int64(i)
-        elif kind in (_FORMAT_DESCRIPTION, _ROTATE, _STOP, _PREVIOUS_GTIDS):
-            if state[WHERE] != BETWEEN:
-                return np.int64(UNFINISHED), np.int64(i)
-            if kind == _FORMAT_DESCRIPTION:
-                return np.int64(FORMAT), np.int64(i)
-        elif kind == _INCIDENT:
-            if state[WHERE] == BETWEEN:
-                open_transaction(position, log_begin, state)
-            state[INCIDENT_AT] = position
-            if state[WHERE] == HEADED:
-                _end(transactions, state, position + lengths[i], timestamps[i], form)
-        elif kind in (5, 9, 11, 13, 14, 17, 29):
-            # INTVAR, LOAD DATA's blocks, RAND, USER_VAR, ROWS_QUERY: parts of a statement that is still to come.
-            if state[WHERE] == BETWEEN:
-                open_transaction(position, log_begin, state)
-        elif kind not in (27, 28, 36, 37, 41) and not flags[i] & _IGNORABLE:
-            # HEARTBEAT, IGNORABLE, TRANSACTION_CONTEXT and VIEW_CHANGE change nothing.
-            return np.int64(UNSUPPORTED), np.int64(i)
+        word = word_of(buf, kind, flags[i], body, end, post_header)
+        step = step_of(state[WHERE], word)
+        status = step >> FAULT_SHIFT
+        if status == DONE and step & OPENS:
+            log_begin = (log_positions[i] - lengths[i]) & 0xFFFFFFFF
+            status = _open(buf, position, end, word, log_begin, keys, key, state)
+        if status == DONE and word in (ROWS, TABLE_MAP):
+            status = _note_split(splits, split_maps, maps, position, form, state)
+        if status == DONE:
+            if word == ROWS:
+                status = _take_rows(buf, position, end, post_header, shapes, widths, maps, entries, present, state)
+            elif word == TABLE_MAP:
+                status = _take_table_map(buf, position, end, post_header, bodies, shapes, places, maps, entries, state)
+            else:
+                status = _take_other(word, position, form[F_PAYLOAD], statements, state)
+        if goes_on(status):
+            state[WHERE] = step & NEXT
+            if step & CLOSES:
+                close_transaction(transactions, state, behind, timestamps[i])
+        if status != DONE:
+            return status, np.int64(i)
     return np.int64(DONE), np.int64(len(positions))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from strata.kernels.grammar import PARTIAL_UPDATE, UPDATE_V1, UPDATE_V2, WRITE_V1, WRITE_V2
 from strata.kernels.jit import kernel
 from strata.kernels.layout import (
     ABSENT_CELL,
@@ -48,19 +49,10 @@ from strata.kernels.layout import (
     UPDATE,
     WANTED,
     WIDTH,
-    WRITE_V1,
-    WRITE_V2,
 )
 from strata.kernels.memory import load_u8
 from strata.kernels.status import CORRUPT, DONE, FULL
-from strata.kernels.widths import (
-    PARTIAL_JSON_UPDATES,
-    PARTIAL_UPDATE,
-    UPDATE_V1,
-    UPDATE_V2,
-    packed_length,
-    prefix_value,
-)
+from strata.kernels.widths import PARTIAL_JSON_UPDATES, packed_length, prefix_value
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Cells, Int, IntBlocks, IntRows, Ints

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from strata.kernels.grammar import PARTIAL_UPDATE, UPDATE_V1, UPDATE_V2
 from strata.kernels.jit import kernel
 from strata.kernels.memory import load_u8, load_u16, load_u32
 from strata.kernels.status import CORRUPT, DONE
@@ -14,14 +15,13 @@ from strata.kernels.status import CORRUPT, DONE
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int, Ints
 
-UPDATE_V1 = 24
-UPDATE_V2 = 31
-PARTIAL_UPDATE = 39
 PARTIAL_JSON_UPDATES = 1
 """Bit of the value options of an after image: partial values follow (8.0.3, rows_event.h)."""
 
-ROOM_FOR_COLUMNS = 2 * 4096
-"""Of two images; MySQL's tables have 4,096 columns at most (sql/sql_const.h, MAX_FIELDS)."""
+MOST_COLUMNS = 4096
+"""Of a table (sql/sql_const.h, MAX_FIELDS)."""
+ROOM_FOR_COLUMNS = 2 * MOST_COLUMNS
+"""Of two images."""
 
 
 @kernel

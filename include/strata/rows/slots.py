@@ -123,7 +123,7 @@ class Slots:
                 self._grow_maps()
                 place = self._place(table_id)
             self._map_count += 1
-        self._maps[place] = (table_id + 1, slot, self.state[layout.STATEMENT], len(self._bodies), len(body))
+        self._maps[place] = (table_id + 1, slot, self.state[layout.STATEMENT_NUMBER], len(self._bodies), len(body))
         self._bodies = np.concatenate((self._bodies, np.frombuffer(body, np.uint8)))
 
     def forget_maps(self) -> None:

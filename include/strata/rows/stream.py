@@ -8,30 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from strata.errors import (
-    ChecksumError,
-    CorruptEventError,
-    StatementFormatError,
-    StrataError,
-    StreamHoleError,
-)
-from strata.events.parse import parse_incident, unsupported
+from strata.errors import ChecksumError, StatementFormatError, StrataError, StreamHoleError
+from strata.events.faults import check_end, compare_format, fault_of
+from strata.events.parse import parse_incident
 from strata.events.query import parse_query
 from strata.events.table_map import parse_table_map
 from strata.gtid.sets import Gtid
-from strata.kernels import layout
+from strata.kernels import grammar, layout
 from strata.kernels import status as codes
 from strata.kernels.crc import CRC_TABLES, verify_events
-from strata.kernels.layout import Events
 from strata.kernels.stream import walk_events
 from strata.rows.gather import Region
-from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
+from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import EventIndex, index_events, index_payload
 from strata.wire.pages import forget_pages
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from strata.kernels.arrays import Bytes
     from strata.rows.book import SlotPlan, TableBook
@@ -49,9 +43,6 @@ _ARENA_BYTES = 16 << 20
 _FARTHEST_CELL = (1 << 32) - 1
 _MARGIN = 2
 """Cells 0 and 1 mean NULL and absent, so a region's base lies that far in front of it."""
-
-_STATEMENTS = frozenset({EventType.QUERY, EventType.EXECUTE_LOAD_QUERY})
-_GTIDS = frozenset({EventType.GTID, EventType.TAGGED_GTID})
 
 
 class FullSlot(Struct, frozen=True):
@@ -83,21 +74,14 @@ class _Window(Struct):
     trailer: int
     """Bytes behind each event that are not part of it."""
 
-    def events(self, first: int = 0, behind: int | None = None) -> Events:
-        """The sound events from number `first` to in front of `behind`."""
-        index, some = self.index, slice(first, self.sound if behind is None else behind)
-        return Events(
-            index.positions[some],
-            index.lengths[some],
-            index.types[some],
-            index.timestamps[some],
-            index.log_positions[some],
-        )
+    def place(self, at: int) -> tuple[int, int]:
+        """Offset and length of event number `at`."""
+        return int(self.index.positions[at]), int(self.index.lengths[at])
 
     def body(self, at: int) -> bytes:
         """The body of event number `at`."""
-        begin = int(self.index.positions[at])
-        return self.buffer[begin + HEADER_BYTES : begin + int(self.index.lengths[at]) - self.trailer].tobytes()
+        begin, length = self.place(at)
+        return self.buffer[begin + HEADER_BYTES : begin + length - self.trailer].tobytes()
 
 
 Step = FullSlot | Hole | Settled
@@ -150,7 +134,7 @@ class RowStream:
     def gtid(self) -> str | None:
         """GTID of the transaction that the walk is in."""
         sid = int(self._state[layout.SID])
-        if sid < 0 or self._state[layout.OPEN] == layout.BETWEEN:
+        if sid < 0 or self._state[layout.OPEN] == grammar.BETWEEN:
             return None
         return str(Gtid(self._slots.servers.sids[sid], int(self._state[layout.GNO])))
 
@@ -161,13 +145,15 @@ class RowStream:
         state[layout.SEQ] = slice_.first_seq - 1
         state[layout.CLOCK] = slice_.clock
         state[layout.SID] = -1
-        state[layout.STATEMENT] = 1
+        state[layout.STATEMENT_NUMBER] = 1
+        state[layout.POSITION] = slice_.binlog_pos
         state[layout.DELTA] = slice_.binlog_pos - slice_.begin
+        state[layout.IS_PIECE] = self._binlog.segment is not None
         if slice_.inside is None:
             return
         state[layout.SEQ] = slice_.first_seq
         state[layout.ROW] = slice_.first_row
-        state[layout.OPEN] = layout.INSIDE
+        state[layout.OPEN] = grammar.INSIDE
         if slice_.inside:
             gtid = Gtid.parse(slice_.inside)
             self._slots.know_server(gtid.sid)
@@ -215,25 +201,25 @@ class RowStream:
 
     def _walk(self, window: _Window) -> Iterator[Step]:
         """Walks the sound events of a window; the caller has set the region that its cells are in."""
-        state, events = self._state, window.events()
+        state, events = self._state, window.index.events(0, window.sound)
         in_file = window.buffer is self._binlog.buffer
         state[layout.EVENT] = state[layout.AT] = 0
         state[layout.FOREIGN] = in_file and self._is_arena
         while True:
             base = self._region.base
-            status = walk_events(window.buffer, base, window.trailer, events, self._slots.tables())
+            status = int(walk_events(window.buffer, base, window.trailer, events, self._slots.tables()))
             at = int(state[layout.EVENT])
             if status == codes.DONE:
                 return
             if status == codes.FULL:
                 yield from self._make_room(int(state[layout.SLOT]), window, at)
-            elif status == codes.UNSUPPORTED:
-                yield from self._take_rare(window, at)
-                state[layout.EVENT] = at + 1
-            else:
-                raise CorruptEventError(
-                    _fault_of(int(events.types[at])), offset=int(events.positions[at]) if in_file else None
-                )
+                continue
+            try:
+                yield from self._answer(status, window, at)
+            except StrataError as error:
+                # An inner event has no offset of its own in the file.
+                error.offset = int(window.index.positions[at]) if in_file else None
+                raise
 
     def _make_room(self, slot: int, window: _Window, at: int) -> Iterator[Step]:
         if slot >= 0:
@@ -261,77 +247,59 @@ class RowStream:
 
     # Rare events ------------------------------------------------------------------------------------
 
-    def _take_rare(self, window: _Window, at: int) -> Iterator[Step]:
-        kind = int(window.index.types[at])
-        position = int(window.index.positions[at])
-        try:
-            if kind == EventType.TRANSACTION_PAYLOAD and window.buffer is self._binlog.buffer:
-                yield from self._take_payload(window, at)
-            else:
-                yield from self._take_other(window, at, kind)
-        except StrataError as error:
-            raise error.located(offset=position if window.buffer is self._binlog.buffer else None) from None
-
-    def _take_other(self, window: _Window, at: int, kind: int) -> Iterator[Step]:
-        if kind == EventType.TABLE_MAP:
-            yield from self._take_table_map(window, at)
-        elif kind in _GTIDS:
+    def _answer(self, status: int, window: _Window, at: int) -> Iterator[Step]:
+        """Does what the walk asks for at event number `at`, and goes on behind it, or with it once more."""
+        state = self._state
+        if status == grammar.NEW_SERVER:
             self._slots.add_server()
-            self._retake(window, at)
-        elif kind in _STATEMENTS:
-            yield from self._take_statement(window, at, kind)
-        elif kind == EventType.INCIDENT:
-            message = parse_incident(window.body(at)).message
-            yield self._hole(
-                StreamHoleError(
-                    f"the server reports that it lost events here: {message}",
-                    remedy="What was changed is not in the binlog: take a new baseline behind this point.",
-                )
+            return
+        if status == grammar.NEW_TABLE_MAP:
+            yield from self._take_table_map(window, at)
+            return
+        following = int(state[layout.FOLLOWING])
+        if status == grammar.READ_STATEMENT:
+            yield from self._take_statement(window, at)
+        elif status == grammar.REPORT_LOSS:
+            yield self._lost(parse_incident(window.body(at)).message)
+        elif status == grammar.COMPARE_FORMAT:
+            compare_format(window.buffer, *window.place(at), self._binlog.format)
+        elif status == grammar.INFLATE:
+            state[layout.OPEN] = following
+            following = yield from self._take_payload(window, at)
+        else:
+            packed = window.buffer is not self._binlog.buffer
+            raise fault_of(status, window.buffer, *window.place(at), self._binlog.format, packed=packed)
+        state[layout.OPEN] = following
+        state[layout.EVENT] = at + 1
+
+    def _lost(self, message: str) -> Hole:
+        return self._hole(
+            StreamHoleError(
+                f"the server reports that it lost events here: {message}",
+                remedy="What was changed is not in the binlog: take a new baseline behind this point.",
             )
-        elif not int(window.index.flags[at]) & EventFlag.IGNORABLE:
-            raise unsupported(kind, int(window.index.positions[at]))
+        )
 
     def _hole(self, error: StrataError) -> Hole:
         position = int(self._state[layout.POSITION])
         return Hole(error.located(gtid=self.gtid(), file=self._slice.binlog_file, offset=position))
 
-    def _retake(self, window: _Window, at: int) -> None:
-        """Walks one event once more, now that its server is known."""
-        one = window.events(at, at + 1)
-        self._state[layout.EVENT] = 0
-        status = walk_events(window.buffer, self._region.base, window.trailer, one, self._slots.tables())
-        if status != codes.DONE:
-            raise CorruptEventError(_fault_of(int(one.types[0])))
-
     def _take_table_map(self, window: _Window, at: int) -> Iterator[Step]:
-        if self._state[layout.OPEN] == layout.BETWEEN:
-            raise CorruptEventError("a TABLE_MAP stands outside of any transaction")
         post_header = self._binlog.format.header_length(EventType.TABLE_MAP)
         refused = self._book.take(parse_table_map(window.body(at), post_header), self.seq)
-        self._state[layout.OPEN] = layout.INSIDE
         if refused is not None:
-            self._place(window, at)
             yield self._hole(refused)
 
-    def _take_statement(self, window: _Window, at: int, kind: int) -> Iterator[Step]:
+    def _take_statement(self, window: _Window, at: int) -> Iterator[Step]:
         # Imported here: the grammar takes its time to load, and most slices have no statement.
         from strata.schema.context import context_of, statement_text  # noqa: PLC0415  see above
         from strata.schema.dml import tables_changed_by  # noqa: PLC0415  see above
 
-        query = parse_query(window.body(at), self._binlog.format, kind)
-        state = self._state
-        if state[layout.OPEN] == layout.BETWEEN:
-            state[layout.SEQ] += 1
-            state[layout.ROW] = 0
-            state[layout.SID] = -1
-            state[layout.STATEMENT] += 1
-            state[layout.CLOCK] = max(self.clock, int(window.index.timestamps[at]) * 1_000_000)
-            state[layout.OPEN] = layout.HEADED
+        query = parse_query(window.body(at), self._binlog.format, int(window.index.types[at]))
         # A DDL may have changed what any TABLE_MAP means.
         self._slots.forget_maps()
         for table in tables_changed_by(statement_text(query), context_of(query, self._binlog.format)) or ():
             if self._book.is_decoded(table):
-                self._place(window, at)
                 yield self._hole(
                     StatementFormatError(
                         f"rows of {table} were changed by a statement, so the binlog does not hold them",
@@ -339,31 +307,15 @@ class RowStream:
                         remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
                     )
                 )
-        if state[layout.OPEN] == layout.HEADED:
-            state[layout.OPEN] = layout.BETWEEN
-
-    def _place(self, window: _Window, at: int) -> None:
-        """Notes where event number `at` starts in the server's file; of an inflated one its outer event has been."""
-        if window.buffer is self._binlog.buffer:
-            index = window.index
-            self._state[layout.POSITION] = self._place_in_file(
-                int(index.positions[at]), int(index.lengths[at]), int(index.log_positions[at])
-            )
 
     # Compressed transactions ------------------------------------------------------------------------
 
-    def _take_payload(self, window: _Window, at: int) -> Iterator[Step]:
-        position, length = int(window.index.positions[at]), int(window.index.lengths[at])
-        if self._state[layout.OPEN] != layout.HEADED:
-            raise CorruptEventError("a compressed transaction follows no GTID")
-        self._place(window, at)
+    def _take_payload(self, window: _Window, at: int) -> Generator[Step, None, int]:
+        """Walks a payload; gives the state behind it."""
+        position, length = window.place(at)
         for chunk in read_payload(self._binlog.buffer, position, length, self._binlog.format):
             yield from self._walk_inner(chunk.buffer)
-        self._state[layout.OPEN] = layout.BETWEEN
-
-    def _place_in_file(self, position: int, length: int, log_position: int) -> int:
-        expected = position + int(self._state[layout.DELTA])
-        return expected + ((log_position - length - expected) & 0xFFFFFFFF) if log_position else expected
+        return check_end(int(self._state[layout.OPEN]), position, grammar.PAYLOAD_END)
 
     def _walk_inner(self, events: Bytes) -> Iterator[Step]:
         """Walks inflated events from a place in the arena, where they stay until their rows are gathered."""
@@ -385,11 +337,3 @@ class RowStream:
             at = index.next
         self._state[layout.EVENT] = outer_event
         self._state[layout.FOREIGN] = 1
-
-
-def _fault_of(event_type: int) -> str:
-    if event_type in (EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID):
-        return "a GTID event has impossible values, or stands inside of a transaction"
-    if event_type == EventType.QUERY:
-        return "the lengths in a QUERY contradict each other"
-    return "the rows of an event do not fit its TABLE_MAP, or it has none"

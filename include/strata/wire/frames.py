@@ -12,6 +12,7 @@ from msgspec import Struct
 from strata.errors import ChecksumError, CorruptEventError, TruncatedEventError
 from strata.kernels import status as codes
 from strata.kernels.crc import CRC_TABLES, crc32, verify_events
+from strata.kernels.layout import Events
 from strata.kernels.scan import scan_events
 from strata.wire.codes import CHECKSUM_BYTES
 
@@ -46,6 +47,18 @@ class EventIndex(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def events(self, first: int, behind: int) -> Events:
+        """Those from number `first` to in front of number `behind`, as the walks over events take them."""
+        some = slice(first, behind)
+        return Events(
+            self.positions[some],
+            self.lengths[some],
+            self.types[some],
+            self.timestamps[some],
+            self.log_positions[some],
+            self.flags[some],
+        )
 
     def raise_fault(self) -> None:
         """Raises what ended the walk, if it was a fault; the events before it are right.

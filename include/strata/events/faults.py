@@ -1,0 +1,97 @@
+"""What is wrong with the event at which a walk over a stream stopped, for whichever walk it was.
+Not here: which event is allowed where (`kernels/grammar.py`), what damage leads to (`salvage.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.errors import CorruptEventError, StrataError, TruncatedEventError, UnsupportedEventError
+from strata.events.parse import parse_event, unsupported
+from strata.kernels import grammar
+from strata.kernels.status import UNSUPPORTED
+from strata.wire.codes import ROW_EVENTS
+from strata.wire.format import FormatDescription
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_MESSAGES = {
+    grammar.NESTED: "a transaction begins inside another",
+    grammar.OUTSIDE: "an event stands outside of any transaction",
+    grammar.BAD_GTID: "a GTID event has impossible values",
+    grammar.BAD_QUERY: "the lengths in a QUERY contradict each other",
+    grammar.BAD_TABLE_MAP: "a TABLE_MAP is too short",
+    grammar.BAD_ROWS: "the rows of an event do not fit its TABLE_MAP",
+    grammar.NO_TABLE_MAP: "a row event follows no TABLE_MAP of its table",
+    grammar.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
+    grammar.UNFINISHED_PAYLOAD: "a compressed transaction ends before its commit",
+    grammar.NOT_PACKED: "an event stands in a compressed transaction that cannot be in one",
+}
+_ABOUT_PLACE = frozenset({grammar.NESTED, grammar.OUTSIDE, grammar.NO_TABLE_MAP, grammar.MISPLACED_PAYLOAD})
+"""The event itself is right, as far as the walk read it."""
+
+
+def fault_of(
+    status: int, buffer: npt.NDArray[np.uint8], position: int, length: int, form: FormatDescription, *, packed: bool
+) -> StrataError:
+    """The error for an event.
+
+    Args:
+        status: What the walk says of it.
+        buffer: The bytes that it is in.
+        position: Its offset in there.
+        length: Its bytes.
+        form: How events are laid out.
+        packed: Whether it is an inner event of a payload, which has no offset of its own.
+    """
+    kind = int(buffer[position + 4])
+    if status == UNSUPPORTED:
+        return unsupported(kind, position)
+    if status == grammar.UNFINISHED:
+        return TruncatedEventError("the file ends inside a transaction", offset=position)
+    if kind not in ROW_EVENTS and not packed and status not in _ABOUT_PLACE:
+        try:
+            # The reader in Python says what exactly is wrong.
+            parse_event(buffer, position, length, form)
+        except StrataError as error:
+            return error
+    return CorruptEventError(_MESSAGES[status], offset=position)
+
+
+def check_end(state: int, position: int, word: int) -> int:
+    """The state behind the end of a payload or of a file, which is not an event.
+
+    Args:
+        state: In front of it.
+        position: Of the payload, or of the file's end.
+        word: PAYLOAD_END or FILE_END.
+
+    Raises:
+        CorruptEventError: A transaction has begun and not ended.
+    """
+    step = int(grammar.take_word(state, word))
+    status = step >> grammar.FAULT_SHIFT
+    if status == grammar.UNFINISHED:
+        raise TruncatedEventError("the file ends inside a transaction", offset=position)
+    if status:
+        raise CorruptEventError(_MESSAGES[status], offset=position)
+    return step & grammar.NEXT
+
+
+def compare_format(buffer: npt.NDArray[np.uint8], position: int, length: int, form: FormatDescription) -> None:
+    """Reads a FORMAT_DESCRIPTION that comes after the one in force.
+
+    Raises:
+        CorruptEventError: It cannot be read.
+        UnsupportedEventError: Events are laid out in another way from here on.
+    """
+    other = parse_event(buffer, position, length, form)
+    if not isinstance(other, FormatDescription):
+        raise CorruptEventError("a format description cannot be read", offset=position)
+    if (other.has_checksum, other.header_lengths) != (form.has_checksum, form.header_lengths):
+        raise UnsupportedEventError(
+            "the layout of events changes within the file",
+            remedy="Relay logs are like that after a change of `binlog_checksum`; read the source's own binlogs.",
+            offset=position,
+        )
