@@ -7,6 +7,8 @@ import struct
 import zlib
 from uuid import UUID
 
+import zstandard
+
 from strata.events.gtid import encode_gtid_set
 from strata.gtid.sets import GtidSet
 
@@ -15,18 +17,32 @@ SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 LENGTHS = tuple(bytes.fromhex("000d0008000000000400040000006300041a08000000080808020000000a0a0a2a2a001234000a280000"))
 
 
+def varint(number: int) -> bytes:
+    """A number of `mysql::serialization`: the count of low bits that are set says how many bytes follow."""
+    extra = next(n for n in range(8) if number < 1 << (7 * (n + 1)))
+    return ((number << extra + 1) | (1 << extra) - 1).to_bytes(extra + 1, "little")
+
+
+def _field(kind: int, value: int) -> bytes:
+    packed = bytes([value]) if value < 251 else b"\xfe" + value.to_bytes(8, "little")
+    return bytes([kind, len(packed)]) + packed
+
+
 class Binlog:
     """A file that grows; every method adds one event and returns its offset."""
 
     def __init__(self, *, version: str = "9.7.4", checksum: bool = True, lengths: tuple[int, ...] = LENGTHS) -> None:
         self.data = bytearray(b"\xfebin")
-        self.checksum = checksum
-        body = struct.pack("<H50sIB", 4, version.encode(), 0, 19) + bytes(lengths)
-        if tuple(int(part) for part in version.split(".")) >= (5, 6, 1):
-            body += bytes([int(checksum)])
-            self._add(15, body, checksum=True)
-        else:
-            self._add(15, body, checksum=False)
+        self.checksum, self.is_inner, self.version = checksum, False, version
+        self.format(lengths)
+
+    def format(self, lengths: tuple[int, ...]) -> int:
+        """FORMAT_DESCRIPTION, which has a checksum whatever the other events have."""
+        body = struct.pack("<H50sIB", 4, self.version.encode(), 0, 19) + bytes(lengths)
+        with_checksums = tuple(int(part) for part in self.version.split(".")) >= (5, 6, 1)
+        if with_checksums:
+            body += bytes([int(self.checksum)])
+        return self._add(15, body, checksum=with_checksums)
 
     def event(self, kind: int, body: bytes, *, flags: int = 0, seconds: int = 1_700_000_000) -> int:
         return self._add(kind, body, checksum=self.checksum, flags=flags, seconds=seconds)
@@ -34,7 +50,8 @@ class Binlog:
     def _add(self, kind: int, body: bytes, *, checksum: bool, flags: int = 0, seconds: int = 1_700_000_000) -> int:
         at = len(self.data)
         length = 19 + len(body) + (4 if checksum else 0)
-        event = struct.pack("<IBIIIH", seconds, kind, 1, length, at + length, flags) + body
+        end = 0 if self.is_inner else (at + length) & 0xFFFFFFFF
+        event = struct.pack("<IBIIIH", seconds, kind, 1, length, end, flags) + body
         self.data += event + (zlib.crc32(event).to_bytes(4, "little") if checksum else b"")
         return at
 
@@ -49,6 +66,30 @@ class Binlog:
         if original is None:
             return self.event(33, body + micros.to_bytes(7, "little"))
         return self.event(33, body + (micros | 1 << 55).to_bytes(7, "little") + original.to_bytes(7, "little"))
+
+    def anonymous(self) -> int:
+        return self.event(34, b"\1" + bytes(24) + struct.pack("<Bqq", 2, 0, 1) + bytes(7))
+
+    def tagged(self, gno: int, tag: str, *, server: str = SERVER) -> int:
+        numbers = b"".join(varint(byte) for byte in UUID(server).bytes)
+        fields = varint(0) + varint(0) + varint(1) + numbers + varint(2) + varint(gno << 1)
+        fields += varint(3) + varint(len(tag)) + tag.encode()
+        return self.event(42, varint(1) + varint(len(fields) + 3) + varint(0) + fields)
+
+    def payload(self, inner: Binlog, *, compress: bool = True, claims: int | None = None) -> int:
+        """The events of another binlog, which is given no checksums and says 0 for their end positions."""
+        events = bytes(inner.data)
+        packed = zstandard.ZstdCompressor().compress(events) if compress else events
+        fields = _field(1, len(packed)) + _field(2, 0 if compress else 255)
+        fields += _field(3, len(events) if claims is None else claims)
+        return self.event(40, fields + b"\0" + packed)
+
+    @classmethod
+    def inner(cls) -> Binlog:
+        """One to put into a payload."""
+        binlog = cls(checksum=False)
+        binlog.data, binlog.is_inner = bytearray(), True
+        return binlog
 
     def query(self, text: str, *, database: str = "d", variables: bytes = b"", seconds: int = 1_700_000_000) -> int:
         body = struct.pack("<IIBHH", 7, 0, len(database), 0, len(variables)) + variables

@@ -196,6 +196,7 @@ def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end:
     stream = RowStream(binlog, piece, slots, book)
     try:
         yield from decode_steps(stream, slots, binlog.name)
+        stream.check_end()
     except StrataError as error:
         raise error.located(file=binlog.path) from None
     finally:

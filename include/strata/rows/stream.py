@@ -138,6 +138,17 @@ class RowStream:
             return None
         return str(Gtid(self._slots.servers.sids[sid], int(self._state[layout.GNO])))
 
+    def check_end(self) -> None:
+        """Says that the file ends with the slice, all of which has been walked.
+
+        Raises:
+            TruncatedEventError: A transaction has begun and not ended.
+        """
+        try:
+            check_end(int(self._state[layout.OPEN]), self._slice.end, grammar.FILE_END)
+        except StrataError as error:
+            raise error.located(file=self._binlog.path, gtid=self.gtid()) from None
+
     # The file ---------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
