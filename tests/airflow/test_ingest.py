@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 import pytest
 
 from strata.jobs import ingest
+from strata.store.engine import open_store
+from strata.store.table_intervals import State, TableIntervalLedger
+from strata.wire.connection import connect
 from tests.airflow.pipeline import PASSWORD, make_account
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
@@ -75,6 +79,31 @@ def test_a_run_that_was_killed_again_and_again_is_done_again_and_gives_the_same(
     pipeline.ingest(start=start, end=end)
     rows = pipeline.rows("orders")
     assert len(rows) == len(set(rows)) == ROWS
+
+
+def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_published(pipeline):
+    """The run ends red, and says what was left out; once the reason is gone it is taken by asking for it."""
+    source_server = pipeline.settings.source("shop")
+    with connect(source_server.address) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE shop.notes (id INT PRIMARY KEY)")
+        cursor.execute("INSERT INTO shop.notes VALUES (1)")
+    checks = pipeline.folder / "checks"
+    checks.mkdir()
+    rule = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": 0}}
+    (checks / "shop.notes.json").write_text(json.dumps({"expectations": [rule]}))
+    settings = pipeline.state.settings_file
+    settings.write_text(f'{settings.read_text()}checks = "{checks}"\n')
+    said = pipeline.test_dag("ingest_binlog")
+    assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
+    assert "1 rows of shop.notes were left out" in said
+    assert len(pipeline.rows("orders")) == ROWS
+    ledger = TableIntervalLedger(open_store(source_server.store_url))
+    (failed,) = ledger.select("shop", (State.FAILED,))
+    assert (failed.name, failed.rows, failed.published_rows) == ("shop.notes", 1, 0)
+    (checks / "shop.notes.json").unlink()
+    pipeline.ingest(failed=True)
+    assert len(pipeline.rows("notes")) == 1
+    assert ledger.select("shop", (State.FAILED, State.OWED, State.HELD)) == []
 
 
 def test_a_span_without_rows_leaves_spark_out_and_is_published_as_empty(source_server, make_pipeline):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import AlreadyRunningError, ChecksFailedError, SchemaGapError
+from strata.errors import AlreadyRunningError, ChecksFailedError, SchemaGapError, SourceSettingsError
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
@@ -26,6 +26,7 @@ from strata.store.engine import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.values import to_plain
+from strata.wire.connection import connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,13 +83,29 @@ def land(source: str, *, settings: Settings) -> Report:
     Where `strata land --follow` does the copying, it waits until that has come so far.
 
     Afterwards it deletes the landed segments that nothing needs any more and that the settings do not keep.
+
+    Raises:
+        SourceSettingsError: The server logs statements, so that its binlog holds no rows; what there is has landed.
     """
     found = settings.source(source)
     if not LandedStream.open(found.lake, source).segments:
         snapshot_schemas(found.address, open_store(found.store_url), source)
     report = _land(found)
+    _refuse_statement_format(found)
     deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
     return brief({**report, "deleted": [one.segment for one in deleted.segments]})
+
+
+def _refuse_statement_format(source: Source) -> None:
+    """A session may log a statement now and then, which is told of its tables; a server that always does is useless."""
+    with connect(source.address) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.binlog_format")
+        if cursor.fetchone() == ("STATEMENT",):
+            raise SourceSettingsError(
+                "binlog_format is STATEMENT: the binlog holds no rows",
+                source=source.name,
+                remedy="Run SET PERSIST binlog_format = ROW on the server, and take the rows that it has from a dump.",
+            )
 
 
 def _land(source: Source) -> Report:

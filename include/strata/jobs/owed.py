@@ -241,7 +241,7 @@ class _Taker:
             self._tables.put(
                 replace(piece, state=State.HELD, reason=reason, history=self._history, changed_at=self._now)
                 for piece in pieces
-                if piece.state is State.OWED
+                if piece.state in {State.OWED, State.HELD}
             )
         return True
 

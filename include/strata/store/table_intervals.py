@@ -161,17 +161,17 @@ class TableIntervalLedger:
             is_wanted: Whether the settings name a database and table.
             since: Intervals that start before (microseconds UTC) are unwanted.
         """
-        found = table_interval.c
-        early = found.start_at < since if since is not None else sa.false()
+        start = table_interval.c.start_at
+        early = start < since if since is not None else sa.false()
         with writing(self._engine) as connection:
-            for before, after in ((State.UNWANTED, State.OWED), (State.OWED, State.UNWANTED)):
-                mine = (found.source == source) & (found.state == str(before))
-                names = connection.execute(sa.select(found.database_name, found.table_name).where(mine).distinct())
-                for database, table in names.all():
-                    wanted = sa.not_(early) if is_wanted(database, table) else sa.false()
-                    moves = wanted if after is State.OWED else sa.not_(wanted)
-                    same = mine & (found.database_name == database) & (found.table_name == table)
-                    connection.execute(table_interval.update().where(same & moves).values(state=str(after)))
+            for name in _names(connection, source, State.UNWANTED):
+                if is_wanted(*name):
+                    _move(connection, source, name, State.UNWANTED, State.OWED, sa.not_(early))
+            for name in _names(connection, source, State.OWED):
+                if not is_wanted(*name):
+                    _move(connection, source, name, State.OWED, State.UNWANTED, sa.true())
+                elif since is not None:
+                    _move(connection, source, name, State.OWED, State.UNWANTED, early)
 
     def totals(self, source: str) -> list[StateTotal]:
         """Sums by table and state, in the order of both."""
@@ -198,6 +198,28 @@ def insert_counted(
     whole = TableInterval(source, start, "", "", sum(piece.rows for piece in pieces), State.PUBLISHED, changed_at=now)
     rows = [{**_to_row(whole), "state": _COUNTED}, *map(_to_row, pieces)]
     connection.execute(table_interval.insert(), rows)
+
+
+def _names(connection: sa.Connection, source: str, state: State) -> list[tuple[str, str]]:
+    """Databases and tables that have something in a state."""
+    found = table_interval.c
+    mine = (found.source == source) & (found.state == str(state))
+    query = sa.select(found.database_name, found.table_name).where(mine).distinct()
+    return [(database, table) for database, table in connection.execute(query)]
+
+
+def _move(
+    connection: sa.Connection,
+    source: str,
+    name: tuple[str, str],
+    before: State,
+    after: State,
+    when: sa.ColumnElement[bool],
+) -> None:
+    found = table_interval.c
+    mine = (found.source == source) & (found.state == str(before)) & when
+    table = (found.database_name == name[0]) & (found.table_name == name[1])
+    connection.execute(table_interval.update().where(mine & table).values(state=str(after)))
 
 
 def _to_row(piece: TableInterval) -> dict[str, Any]:
