@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from strata.errors import SchemaGapError
-from strata.jobs.replay import Turn, replay
+from strata.errors import SchemaGapError, Usage
+from strata.jobs.replay import Removal, Turn, replay
 from strata.schema.model import TableDefinition, TableName
 from tests.tables.changes import changes, definition
 
@@ -71,3 +71,29 @@ def test_changes_behind_a_gap_are_refused() -> None:
     turns = [Turn(1, (1,), ORDERS, OLD), Turn(2, (2,), ORDERS, None, gap="ALTER TABLE of another kind")]
     with pytest.raises(SchemaGapError, match="of another kind"):
         rows_after(turns, {ORDERS: [inserted(OLD, 2, {"id": 1, "a": 1})]})
+
+
+def truncated(seq: int, name: TableName = ORDERS, *, is_whole: bool = True) -> Removal:
+    return Removal(
+        seq, name, "TRUNCATE orders" if is_whole else "ALTER TABLE orders DROP PARTITION p0", "u:5", is_whole
+    )
+
+
+def test_truncated_rows_are_gone_and_later_ones_are_there() -> None:
+    turns = [Turn(1, (1,), ORDERS, OLD), Turn(2, (20,), ORDERS, OLD)]
+    tables = {ORDERS: [inserted(OLD, 1, *({"id": number, "a": 1} for number in range(5))), inserted(OLD, 2, {"id": 9})]}
+    for seq, left in ((5, [0, 1, 2, 3, 4, 9]), (12, [3, 4, 9]), (19, [9]), (25, [])):
+        found = replay(turns, lambda name: tables.get(name, []), [truncated(seq)])
+        assert sorted(found[ORDERS].rows["id"].to_pylist()) == left, seq
+
+
+def test_a_partition_that_went_leaves_a_doubt_until_all_rows_go() -> None:
+    turns = [Turn(1, (1,), ORDERS, OLD), Turn(3, (30,), GONE, OLD, renamed_from=ORDERS), Turn(3, (30,), ORDERS, None)]
+    tables = {ORDERS: [inserted(OLD, 1, {"id": 1, "a": 1})]}
+    removals = [truncated(12, is_whole=False)]
+    with pytest.raises(Usage, match="no log says which") as caught:
+        replay(turns, lambda name: tables.get(name, []), removals)
+    assert (caught.value.table, caught.value.gtid) == (str(GONE), "u:5")
+    for cured in ([truncated(13)], [truncated(35, GONE)]):
+        assert replay(turns, lambda name: tables.get(name, []), [*removals, *cured])[GONE].rows.num_rows == 0
+    assert replay([*turns, Turn(4, (40,), GONE, None)], lambda name: tables.get(name, []), removals) == {}

@@ -60,6 +60,12 @@ DELETE FROM orders WHERE id = 4;
 DROP TABLE pairs;
 CREATE TABLE pairs (a INT PRIMARY KEY);
 INSERT INTO pairs VALUES (1), (2);
+CREATE TABLE cut (id INT PRIMARY KEY, n INT);
+INSERT INTO cut VALUES (1, 1), (2, 2);
+TRUNCATE TABLE cut;
+INSERT INTO cut VALUES (2, 3);
+ALTER TABLE cut ADD COLUMN m INT FIRST;
+UPDATE cut SET n = 4;
 CREATE TABLE picked (PRIMARY KEY (id)) SELECT id, n FROM orders;
 """
 
@@ -89,7 +95,7 @@ def test_replay_equals_select(server: MysqlServer, tmp_path: Path) -> None:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(source.lake, "s", table, interval, files)
     states = {name: state for name, state in replay_source(source.lake, "s", engine).items() if name.database == "shop"}
-    assert [name.table for name in states] == ["log", "orders", "pairs", "picked"]
+    assert [name.table for name in states] == ["cut", "log", "orders", "pairs", "picked"]
     with server.connect(init_command="SET time_zone = '+00:00'") as connection, connection.cursor() as cursor:
         for name, state in states.items():
             cursor.execute(f"SELECT * FROM `{name.database}`.`{name.table}`")

@@ -10,8 +10,8 @@ import pyarrow.compute as pc  # noqa: TID253  only those who replay import this 
 import sqlalchemy as sa
 from msgspec import Struct, field
 
-from strata.errors import DdlError, SchemaGapError
-from strata.schema.changes import AddColumn, AlterTable, ChangeColumn, RenameColumn
+from strata.errors import DdlError, SchemaGapError, Usage
+from strata.schema.changes import AddColumn, AlterTable, ChangeColumn, RemoveRows, RenameColumn
 from strata.schema.context import DdlContext
 from strata.schema.ddl import read_ddl
 from strata.schema.model import TableName, fold_name
@@ -56,11 +56,22 @@ class TableState(Struct, frozen=True):
     """Columns as the change table calls them."""
 
 
-def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, TableState]:
-    """The rows that every table of a source has after all published changes.
+class Removal(Struct, frozen=True):
+    """Rows of a table that a DDL removed without row events."""
 
-    Rows that were there before the first landed transaction are in no change and so not in the result, and neither is
-    what was never logged: TRUNCATE has no place in the schema's history.
+    seq: int
+    """Of its transaction."""
+    name: TableName
+    statement: str
+    gtid: str | None
+    is_whole: bool
+    """Whether it removed all of them (TRUNCATE); which ones a partition held is in no log."""
+
+
+def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, TableState]:
+    """The rows that every table of a source has after all published changes, and what DDL removed of them.
+
+    Rows that were there before the first landed transaction are in no change and so not in the result.
 
     Args:
         lake: Folder or URL of the lake.
@@ -68,23 +79,31 @@ def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, 
         engine: The source's store.
 
     Raises:
-        Usage: The server computed values that nothing in the log tells.
+        Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    return replay(turns_of(engine, source), lambda name: read_generations(lake, source, name))
+    removals = removals_of(engine, source)
+    return replay(turns_of(engine, source), lambda name: read_generations(lake, source, name), removals)
 
 
-def replay(turns: Sequence[Turn], read: Callable[[TableName], Sequence[pa.Table]]) -> dict[TableName, TableState]:
-    """As `replay_source`, from the turns of the schema in stream order and a reader of change tables.
+def replay(
+    turns: Sequence[Turn], read: Callable[[TableName], Sequence[pa.Table]], removals: Sequence[Removal] = ()
+) -> dict[TableName, TableState]:
+    """As `replay_source`, from the turns of the schema and the removals in stream order and a reader of change tables.
 
     Raises:
         SchemaGapError: A table has changes after its shape was lost.
-        Usage: The server computed values that nothing in the log tells.
+        Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
     """
     stage = _Stage(read)
-    for _, together in groupby(turns, key=lambda turn: turn.order):
+    left = list(reversed(removals))
+    for order, together in groupby(turns, key=lambda turn: turn.order):
+        while left and left[-1].seq < order[0]:
+            stage.remove(left.pop())
         stage.turn(list(together))
+    for removal in reversed(left):
+        stage.remove(removal)
     return stage.end()
 
 
@@ -96,22 +115,50 @@ class _Stage:
         self._changes: dict[TableName, Sequence[pa.Table]] = {}
         self._states: dict[TableName, TableState] = {}
         self._current: dict[TableName, Turn] = {}
+        self._removed_at: dict[TableName, int] = {}
+        """Ordinal of the transaction that removed all rows of a table last."""
+        self._in_doubt: dict[TableName, Removal] = {}
+        """Tables that lost rows, and nobody knows which."""
 
     def turn(self, together: Sequence[Turn]) -> None:
         """Plays the changes of the touched tables since their last turn, then what one statement does to them all."""
         for name in {name for turn in together for name in (turn.name, turn.renamed_from) if name is not None}:
             self._play(name)
-        before = dict(self._states)
+        before, in_doubt = dict(self._states), dict(self._in_doubt)
         for turn in together:
             self._states.pop(turn.name, None)
+            self._in_doubt.pop(turn.name, None)
+            if (turn.renamed_from or turn.name) in in_doubt:
+                self._in_doubt[turn.name] = in_doubt[turn.renamed_from or turn.name]
             if turn.definition is not None:
                 self._states[turn.name] = _entered(turn, turn.definition, before.get(turn.renamed_from or turn.name))
             self._current[turn.name] = turn
+
+    def remove(self, removal: Removal) -> None:
+        """Removes what a DDL removed without row events."""
+        state = self._states.get(removal.name)
+        if state is None:
+            return
+        if not removal.is_whole:
+            self._in_doubt[removal.name] = removal
+            return
+        self._in_doubt.pop(removal.name, None)
+        # Changes of before, which have not been played yet, are passed over.
+        self._removed_at[removal.name] = removal.seq
+        self._states[removal.name] = TableState(state.definition, state.rows.slice(0, 0))
 
     def end(self) -> dict[TableName, TableState]:
         """Plays what is left, and gives the tables that are there."""
         for name in list(self._current):
             self._play(name)
+        for name, removal in self._in_doubt.items():
+            if name in self._states:
+                raise Usage(
+                    f"`{removal.statement}` removed rows, and no log says which",
+                    table=str(name),
+                    gtid=removal.gtid,
+                    remedy="Take the table's rows from the server (a dump) and the changes behind it.",
+                )
         return dict(sorted(self._states.items()))
 
     def _play(self, name: TableName) -> None:
@@ -121,7 +168,8 @@ class _Stage:
         if name not in self._changes:
             self._changes[name] = self._read(name)
         for changes in self._changes[name]:
-            of_turn = changes.filter(pc.equal(changes["_schema_version"], turn.version_id))
+            is_left = pc.greater(changes["_seq"], self._removed_at.get(name, 0))
+            of_turn = changes.filter(pc.and_(pc.equal(changes["_schema_version"], turn.version_id), is_left))
             state = self._states.get(name)
             if of_turn.num_rows == 0:
                 continue
@@ -165,6 +213,31 @@ def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
             )
         )
     return turns
+
+
+def removals_of(engine: sa.Engine, source: str) -> list[Removal]:
+    """What DDL removed of a source's tables without row events, in stream order.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    store = SchemaStore(engine)
+    position = store.position(source)
+    found = store.row_removals(source, 0, position.seq if position else 0)
+    return [
+        Removal(one.seq, table, one.statement, one.gtid, is_whole=_is_truncate(one.statement))
+        for one in found
+        for table in one.tables
+    ]
+
+
+def _is_truncate(statement: str) -> bool:
+    """Whether a statement of the ledger is a TRUNCATE; the others there are ALTER TABLE, and do more."""
+    try:
+        changes = read_ddl(statement, DdlContext("", 0))
+    except DdlError:
+        return False
+    return all(isinstance(change, RemoveRows) for change in changes)
 
 
 def _name(text: str, database: str) -> TableName:
