@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from strata.errors import DdlError
 from strata.schema.catalog import Catalog
+from strata.schema.context import DdlContext
+from strata.schema.ddl.cursor import Cursor
 from strata.schema.lexer import (
     ANSI_QUOTES,
     BITS,
@@ -25,6 +28,7 @@ from strata.schema.lexer import (
 from tests.schema.differential import compare, run_and_record
 
 if TYPE_CHECKING:
+    from strata.schema.lexer import Tokens
     from tests.mysql_server import MysqlServer
 
 MODES = (0, ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
@@ -36,7 +40,11 @@ def tokens_of(text: str, mode: int = 0, version: int = NEWEST) -> list[tuple[str
     tokens = lex(text, mode, version)
     assert tokens.torn_at is None
     assert tokens.words[-1] == END
-    return [(word, tokens.value(place)) for place, word in enumerate(tokens.words[:-1])]
+    return said(tokens)[:-1]
+
+
+def said(tokens: Tokens) -> list[tuple[str, str]]:
+    return [(word, tokens.value(place)) for place, word in enumerate(tokens.words)]
 
 
 def words_of(text: str, version: int = NEWEST) -> list[str]:
@@ -236,18 +244,40 @@ def test_tokens_cover_all_but_blanks_and_comments(text: str, mode: int, version:
         assert at <= begin
         assert begin < end or word == END
         assert tokens.value(place) is not None
-        between = tokens.text[at:begin].strip(BLANKS)
+        between = tokens.opened(at, begin).strip(BLANKS)
         if tokens.torn_at is None and "\0" not in text:
             assert not between or between.startswith(("#", "--", "/*"))
         at = end
 
 
 @given(TEXTS, st.sampled_from(MODES))
+@example("--/*!*/", 0)
+@example("/*! --*/ x", 0)
+@example("---/*!99999 */-- \n-", 0)
 def test_what_was_opened_reads_the_same_again(text: str, mode: int):
     tokens = lex(text, mode, NEWEST)
     if tokens.torn_at is None:
-        again = lex(tokens.text, mode, NEWEST)
-        assert (again.words, again.spans, again.text) == (tokens.words, tokens.spans, tokens.text)
+        opened = tokens.opened(0, len(text))
+        again = lex(opened, mode, NEWEST)
+        assert said(again) == said(tokens)
+        assert again.opened(0, len(opened)) == opened
+
+
+@given(TEXTS, st.sampled_from(MODES))
+@example("a--/*!*/", 0)
+@example("a -- b\n", 0)
+@example("/*! a */", 0)
+def test_what_stands_in_parentheses_reads_the_same_in_others(text: str, mode: int):
+    context = DdlContext(sql_mode=mode, server_version=NEWEST)
+    try:
+        cursor = Cursor(f"({text})", context)
+        within = cursor.parenthesized()
+    except DdlError:
+        return
+    again = Cursor(f"({within})", context)
+    assert again.parenthesized() == within
+    assert again.at_end()
+    assert said(again.tokens)[:-1] == said(cursor.tokens)[: cursor.at]
 
 
 @pytest.mark.parametrize("begin", ["", "'", "`", "/*", "/*!99999 ", "$$", "x'"])

@@ -64,6 +64,7 @@ _LITERALS = {
 }
 
 _VERSION = re.compile(r"[0-9]{5}(?:[0-9](?=[ \t-\r]))?")
+_DASHES = re.compile(r"--+\Z")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
@@ -85,15 +86,17 @@ def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callabl
 class Tokens:
     """The tokens of a statement; `words` and `spans` have one entry for each, and one for the end."""
 
-    __slots__ = ("escapes", "spans", "text", "torn_at", "words")
+    __slots__ = ("blanked", "escapes", "spans", "text", "torn_at", "words")
 
     def __init__(self, statement: str, sql_mode: int) -> None:
         self.text = statement
-        """The statement with its executable comments opened or blanked; what stands there stands where it stood."""
         self.words: list[str] = []
         """The upper case of a word, an operator, or one of the marks above."""
         self.spans: list[tuple[int, int]] = []
         """Where each begins and ends in `text` (characters)."""
+        self.blanked: list[tuple[int, int]] = []
+        """The places of `text` that are no part of the statement: where executable comments begin and end, and those
+        that another version would read."""
         self.torn_at: int | None = None
         """Where a quote or a comment begins that has no end, or a literal of what is no digit; None in a whole text."""
         self.escapes = not sql_mode & NO_BACKSLASH_ESCAPES
@@ -111,6 +114,17 @@ class Tokens:
         if word == NATIONAL:
             return self._unquoted(text[1:])
         return text[2:].rstrip("'") if word in {HEX, BITS} else text
+
+    def opened(self, begin: int, end: int) -> str:
+        """What stands between two places of `text`, with blanks for what is no part of the statement: the same tokens
+        for whoever reads it again."""
+        pieces: list[str] = []
+        for first, last in self.blanked:
+            if begin <= first < end:
+                # Two operators, which become a comment where a blank follows them.
+                pieces += (_DASHES.sub(_apart, self.text[begin:first]), " " * (last - first))
+                begin = last
+        return "".join(pieces) + self.text[begin:end]
 
     def _unquoted(self, literal: str) -> str:
         """A string's text, as `get_text` makes it (sql/sql_lex.cc)."""
@@ -137,7 +151,7 @@ def lex(statement: str, sql_mode: int, server_version: int, *, no_break_space_is
 class _Lexing:
     """One walk over a statement."""
 
-    __slots__ = ("blanked", "open_at", "scan", "tokens", "version")
+    __slots__ = ("open_at", "scan", "tokens", "version")
 
     def __init__(self, statement: str, sql_mode: int, server_version: int, blank: str) -> None:
         self.tokens = Tokens(statement, sql_mode)
@@ -147,8 +161,6 @@ class _Lexing:
         self.open_at: int | None = None
         """Where the executable comment begins that is being read. One within it does not end by itself: the next `*/`
         ends both (`Lex_input_stream::in_comment`)."""
-        self.blanked: list[tuple[int, int]] = []
-        """The places of `text` that are no part of the statement."""
 
     def run(self) -> Tokens:
         tokens = self.tokens
@@ -160,8 +172,6 @@ class _Lexing:
         end = len(tokens.text)
         tokens.words.append(END)
         tokens.spans.append((end, end))
-        if self.blanked:
-            tokens.text = _blanked(tokens.text, self.blanked)
         return tokens
 
     def read_from(self, at: int) -> int | None:
@@ -241,7 +251,7 @@ class _Lexing:
         return self.blank(begin, end)
 
     def blank(self, begin: int, end: int) -> int:
-        self.blanked.append((begin, end))
+        self.tokens.blanked.append((begin, end))
         return end
 
     def pass_program(self, begin: int, end: int) -> int | None:
@@ -290,10 +300,5 @@ def _end_of_skipped(text: str, at: int) -> int:
     return close + 2 if close >= 0 else -1
 
 
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    pieces: list[str] = []
-    done = 0
-    for begin, end in spans:
-        pieces += (text[done:begin], " " * (end - begin))
-        done = end
-    return "".join(pieces) + text[done:]
+def _apart(dashes: re.Match[str]) -> str:
+    return " ".join(dashes[0])

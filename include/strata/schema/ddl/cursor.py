@@ -208,12 +208,14 @@ class Cursor:
         return Literal(LiteralKind.HEX if word == HEX else LiteralKind.BITS, self.value(), charset)
 
     def parenthesized(self) -> str:
-        """Steps over a balanced `( ... )` and returns the text between, as it was written."""
+        """Steps over a balanced `( ... )` and returns the text between, from its first token to its last: a comment at
+        the end would hide what is written behind the text some day."""
         if self.word != "(":
             self.fail("expected (")
-        begin = self.offset + 1
+        first = self.at + 1
         self.skip_parentheses()
-        return self.text[begin : self.behind - 1].strip()
+        spans = self.tokens.spans
+        return self.tokens.opened(spans[first][0], spans[self.at - 2][1]) if self.at - 2 >= first else ""
 
     def skip_parentheses(self) -> None:
         """Steps over a balanced `( ... )`."""

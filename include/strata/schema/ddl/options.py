@@ -126,4 +126,4 @@ def read_partitioning(cursor: Cursor) -> str:
             cursor.skip_parentheses()
         else:
             cursor.at += 1
-    return cursor.text[begin : cursor.behind]
+    return cursor.tokens.opened(begin, cursor.behind)

@@ -138,7 +138,7 @@ def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
     labels = [cursor.literal()]
     while cursor.take(","):
         labels.append(cursor.literal())
-    if any("\ufffd" in label.text for label in labels) or has_kept_bytes(cursor.text[begin : cursor.offset]):
+    if any("\ufffd" in label.text for label in labels) or has_kept_bytes(cursor.tokens.opened(begin, cursor.offset)):
         cursor.fail("a label is not text in the client's charset")
     cursor.expect(")")
     return tuple(labels)
