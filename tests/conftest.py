@@ -8,12 +8,21 @@ from uuid import uuid4
 
 import pytest
 
+from tests import properties
 from tests.mysql_server import MysqlServer, start_server
 from tests.s3_server import BUCKET, start_s3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+properties.load_profile()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives properties more examples where new ones are drawn."""
+    if properties.TIMES:
+        properties.multiply({item.function for item in items if isinstance(item, pytest.Function)})
 
 
 @pytest.fixture(scope="session")

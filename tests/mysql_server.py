@@ -110,7 +110,11 @@ def free_port() -> int:
 
 
 def launch(folder: Path, *options: str, port: int | None = None) -> MysqlServer:
-    """Initialises (once) and starts a server in `folder`; `options` come after the defaults and override them."""
+    """Initialises (once) and starts a server in `folder`; `options` come after the defaults and override them.
+
+    Raises:
+        RuntimeError: It did not start, with its log.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "data"
     base = [program("mysqld"), "--no-defaults", f"--datadir={data}", *(["--user=root"] if os.getuid() == 0 else [])]
@@ -120,10 +124,8 @@ def launch(folder: Path, *options: str, port: int | None = None) -> MysqlServer:
             check=True,
             capture_output=True,
         )
-    port = port or free_port()
     command = [
         *base,
-        f"--port={port}",
         "--bind-address=127.0.0.1",
         "--socket=s",
         f"--pid-file={folder}/pid",
@@ -139,19 +141,39 @@ def launch(folder: Path, *options: str, port: int | None = None) -> MysqlServer:
         "--enforce-gtid-consistency=ON",
         *options,
     ]
-    server = MysqlServer(folder, port, subprocess.Popen(command, stdout=subprocess.DEVNULL), options)
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            server.connect().close()
-        except pymysql.err.OperationalError:
-            if server.process.poll() is not None or time.monotonic() > deadline:
-                log = (folder / "error.log").read_text(errors="replace")
-                server.process.kill()
-                raise RuntimeError(f"mysqld did not start:\n{log[-3000:]}") from None
-            time.sleep(0.1)
-        else:
+    fault = ""
+    for _ in range(1 if port else 5):
+        found = port or free_port()
+        process = subprocess.Popen([*command, f"--port={found}"], stdout=subprocess.DEVNULL)
+        server = MysqlServer(folder, found, process, options)
+        if _is_up(server):
             return server
+        process.kill()
+        process.wait()
+        fault = (folder / "error.log").read_text(errors="replace")[-3000:]
+        # Somebody else may have taken the port since nobody had it.
+        if "Bind on TCP/IP port: Address already in use" not in fault:
+            break
+    raise RuntimeError(f"mysqld did not start:\n{fault}")
+
+
+def _is_up(server: MysqlServer) -> bool:
+    """Waits until it can be connected to; False if it ends, or takes too long."""
+    deadline = time.monotonic() + START_SECONDS
+    while server.process.poll() is None and time.monotonic() < deadline:
+        try:
+            connection = server.connect(read_timeout=5)
+        except pymysql.err.OperationalError:
+            time.sleep(0.1)
+            continue
+        with connection, connection.cursor() as cursor:
+            # Another server may have the port while this one has not found out yet.
+            cursor.execute("SELECT @@datadir")
+            [[datadir]] = cursor.fetchall()
+            if Path(datadir).resolve() == server.binlog_dir.resolve():
+                return True
+        time.sleep(0.1)
+    return False
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.events.columns import from_numbers, repeated_number, repeated_text, to_numbers, to_texts
@@ -16,7 +16,6 @@ NUMBERS = st.lists(st.integers(-(1 << 31), (1 << 31) - 1) | st.none(), max_size=
 
 
 @given(NUMBERS, st.sampled_from((np.int64, np.int32)), st.integers(0, 9), st.integers(0, 40))
-@settings(deadline=None)
 def test_numbers(values, dtype, begin, length):
     nulls = np.array([value is None for value in values], np.bool_)
     plain = np.array([value or 0 for value in values], dtype)
@@ -30,7 +29,6 @@ def test_numbers(values, dtype, begin, length):
 
 
 @given(st.lists(st.text() | st.none(), max_size=20))
-@settings(deadline=None)
 def test_texts(texts):
     column = to_texts(texts)
     column.validate(full=True)

@@ -48,7 +48,7 @@ TIMES = st.lists(st.lists(st.integers(1, 50), max_size=6), max_size=5)
 
 
 @given(TIMES, st.lists(st.integers(0, 60), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_spans_of_time_tile_the_stream_whatever_the_clock_did(tmp_path_factory, segments, cuts):
     stream = landed(tmp_path_factory.mktemp("lake"), segments)
     total = sum(len(times) for times in segments)
@@ -63,7 +63,7 @@ def test_spans_of_time_tile_the_stream_whatever_the_clock_did(tmp_path_factory, 
 
 
 @given(TIMES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_point_has_all_of_its_forms(tmp_path_factory, segments):
     before = f"{SERVER}:1-7"
     stream = landed(tmp_path_factory.mktemp("lake"), segments, before)
@@ -115,7 +115,7 @@ STAMPS = st.tuples(
 
 
 @given(st.lists(st.lists(STAMPS, max_size=6), max_size=4), st.lists(st.integers(0, 45), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_clock_is_that_of_the_server_that_wrote_the_file_and_never_falls(tmp_path_factory, segments, cuts):
     """A replica keeps the source's time beside its own, an old server has whole seconds only, clocks jump back."""
     lake = tmp_path_factory.mktemp("lake")

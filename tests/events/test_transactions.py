@@ -356,7 +356,7 @@ def test_split_points_are_event_boundaries_with_the_maps_in_force(tmp_path):
 
 
 @given(st.integers(1, 40), st.lists(st.integers(0, 3), max_size=30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_batches_of_any_size_give_the_same(tmp_path_factory, batch_events, kinds):
     binlog = Binlog()
     for gno, kind in enumerate(kinds, 1):

@@ -68,7 +68,7 @@ def tracked(path, parts, *, at_once):
 
 
 @given(STEPS, STEPS)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_the_same_is_tracked_at_once_and_one_by_one(tmp_path_factory, first, second):
     path = tmp_path_factory.mktemp("quiet") / "b.000001"
     parts = [binlog_of(first), binlog_of([*first, *second])]

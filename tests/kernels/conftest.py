@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import settings
-
-# The first call of a kernel may compile it.
-settings.register_profile("kernels", deadline=None)
-settings.load_profile("kernels")
 
 
 @pytest.fixture(autouse=True)

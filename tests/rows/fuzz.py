@@ -213,8 +213,9 @@ def main() -> int:
     """Reads damaged files until the time is up; 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--seed", type=int, default=0, help="the first one; each file has its own")
+    parser.add_argument("--seed", type=int, default=time.time_ns(), help="the first one; each file has its own")
     given = parser.parse_args()
+    print(f"the first seed is {given.seed}", flush=True)
     end, findings, told = time.monotonic() + given.minutes * 60, 0, time.monotonic()
     with TemporaryDirectory() as folder:
         reader = Reader(folder)

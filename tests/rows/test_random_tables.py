@@ -73,8 +73,6 @@ def live(mysql_server):
 
 @settings(
     max_examples=120,
-    derandomize=True,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(given_table=tables(), image=st.sampled_from(IMAGES), metadata=st.sampled_from(["MINIMAL", "FULL"]))

@@ -154,7 +154,7 @@ def test_applying_the_difference(a: TableDefinition, b: TableDefinition):
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_differences_along_random_statements(random):
     catalog = Catalog()
     catalog.put_database("d", "utf8mb4_0900_ai_ci")

@@ -66,10 +66,6 @@ def test_replay_equals_the_server(quick_server: MysqlServer):
 
     @settings(
         max_examples=SEQUENCES,
-        deadline=None,
-        database=None,
-        # The same sequences each time: what is new is the soak's to find.
-        derandomize=True,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -334,7 +334,7 @@ def _answers(source, last):
 
 
 @given(st.lists(lives(5), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_appending_never_changes_an_earlier_answer(runs):
     source, stream = next(_SOURCES), Stream()
     track(_STORE, stream, "create database d", source=source)
@@ -348,7 +348,7 @@ def test_appending_never_changes_an_earlier_answer(runs):
 
 
 @given(lives(12), st.integers(1, 12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_tracking_in_pieces_gives_the_same_versions_as_at_once(statements, cut):
     whole, pieces = next(_SOURCES), next(_SOURCES)
     track(_STORE, Stream(), "create database d", *statements, source=whole)
@@ -360,7 +360,7 @@ def test_tracking_in_pieces_gives_the_same_versions_as_at_once(statements, cut):
 
 
 @given(lives(10))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_list_of_tables_agrees_with_each_of_them(statements):
     source = next(_SOURCES)
     track(_STORE, Stream(), "create database d", *statements, source=source)

@@ -59,7 +59,7 @@ def _everything(store, source: str, last: int) -> dict[str, object]:
 
 
 @given(st.lists(st.lists(st.sampled_from(_STATEMENTS), max_size=8), min_size=1, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_same_stream_gives_the_same_answers(runs):
     memory, source = MemoryStore(), next(_SOURCES)
     for store in (memory, _KEPT):

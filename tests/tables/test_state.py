@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.errors import Usage
@@ -69,21 +69,18 @@ def histories(draw: st.DrawFn, *, keyed: bool) -> tuple[list[dict[str, Any]], li
 
 
 @given(histories(keyed=True), st.integers(1, 4))
-@settings(deadline=None)
 def test_rows_by_key(history: tuple[list[dict[str, Any]], list[Row]], cuts: int) -> None:
     log, rows = history
     assert sorted(played(KEYED, log, cuts), key=str) == sorted(rows, key=str)
 
 
 @given(histories(keyed=False), st.integers(1, 4))
-@settings(deadline=None)
 def test_rows_without_a_key(history: tuple[list[dict[str, Any]], list[Row]], cuts: int) -> None:
     log, rows = history
     assert Counter(played(KEYLESS, log, cuts)) == Counter(rows)
 
 
 @given(histories(keyed=True))
-@settings(deadline=None)
 def test_minimal_images(history: tuple[list[dict[str, Any]], list[Row]]) -> None:
     log, rows = history
     for change in log:

@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.errors import ChecksumError, CorruptEventError, TruncatedEventError
@@ -98,7 +98,6 @@ def test_each_changed_byte_is_found():
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))
-@settings(deadline=None)
 def test_crc_is_zlibs(data, cut):
     cut = min(cut, len(data))
     buffer = as_buffer(b"ab" + data + b"cd")

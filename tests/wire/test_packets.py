@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.kernels import packets
@@ -71,7 +71,6 @@ def some_events() -> list[bytes]:
 
 
 @given(st.lists(st.integers(1, 90), max_size=40))
-@settings(deadline=None)
 def test_however_the_bytes_arrive_the_events_are_the_same(chunks):
     events = some_events()
     stream = as_packets([b"\0" + event for event in events]) + as_packets([EOF_PACKET], len(events) + 1)
