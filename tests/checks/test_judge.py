@@ -144,11 +144,18 @@ def verdict(spark: Any, judge: Judge, tmp_path_factory: pytest.TempPathFactory) 
         {"op": "update", "seq": 3, "before": {"id": 2}, "after": {"x": 5}, "missing": ["_before.x"]},
     ]
     strict = definition({"id": "int NOT NULL", "x": "int NOT NULL"})
+    documents = definition({"id": "int NOT NULL", "j": "json NOT NULL"})
+    diff = {"missing": ["id", "_before.j"], "invalid": {"j": '[{"op": "remove", "path": "$.a"}]'}}
+    unknown = [
+        {"op": "insert", "seq": 1, "after": {"id": 1, "j": "{}"}},
+        {"op": "update", "seq": 2, "before": {"id": 2}, **diff},
+    ]
     subjects = [
         subject(folder, batch("right", ALL_TYPES, right_rows()), definitions={1: ALL_TYPES}),
         subject(folder, batch("wrong", ALL_TYPES, wrong_rows()), definitions={1: ALL_TYPES}, rows=30),
         subject(folder, *versions, definitions={1: old, 2: new, 3: new}, own=own),
         subject(folder, batch("partial", strict, partial), definitions={1: strict}),
+        subject(folder, batch("documents", documents, unknown), definitions={1: documents}),
         subject(folder, batch("other", old, [{"op": "insert", "after": {"id": 1}}]), definitions={1: ALL_TYPES}),
         TableSubject(TableName("shop", "absent"), (), StreamFacts(3, 1, 20, (7,)), {7: old}),
         TableSubject(TableName("shop", "empty"), (), StreamFacts(0, 1, 20, ()), {}),
@@ -214,6 +221,13 @@ def test_histories_and_invalid_values_are_warnings(verdict: IntervalVerdict) -> 
     assert {failure.check for failure in warned} == {"unexpected_rows_expectation", "expect_column_values_to_be_null"}
     (history,) = (failure for failure in warned if failure.check == "unexpected_rows_expectation")
     assert {json.loads(example)["_seq"] for example in history.examples} <= {3, 5, 13, 15}
+
+
+def test_a_document_of_which_only_the_change_is_known_is_a_warning_with_its_place(verdict: IntervalVerdict) -> None:
+    assert {failure.severity for failure in failures(verdict, "documents")} == {Severity.WARNING}
+    (found,) = (one for one in failures(verdict, "documents") if "of j the log has only what changed" in one.message)
+    assert (found.table, found.unexpected_rows) == ("shop.documents", 1)
+    assert json.loads(found.examples[0])["_gtid"].endswith(":2")
 
 
 def test_versions_are_judged_by_their_own_definitions(verdict: IntervalVerdict) -> None:

@@ -89,6 +89,13 @@ def test_not_null_exempts_what_the_image_lacks_and_what_the_column_cannot_expres
     )
 
 
+def test_changes_of_unknown_documents_are_a_warning() -> None:
+    assert rules("json") == []
+    (rule,) = rules("json", Exemptions(1, 1))
+    assert (rule.severity, rule.column) == (Severity.WARNING, "_invalid")
+    assert rule.condition == "map_contains_key(_invalid, 'c')"
+
+
 def test_names_are_quoted_in_conditions() -> None:
     table = definition({"it's \\ it": "int NOT NULL"}, key=())
     (rule,) = rules_of_definition(table, {"it's \\ it": "it's \\ it"}, Exemptions(1, 0))

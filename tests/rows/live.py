@@ -13,6 +13,7 @@ import numpy as np
 from strata.rows.book import OnMismatch, TableBook, Version
 from strata.rows.decode import ChangeBatch, Decoded, decode_steps
 from strata.rows.jsonl import JsonLines
+from strata.rows.partial_json import differences_of, rebuilt
 from strata.rows.plan import Slice
 from strata.rows.slots import Slots
 from strata.rows.stream import RowStream
@@ -166,5 +167,7 @@ def replayed(found: list[dict[str, Any]], key: str = "id") -> list[dict[str, Any
             old = state.pop(before[key])
             assert all(old[name] == value for name, value in before.items()), (old, before)
             new = {**old, **after}
+            for name, diff in change.get("json_diffs", {}).items():
+                new[name] = rebuilt(old[name], differences_of(diff))
             state[new[key]] = new
     return [state[each] for each in sorted(state)]

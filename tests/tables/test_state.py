@@ -116,6 +116,30 @@ def test_minimal_images_without_a_key_have_whole_images_before() -> None:
     assert played(KEYLESS, log) == [(1, "x", 6)]
 
 
+def test_partial_updates_are_applied_to_the_last_document_and_refused_without_one() -> None:
+    table, fields = definition({"id": "int NOT NULL", "_op": "json"}), {"id": pa.int32(), "__op": pa.string()}
+
+    def update(seq: int, key: int, *diffs: str) -> dict[str, Any]:
+        image = {"before": {"id": key}, "missing": ["id", "_before._op"], "invalid": {"_op": f"[{', '.join(diffs)}]"}}
+        return {"op": "update", "seq": seq, **image}
+
+    log = [
+        {"op": "insert", "seq": 1, "after": {"id": 1, "__op": '{"a": 1.50, "b": [1]}'}},
+        {"op": "insert", "seq": 2, "after": {"id": 2, "__op": '{"a": 9}'}},
+        update(3, 1, '{"op": "replace", "path": "$.a", "value": 2.10}'),
+        {"op": "update", "seq": 4, "before": {"id": 1}, "missing": ["id", "_op", "_before._op"]},
+        update(5, 1, '{"op": "insert", "path": "$.b[0]", "value": "x"}', '{"op": "remove", "path": "$.a"}'),
+        {"op": "update", "seq": 6, "before": {"id": 2}, "after": {"__op": "[]"}, "missing": ["id", "_before._op"]},
+    ]
+    state = pa.table({"id": pa.array([], pa.int32()), "__op": pa.array([], pa.string())})
+    for part in (log[:4], log[4:]):
+        state = apply_changes(state, pa.Table.from_batches([changes(fields, part).batch]), table)
+    assert state.sort_by("id").to_pylist() == [{"id": 1, "__op": '{"b": ["x", 1]}'}, {"id": 2, "__op": "[]"}]
+    unknown = pa.Table.from_batches([changes(fields, [log[2]]).batch])
+    with pytest.raises(Usage, match="only what changed"):
+        apply_changes(state.slice(0, 0), unknown, table)
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

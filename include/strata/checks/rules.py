@@ -110,6 +110,15 @@ def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rul
             exempt.condition(column),
         )
     kind = parse_column_type(column.column_type)
+    if kind.kind is TypeKind.JSON and exempt.invalid_rows:
+        yield Rule(
+            "expect_column_values_to_be_null",
+            Severity.WARNING,
+            f"of {column.name} the log has only what changed in these documents (MINIMAL images with "
+            "binlog_row_value_options=PARTIAL_JSON): the column is NULL, and the change is kept here",
+            {"column": "_invalid"},
+            f"map_contains_key(_invalid, {_literal(column.name)})",
+        )
     for expectation, kwargs in (*_value_rules(kind), *_length_rules(kind)):
         yield Rule(
             expectation,
@@ -217,7 +226,8 @@ def rules_of_stream(facts: StreamFacts) -> list[Rule]:
         Rule(
             "expect_column_values_to_be_null",
             Severity.WARNING,
-            "values that their column cannot express (zero dates) are NULL in it and kept verbatim here",
+            "values that their column cannot express (zero dates, changes of unknown documents) are NULL in it and "
+            "kept verbatim here",
             {"column": "_invalid"},
         ),
     ]

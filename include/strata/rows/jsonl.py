@@ -51,6 +51,9 @@ class _Table:
         self._table = table
         # Kept, so that its id stays its own.
         self._definition = definition
+        self._documents = {
+            column.name for column in definition.columns if parse_column_type(column.column_type).kind is TypeKind.JSON
+        }
         self._values = {column.name: _values_of(parse_column_type(column.column_type)) for column in definition.columns}
 
     def lines(self, batch: pa.RecordBatch, extra: dict[str, str]) -> Iterator[tuple[int, int, str]]:
@@ -62,11 +65,23 @@ class _Table:
         afters = self._images(names, batch.columns[:own], [op != "delete" for op in ops])
         befores = self._images(names, before.flatten(), [op != "insert" for op in ops])
         _leave_out(befores, afters, facts)
+        diffs = self._diffs(afters, facts["_invalid"])
         columns = (facts[name].to_pylist() for name in ("_gtid", "_seq", "_row"))
-        for gtid, seq, row, op, old, new in zip(*columns, ops, befores, afters, strict=True):
+        for gtid, seq, row, op, old, new, diff in zip(*columns, ops, befores, afters, diffs, strict=True):
             line = {"gtid": gtid, "seq": seq, "row": row, "database": self._table.database, "table": self._table.table}
             line |= {"op": op, "before": old, "after": new, **extra}
+            if diff:
+                line["json_diffs"] = diff
             yield seq, row, json.dumps(line, ensure_ascii=False)
+
+    def _diffs(self, afters: list[dict[str, Any] | None], invalid: pa.Array) -> list[dict[str, str]]:
+        """Per row what changed in documents that the log does not have, which are left out of the image."""
+        found: list[dict[str, str]] = [{} for _ in afters]
+        for at, (name, text) in _entries(invalid):
+            if name in self._documents:
+                found[at][name] = text
+                _set(None, afters[at], name, None)
+        return found
 
     def _images(self, names: list[str], columns: list[pa.Array], there: list[bool]) -> list[dict[str, Any] | None]:
         if not any(there):

@@ -18,7 +18,7 @@ from msgspec import Struct
 from strata.errors import CorruptEventError
 from strata.events.columns import to_texts
 from strata.kernels.layout import ABSENT_CELL, NULL_CELL
-from strata.rows.faults import CorruptCell, Faults
+from strata.rows.faults import CorruptCell, FaultKind, Faults
 from strata.rows.gather import Region
 from strata.rows.gather_json import GatherJson
 from strata.wire.cursor import Cursor
@@ -47,7 +47,7 @@ class _Number(str):
 class Difference(Struct, frozen=True):
     """One change of a document."""
 
-    operation: int
+    operation: _Operation
     path: str
     value: str | None
     """JSON text; None for a removal."""
@@ -56,7 +56,8 @@ class Difference(Struct, frozen=True):
 class GatherPartialJson(Struct, frozen=True, eq=False):
     """The JSON column number `ordinal` of a batch in which some rows are partial updates.
 
-    A partial value whose before image lacks the column cannot be rebuilt: its cell is marked as absent.
+    A partial value whose before image lacks the column cannot be rebuilt: it is NULL, and a fault has its differences
+    as text. Where there are none, it did not change, and its cell is marked as absent.
     """
 
     ordinal: int
@@ -70,16 +71,28 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
         lost = self.before[rows] == ABSENT_CELL
         whole = cells.copy()
         whole[rows] = NULL_CELL
-        cells[rows[lost]] = ABSENT_CELL
+        for row in rows[lost].tolist():
+            found = self._differences(region, cells, row)
+            if found:
+                faults.add(row, differences_text(found), FaultKind.INVALID, "the log has only what changed")
+            else:
+                cells[row] = ABSENT_CELL
         texts = GatherJson(_PREFIX_BYTES)(region, whole, faults).to_pylist()
         rows = rows[~lost]
         olds = GatherJson(_PREFIX_BYTES)(region, self.before[rows], faults).to_pylist()
         for row, old in zip(rows.tolist(), olds, strict=True):
+            found = self._differences(region, cells, row)
             try:
-                texts[row] = rebuilt(old, _differences(region, int(cells[row])))
-            except (CorruptEventError, LookupError, ValueError, TypeError) as error:
+                texts[row] = rebuilt(old, found)
+            except (LookupError, ValueError, TypeError) as error:
                 raise CorruptCell(row, f"a partial update of JSON does not fit its document: {error}") from None
         return to_texts(texts)
+
+    def _differences(self, region: Region, cells: Cells, row: int) -> list[Difference]:
+        try:
+            return _differences(region, int(cells[row]))
+        except (CorruptEventError, LookupError, ValueError, TypeError) as error:
+            raise CorruptCell(row, f"a partial update of JSON cannot be read: {error}") from None
 
     def _partial_rows(self, region: Region, cells: Cells) -> np.ndarray[Any, np.dtype[np.intp]]:
         rows = np.flatnonzero((self.partial > 0) & (cells > ABSENT_CELL))
@@ -92,7 +105,7 @@ def _differences(region: Region, cell: int) -> list[Difference]:
     cursor = Cursor(region.cell(cell + _PREFIX_BYTES, size))
     found = []
     while cursor.left():
-        operation = cursor.uint(1)
+        operation = _Operation(cursor.uint(1))
         path = cursor.text(cursor.lenenc())
         value = None if operation == _Operation.REMOVE else _text(cursor.take(cursor.lenenc()))
         found.append(Difference(operation, path, value))
@@ -106,12 +119,30 @@ def _text(binary: bytes) -> str:
     return str(GatherJson(_PREFIX_BYTES)(region, np.array([2], np.uint32), Faults())[0].as_py())
 
 
+def differences_text(differences: list[Difference]) -> str:
+    """As `_invalid` has them: `[{"op": "replace", "path": "$.a", "value": 1}]`, with MySQL's paths, in order."""
+    parts = (
+        f'{{"op": "{_Operation(each.operation).name.lower()}", "path": {json.dumps(each.path, ensure_ascii=False)}'
+        + (f', "value": {each.value}}}' if each.value is not None else "}")
+        for each in differences
+    )
+    return f"[{', '.join(parts)}]"
+
+
+def differences_of(text: str) -> list[Difference]:
+    """What `differences_text` has written."""
+    return [
+        Difference(_Operation[each["op"].upper()], each["path"], _dumps(each["value"]) if "value" in each else None)
+        for each in _loads(text)
+    ]
+
+
 def rebuilt(document: str, differences: list[Difference]) -> str:
     """A document's text after its differences have been applied in order.
 
     Raises:
         LookupError: A path leads nowhere.
-        ValueError: A path or an operation is not understood.
+        ValueError: A path is not understood.
         TypeError: A path goes on where there is no container.
     """
     root = [_loads(document)]
@@ -138,11 +169,9 @@ def _apply(root: list[Any], difference: Difference) -> None:
             parent.insert(int(leg), _loads(difference.value or ""))
         else:
             parent[leg] = _loads(difference.value or "")
-    elif difference.operation == _Operation.REPLACE:
+    else:
         _ = parent[leg]
         parent[leg] = _loads(difference.value or "")
-    else:
-        raise ValueError(f"operation {difference.operation}")
 
 
 def _legs(path: str) -> list[int | str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata.errors import Usage
+from strata.rows.partial_json import differences_of, rebuilt
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
         definition: That version.
 
     Raises:
-        Usage: An image lacks columns that are known from nowhere (MINIMAL images of rows that changed their key).
+        Usage: An image lacks columns that are known from nowhere (MINIMAL images of rows that changed their key), or
+            has the change of a JSON document that is.
     """
     if changes.num_rows == 0:
         return state
-    names = [column_name(column.name) for column in definition.columns]
     key = [column_name(name) for name in definition.primary_key]
-    events = _Events.of(changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), names)
+    events = _Events.of(changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
     if key:
         return _last_of_each_key(state, events, key)
     return _what_is_left(state, events)
@@ -58,19 +59,40 @@ class _Events:
         """For each image in `before`, the number of its change."""
         self.put = put
         self.absent = absent
-        """Column -> which images in `after` lack it."""
+        """Column -> which images in `after` lack it, those with a difference of it included."""
+        self.differences: dict[str, dict[int, str]] = {}
+        """Column -> for images that have only what changed in a JSON document, what that is."""
 
     @classmethod
-    def of(cls, changes: pa.Table, names: Sequence[str]) -> _Events:
+    def of(cls, changes: pa.Table, definition: TableDefinition) -> _Events:
+        names = {column.name: column_name(column.name) for column in definition.columns}
         op = changes["_op"]
         is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
-        after = changes.select(names).filter(is_put)
+        after = changes.select(list(names.values())).filter(is_put)
         images = pa.chunked_array(changes["_before"].chunks, changes["_before"].type).filter(is_taken)
-        before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in names], names=list(names))
+        before = pa.Table.from_arrays(
+            [pc.struct_field(images, [name]) for name in names.values()], names=list(names.values())
+        )
         missing = changes["_missing"].filter(is_put)
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
-        absent = {name: where for name in names if len(where := _lists_with(missing, name))}
-        return cls(before, after, taken, put, absent)
+        # There columns have their own names.
+        absent = {names[name]: where for name in names if len(where := _lists_with(missing, name))}
+        events = cls(before, after, taken, put, absent)
+        documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
+        events.take_differences(changes["_invalid"].filter(is_put), documents)
+        return events
+
+    def take_differences(self, invalid: pa.ChunkedArray, documents: dict[str, str]) -> None:
+        """Adds what partial updates of JSON say, and calls their columns absent."""
+        if not documents or invalid.null_count == len(invalid):
+            return
+        for at, entries in enumerate(invalid.to_pylist()):
+            for name, text in entries or ():
+                if name in documents:
+                    self.differences.setdefault(documents[name], {})[at] = text
+        for name, found in self.differences.items():
+            known = self.absent.get(name, np.empty(0, np.int64))
+            self.absent[name] = np.union1d(known, np.array(list(found), np.int64))
 
 
 def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
@@ -131,7 +153,42 @@ def _filled(state: pa.Table, events: _Events, key: Sequence[str]) -> pa.Table:
         present[state.num_rows + np.searchsorted(events.put, inserted)] = True
         source = _last_present(codes, present)[state.num_rows :]
         after = after.set_column(after.schema.get_field_index(name), name, images[name].take(pa.array(source)))
+        if name in events.differences:
+            documents = _documents(after[name].to_pylist(), source, present, events.differences[name])
+            after = after.set_column(after.schema.get_field_index(name), name, pa.chunked_array([documents]))
     return after
+
+
+def _documents(
+    texts: list[str | None], source: Codes, present: NDArray[np.bool_], differences: dict[int, str]
+) -> pa.Array:
+    """The documents after partial updates, each applied to what the one before it left.
+
+    Args:
+        texts: For each image after a change, the last whole document in front of it.
+        source: Which image that is of, so that equal numbers are documents of one row.
+        present: Whether an image has a whole document.
+        differences: For images that have only what changed, what that is.
+
+    Raises:
+        Usage: There is no document.
+    """
+    newest: dict[int, str | None] = {}
+    for at, whole in enumerate(source.tolist()):
+        if at in differences:
+            old = newest.get(whole, texts[at])
+            if old is None or not present[whole]:
+                raise Usage(
+                    "the log has only what changed in a JSON document, and not the document: "
+                    f"{differences[at][:200]}; its session had MINIMAL images and binlog_row_value_options=PARTIAL_JSON"
+                )
+            try:
+                newest[whole] = rebuilt(old, differences_of(differences[at]))
+            except (LookupError, ValueError, TypeError) as error:
+                raise Usage(f"a partial update of JSON does not fit its document: {error}") from None
+        if whole in newest:
+            texts[at] = newest[whole]
+    return pa.array(texts, pa.string())
 
 
 def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
@@ -155,6 +212,8 @@ def _with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArr
 
 def _what_is_left(state: pa.Table, events: _Events) -> pa.Table:
     after = events.after
+    if events.differences:
+        raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a primary key")
     for name, absent in events.absent.items():
         # Without a key an image before a change is whole, whatever the server's row image is.
         at = np.searchsorted(events.taken, events.put[absent])
