@@ -3,7 +3,24 @@ Not here: catching them (the edges do), deciding on retries (`Transient` says it
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Self
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What steers a terminal, turns the order of letters around, or cannot be written at all."""
+
+
+def printable(text: str) -> str:
+    """A text as a terminal and a log can show it: what would steer them is written out, as in `\\x1b`.
+
+    Lines and tabs stay.
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """The same in one line, for what others say: it must not look like a line of ours."""
+    return printable(text.replace("\n", "\\n").replace("\t", " "))
 
 
 class StrataError(Exception):
@@ -32,6 +49,7 @@ class StrataError(Exception):
         file: str | None = None,
         offset: int | None = None,
     ) -> None:
+        message = printable(message)
         super().__init__(message)
         self.message = message
         self.remedy = remedy
@@ -88,7 +106,7 @@ class StrataError(Exception):
             if text
         ]
         where = f" ({', '.join(details)})" if details else ""
-        return f"{self.message}{where}." + (f" {self.remedy}" if self.remedy else "")
+        return printable(f"{self.message}{where}." + (f" {self.remedy}" if self.remedy else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by their positional args alone, and Spark sends them between processes.

@@ -30,7 +30,7 @@ def test_a_source_has_its_address_store_and_lake(tmp_path):
     assert (source.address.host, source.address.port, source.address.user) == ("db.example", 3307, "strata")
     assert source.address.password == "s@cret"
     assert source.lake == str(tmp_path / "lake")
-    assert source.store_url == "mysql+pymysql://strata:s%40cret@db.example:3307/strata?charset=utf8mb4"
+    assert source.store_url == "mysql://strata:s%40cret@db.example:3307/strata"
 
 
 def test_airflows_json_form_of_a_connection_is_read_too(tmp_path):

@@ -100,7 +100,7 @@ class Settings:
         store_url = found.store
         if found.store_connection:
             store_url = self._connection_url(name, found.store_connection)
-        return Source(name, address, self.lake, store_url or _store_on(address), found)
+        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found)
 
     def _connection_url(self, source: str, connection: str) -> str:
         text = self.find_connection(connection)
@@ -264,8 +264,3 @@ def _connection_as_url(text: str) -> str:
     at = f"{login}@" if login else ""
     return f"{given.get('conn_type', 'mysql')}://{at}{given.get('host', '')}{port}/{given.get('schema') or ''}{query}"
 
-
-def _store_on(address: ServerAddress) -> str:
-    """Database `strata` on the source's own server."""
-    login = quote(address.user, safe="") + (":" + quote(address.password, safe="") if address.password else "")
-    return f"mysql+pymysql://{login}@{address.host}:{address.port}/{STORE_DATABASE}?charset=utf8mb4"

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from contextlib import ExitStack, contextmanager
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,16 +21,17 @@ from strata.errors import (
     StoreFormatError,
     StoreUnavailableError,
     StrataError,
+    one_line,
 )
 from strata.store.migrations import FORMAT, check_format, migrate, stored_format
+from strata.wire.connection import ServerAddress, as_unsafe_error, open_connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DEFAULT_DATABASE: Final = "strata"
 """Where the store lives on a MySQL server whose URL names no database."""
 
-_CONNECT_SECONDS = 10
 _LOCK_SECONDS = 60
 """How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
 _RETRY_SECONDS = 0.01
@@ -93,11 +95,12 @@ def _parse(text: str) -> sa.URL:
             remedy="Write it as mysql://USER:PASSWORD@HOST:PORT/strata or sqlite:///FILE; "
             "special characters of a password as %XX.",
         ) from None
-    if url.get_backend_name() == "mysql":
-        driver = "mysql+pymysql" if url.drivername == "mysql" else url.drivername
-        url = url.set(drivername=driver, database=url.database or DEFAULT_DATABASE)
-        url = url.update_query_dict({"charset": "utf8mb4"})
-    return url
+    if url.get_backend_name() not in ("mysql", "mariadb"):
+        return url
+    if url.drivername not in ("mysql", "mysql+pymysql"):
+        # Another driver would be told nothing of how the connection is to be protected.
+        raise SettingsError(f"there is no driver for a store on {url.drivername}", remedy="Write mysql://...")
+    return url.set(drivername="mysql+pymysql", database=url.database or DEFAULT_DATABASE)
 
 
 def _engine(url: sa.URL) -> sa.Engine:
@@ -110,7 +113,7 @@ def _engine(url: sa.URL) -> sa.Engine:
             options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     elif backend == "mysql":
         # The server closes idle connections; a plan may take longer than that between two look-ups.
-        options |= {"pool_pre_ping": True, "pool_recycle": 3600, "connect_args": {"connect_timeout": _CONNECT_SECONDS}}
+        options |= {"pool_pre_ping": True, "pool_recycle": 3600, "creator": _creator(url)}
     try:
         engine = sa.create_engine(url, **options)
     except (sa.exc.ArgumentError, ImportError, TypeError) as error:
@@ -122,6 +125,15 @@ def _engine(url: sa.URL) -> sa.Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _creator(url: sa.URL) -> Callable[[], Any]:
+    """What makes a connection to a store on MySQL: the same as for all others, with what SQLAlchemy expects of one."""
+    import pymysql  # noqa: PLC0415 - the driver is loaded with the first store on MySQL
+
+    address = ServerAddress.from_url(url.render_as_string(hide_password=False))
+    # Rows that an UPDATE found, not those that it changed.
+    return partial(open_connection, address, client_flag=pymysql.constants.CLIENT.FOUND_ROWS)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -256,6 +268,9 @@ def _code(error: sa.exc.DBAPIError) -> int | None:
 def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
     """Ours for the database's. Only its own words are repeated, never a URL or a statement's values."""
     code = _code(error)
+    unsafe = as_unsafe_error(error.orig, f"the store at {where}")
+    if unsafe is not None:
+        return unsafe
     if code in _DENIED:
         return AccessDeniedError(
             f"the store at {where} refuses the user: {_words(error)}",
@@ -282,4 +297,4 @@ def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
 
 def _words(error: sa.exc.DBAPIError) -> str:
     arguments = getattr(error.orig, "args", ())
-    return str(arguments[-1]) if arguments else type(error.orig).__name__
+    return one_line(str(arguments[-1])) if arguments else type(error.orig).__name__

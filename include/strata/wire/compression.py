@@ -7,12 +7,12 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
-import pymysql
 import zstandard
 from msgspec import Struct
 from pymysql.constants import CLIENT
 
 from strata.errors import CorruptEventError, SourceSettingsError
+from strata.wire.client import Client
 
 if TYPE_CHECKING:
     import socket
@@ -139,7 +139,7 @@ class CompressedSocket:
         return True
 
 
-class CompressedConnection(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
+class CompressedConnection(Client):
     """A connection that speaks the compressed protocol as soon as it is authenticated."""
 
     algorithm = ZLIB
