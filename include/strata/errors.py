@@ -11,7 +11,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-
 
 
 def printable(text: str) -> str:
-    """A text as a terminal and a log can show it: what would steer them is written out, as in `\\x1b`.
+    """A text as a terminal and a log can show it: what would steer them is written as its number.
 
     Lines and tabs stay.
     """

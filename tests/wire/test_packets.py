@@ -30,7 +30,7 @@ def received(data: bytes, chunks: list[int]) -> tuple[bytes, list[bytes], int]:
     """Event bytes, control events and last status, if the socket gives the bytes in pieces of these sizes."""
     buffer, out = np.zeros(len(data) + 1, np.uint8), np.zeros(len(data) + 1, np.uint8)
     state = np.zeros(packets.STATE_FIELDS, np.int64)
-    state[packets.NUMBER] = 1
+    state[packets.NUMBER], state[packets.LARGEST] = 1, 1 << 30
     events, controls = bytearray(), []
     begin = end = 0
     status = packets.MORE

@@ -263,4 +263,3 @@ def _connection_as_url(text: str) -> str:
     query = "?" + urlencode(extra) if extra else ""
     at = f"{login}@" if login else ""
     return f"{given.get('conn_type', 'mysql')}://{at}{given.get('host', '')}{port}/{given.get('schema') or ''}{query}"
-

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.errors import EncryptedBinlogError, LakeUnavailableError, StrataError, TruncatedEventError, Usage
+from strata.errors import (
+    CorruptEventError,
+    EncryptedBinlogError,
+    LakeUnavailableError,
+    StrataError,
+    TruncatedEventError,
+    Usage,
+)
 from strata.events.gtid import parse_previous_gtids
-from strata.wire.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
+from strata.wire.codes import ENCRYPTED_MAGIC, HEADER_BYTES, LARGEST_HEAD_BYTES, MAGIC, EventType
 from strata.wire.files import open_bytes, server_name
 from strata.wire.format import FormatDescription, parse_format_description
 from strata.wire.storage import Folder
@@ -91,6 +98,8 @@ def _read_events(url: str, stream: BinaryIO) -> ArchivedFile:
 def _read_event(stream: BinaryIO) -> bytes:
     header = stream.read(HEADER_BYTES)
     length = int.from_bytes(header[9:13], "little")
+    if length > LARGEST_HEAD_BYTES:
+        raise CorruptEventError(f"one of the first events says that it has {length} bytes")
     event = header + stream.read(max(length - HEADER_BYTES, 0))
     if len(header) < HEADER_BYTES or len(event) < length:
         raise TruncatedEventError("the file ends in its first events")

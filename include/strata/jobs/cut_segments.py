@@ -16,6 +16,8 @@ from strata.events.recorder import FileHead, SegmentRecorder, Sender, StreamEnd
 from strata.events.repair import repair_landing
 from strata.wire.codes import HEADER_BYTES
 from strata.wire.lock import hold_folder
+from strata.wire.segment import staging_folder, storage_errors
+from strata.wire.storage import require_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 256 << 20
 _SCAN_BYTES = 16 << 20
 _SCAN_SECONDS = 5.0
+_LARGE_EVENT_BYTES = 32 << 20
 _HEADER_OFFSETS = 1 << 32
 """An event's header has the low 32 bits of its offset."""
 _TAIL_BYTES = 32 << 20
@@ -244,6 +247,16 @@ class SegmentCutter:
             )
             self._started = self._scanned = time.monotonic()
         self._recorder.append(data)
+
+    def require_room(self, size: int) -> None:
+        """So many bytes of one event are still to come.
+
+        Raises:
+            LakeUnavailableError: There is no room for them.
+        """
+        if size > _LARGE_EVENT_BYTES:
+            with storage_errors(self._folder):
+                require_room(staging_folder(self._folder), size)
 
     def append_last(self, event: bytes) -> None:
         """The event that ends a file, if something of the file is here."""

@@ -17,6 +17,7 @@ from strata.jobs.resume_landing import open_resume
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
 from strata.wire.format import parse_format_description
 from strata.wire.replication import BinlogStream, Control, Piece, Quiet, Until
+from strata.wire.server_files import server_file_name
 from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class Landing:
                     self._take_control(item.event)
                 elif isinstance(item, Piece):
                     cutter.append(item.data)
+                    cutter.require_room(item.missing)
                     self._look()
                 if is_enough(item):
                     break
@@ -207,6 +209,9 @@ def _rotate_name(event: bytes) -> str:
 
     Whether a checksum stands behind the name is said only by the FORMAT_DESCRIPTION that follows
     (`Binlog_sender::fake_rotate_event`), so the checksum itself has to tell.
+
+    Raises:
+        CorruptEventError: It is not the name of a binlog file.
     """
     has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
-    return parse_rotate(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]).file
+    return server_file_name(parse_rotate(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]).file)

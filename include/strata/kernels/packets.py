@@ -23,6 +23,8 @@ END_OF_STREAM = 32
 """The server has sent all that it has (EOF packet)."""
 ERROR_PACKET = 33
 """The server ended the stream with an error; the whole packet is there."""
+TOO_LARGE = 34
+"""An event says that it has more than `LARGEST` bytes; nothing of it was copied."""
 
 # Entries of the state.
 LEFT = 0
@@ -33,7 +35,9 @@ NUMBER = 2
 """What the next packet has to be numbered, modulo 256; from `UNNUMBERED` on it may have any number."""
 EVENT_LEFT = 3
 """Bytes of the current event that are still to come."""
-STATE_FIELDS = 4
+LARGEST = 4
+"""Bytes that an event may have; set by the caller."""
+STATE_FIELDS = 5
 
 UNNUMBERED = -(1 << 62)
 """For the compressed protocol, where the server lets numbers jump with each packet around them (`net_flush`)."""
@@ -108,6 +112,8 @@ def split_packets(  # noqa: C901, PLR0911, PLR0912 - one machine, a branch for e
                 return np.int64(MORE), count, at
             state[NUMBER] += 1
             return np.int64(CONTROL), count, at
+        if read_u32(data, event + 9) > state[LARGEST]:
+            return np.int64(TOO_LARGE), count, at
         state[EVENT_LEFT] = read_u32(data, event + 9)
         state[LEFT] = length - 1
         state[CONTINUES] = 1 if length == _LARGEST else 0

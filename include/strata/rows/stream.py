@@ -332,12 +332,16 @@ class RowStream:
         """Walks inflated events from a place in the arena, where they stay until their rows are gathered."""
         if not self._is_arena or self._arena_used + len(events) > len(self._arena):
             yield from self._flush_all()
-            if len(self._arena) < len(events):
-                self._arena = np.empty(max(_ARENA_BYTES, len(events)), np.uint8)
+            if len(events) > _ARENA_BYTES:
+                # A very long event is there once, and only until its rows are gathered.
+                self._arena = events
+            elif len(self._arena) != _ARENA_BYTES:
+                self._arena = np.empty(_ARENA_BYTES, np.uint8)
             self._is_arena, self._arena_used = True, 0
             self._region = Region(self._arena, -_MARGIN)
         begin, end = self._arena_used, self._arena_used + len(events)
-        self._arena[begin:end] = events
+        if self._arena is not events:
+            self._arena[begin:end] = events
         self._arena_used = end
         outer_event = int(self._state[layout.EVENT])
         at = begin

@@ -24,7 +24,7 @@ from strata.errors import (
     one_line,
 )
 from strata.store.migrations import FORMAT, check_format, migrate, stored_format
-from strata.wire.connection import ServerAddress, as_unsafe_error, open_connection
+from strata.wire.connection import ODD_ANSWERS, ServerAddress, as_unsafe_error, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_DATABASE: Final = "strata"
 """Where the store lives on a MySQL server whose URL names no database."""
 
+_ANSWER_SECONDS = 3600
+"""A server that has not answered for so long does not; a change of the tables' format may take a while."""
 _LOCK_SECONDS = 60
 """How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
 _RETRY_SECONDS = 0.01
@@ -64,10 +66,16 @@ def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
     """
     parsed = _parse(url)
     engine = _engine(parsed)
-    with store_errors(engine):
-        if on_missing is OnMissing.CREATE and parsed.get_backend_name() == "mysql":
-            _make_database(parsed)
-        _prepare(engine, parsed, on_missing)
+    try:
+        with store_errors(engine):
+            if on_missing is OnMissing.CREATE and parsed.get_backend_name() == "mysql":
+                _make_database(parsed)
+            _prepare(engine, parsed, on_missing)
+    except ODD_ANSWERS as error:
+        raise StoreUnavailableError(
+            f"the store at {describe(engine)} answers as no database does: {one_line(str(error))}",
+            remedy="Check that the URL is that of a MySQL server.",
+        ) from error
     return engine
 
 
@@ -133,7 +141,7 @@ def _creator(url: sa.URL) -> Callable[[], Any]:
 
     address = ServerAddress.from_url(url.render_as_string(hide_password=False))
     # Rows that an UPDATE found, not those that it changed.
-    return partial(open_connection, address, client_flag=pymysql.constants.CLIENT.FOUND_ROWS)
+    return partial(open_connection, address, read_timeout=_ANSWER_SECONDS, client_flag=pymysql.constants.CLIENT.FOUND_ROWS)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -46,6 +46,7 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
     """
 
     may_reveal_password = False
+    _read_timeout: float | None
     _login_until: float | None = None
     _answer_bytes = 0
 

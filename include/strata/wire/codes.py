@@ -12,6 +12,11 @@ ENCRYPTED_MAGIC: Final = b"\xfdbin"
 """The first four bytes of one that is encrypted at rest (8.0.14, sql/rpl_log_encryption.h)."""
 HEADER_BYTES: Final = 19
 CHECKSUM_BYTES: Final = 4
+LARGEST_EVENT_BYTES: Final = (1 << 30) + HEADER_BYTES + CHECKSUM_BYTES
+"""No server sends more of one event, and no replica takes more: the protocol's largest `max_allowed_packet` (9.7:
+`Binlog_sender` goes by that, whatever the server's own value is)."""
+LARGEST_HEAD_BYTES: Final = 32 << 20
+"""More than a ROTATE, a FORMAT_DESCRIPTION or a PREVIOUS_GTIDS ever has."""
 
 
 class EventType(IntEnum):

@@ -36,7 +36,7 @@ _NO_ACCESS = frozenset({1044, 1045, 1095, 1142, 1143, 1227, 1396, 1698, 1862, 31
 _TLS_FAILED = 2026
 _CLEAR_PASSWORD = 2061
 """CR_AUTH_PLUGIN_ERR: the client refused what the server asked of it (`client.py`)."""
-_ODD_ANSWERS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+ODD_ANSWERS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
 """What reading an answer raises that has another form than any server's."""
 _OPTIONS = ("ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "compression", "enable_cleartext_plugin")
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
@@ -228,7 +228,7 @@ def server_errors(address: ServerAddress) -> Iterator[None]:
         raise as_strata_error(error, address) from error
     except OSError as error:
         raise SourceUnavailableError(f"the connection to {address} broke: {error}") from error
-    except _ODD_ANSWERS as error:
+    except ODD_ANSWERS as error:
         raise SourceUnavailableError(
             f"{address} answers as no MySQL server does: {one_line(str(error))}",
             remedy="Check that the address is that of a MySQL server.",
@@ -271,5 +271,5 @@ def as_unsafe_error(error: object, where: str) -> SourceSettingsError | None:
 
 def _said(error: object) -> str:
     """What a server said, in one line that no terminal takes for a command."""
-    arguments = getattr(error, "args", ())
+    arguments: tuple[object, ...] = getattr(error, "args", ())
     return one_line(str(arguments[1]) if len(arguments) > 1 else str(error))

@@ -8,7 +8,6 @@ import io
 import mmap
 import os
 import re
-import shutil
 import tempfile
 import zlib
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ from strata.wire.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
 from strata.wire.format import FIRST_WITH_CHECKSUM, FormatDescription, parse_format_description
 from strata.wire.frames import index_events, verify_checksums
 from strata.wire.segment import SegmentName
-from strata.wire.storage import Folder
+from strata.wire.storage import Folder, require_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +138,9 @@ def _local_file(text: str) -> Iterator[BinaryIO]:
             yield source
             return
         with tempfile.TemporaryFile(prefix="strata-") as copy:
-            shutil.copyfileobj(source, copy, _COPY_BYTES)
+            while data := source.read(_COPY_BYTES):
+                require_room(tempfile.gettempdir(), len(data))
+                copy.write(data)
             copy.flush()
             yield copy
 

@@ -11,7 +11,7 @@ import zstandard
 from msgspec import Struct
 
 from strata.errors import CorruptEventError, TruncatedEventError, UnsupportedEventError
-from strata.wire.codes import HEADER_BYTES
+from strata.wire.codes import HEADER_BYTES, LARGEST_EVENT_BYTES
 from strata.wire.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PayloadHeader(Struct, frozen=True):
     compression: Compression
     payload_bytes: int
     uncompressed_bytes: int
-    """As the server says; 0 if it does not."""
+    """As the server says; nothing is inflated beyond it."""
     payload_offset: int
     """Bytes from the start of the event's body to the payload."""
 
@@ -77,8 +77,12 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
     packed = fields[_Field.COMPRESSION]
     if packed not in set(Compression):
         raise UnsupportedEventError(f"compression {packed} of a transaction is not known")
+    size = fields[_Field.PAYLOAD_BYTES]
     return PayloadHeader(
-        Compression(packed), fields[_Field.PAYLOAD_BYTES], fields.get(_Field.UNCOMPRESSED_BYTES, 0), cursor.at
+        Compression(packed),
+        size,
+        fields.get(_Field.UNCOMPRESSED_BYTES, size if packed == Compression.NONE else 0),
+        cursor.at,
     )
 
 
@@ -91,10 +95,12 @@ def read_payload(
 ) -> Iterator[PayloadChunk]:
     """The inner events of the TRANSACTION_PAYLOAD at `position`, in chunks of about `chunk_bytes`.
 
-    Memory is bounded by a chunk, or by the longest inner event if that is longer. Inner events have no checksum.
+    Memory is bounded by a chunk, or by the longest inner event if that is longer, whatever an event's header claims;
+    no more is inflated than the payload's header says. Inner events have no checksum.
 
     Raises:
         CorruptEventError: The payload does not inflate, or inflates to something else than whole events.
+        UnsupportedEventError: An inner event is larger than any replica takes.
     """
     begin = position + HEADER_BYTES
     end = position + length - form.checksum_bytes
@@ -107,7 +113,12 @@ def read_payload(
     left = bytearray()
     for piece in _inflate(payload, header, chunk_bytes, position):
         left += piece
-        whole = _whole_events(left, position)
+        if done + len(left) > header.uncompressed_bytes:
+            raise CorruptEventError(
+                f"a compressed transaction holds more than the {header.uncompressed_bytes} bytes that it claims",
+                offset=position,
+            )
+        whole = _whole_events(left, header.uncompressed_bytes - done, position)
         if whole:
             yield PayloadChunk(np.frombuffer(left, np.uint8)[:whole], done)
             done += whole
@@ -115,7 +126,7 @@ def read_payload(
     if left:
         raise TruncatedEventError("a compressed transaction ends in the middle of an event", offset=position)
     # The size alone tells a payload whose last frame was cut: zstd ends there without a word.
-    if done != header.uncompressed_bytes and (header.compression == Compression.ZSTD or header.uncompressed_bytes):
+    if done != header.uncompressed_bytes:
         raise CorruptEventError(
             f"a compressed transaction holds {done} bytes instead of {header.uncompressed_bytes}", offset=position
         )
@@ -128,22 +139,33 @@ def _inflate(
         for at in range(0, len(payload), chunk_bytes):
             yield payload[at : at + chunk_bytes]
         return
+    most = header.uncompressed_bytes
     # A payload may be of several frames: the server starts another one when its buffer is full.
     reader = zstandard.ZstdDecompressor().stream_reader(payload, read_across_frames=True)
     try:
-        while piece := reader.read(chunk_bytes):
+        # One byte beyond the claim shows that there is more.
+        while piece := reader.read(min(chunk_bytes, most + 1)):
+            most -= len(piece)
             yield piece
     except zstandard.ZstdError as error:
         raise CorruptEventError(f"a compressed transaction does not inflate: {error}", offset=position) from error
 
 
-def _whole_events(data: bytearray, position: int) -> int:
-    """Bytes at the front that whole events take."""
+def _whole_events(data: bytearray, most: int, position: int) -> int:
+    """Bytes at the front that whole events take; `most` are to come in all, with those that are here."""
     at = 0
     while len(data) - at >= HEADER_BYTES:
         length = int.from_bytes(data[at + 9 : at + 13], "little")
         if length < HEADER_BYTES:
             raise CorruptEventError("an event in a compressed transaction is shorter than its header", offset=position)
+        if length > most - at:
+            raise CorruptEventError(
+                "an event in a compressed transaction is longer than the rest of the transaction", offset=position
+            )
+        if length > LARGEST_EVENT_BYTES:
+            raise UnsupportedEventError(
+                f"an event in a compressed transaction has {length} bytes; no replica takes so many", offset=position
+            )
         if length > len(data) - at:
             break
         at += length

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 import uuid
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
@@ -20,9 +21,11 @@ from strata.errors import (
     CorruptEventError,
     SourceSettingsError,
     SourceUnavailableError,
+    one_line,
 )
 from strata.gtid.sets import GtidSet
 from strata.kernels import packets
+from strata.wire.codes import LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
 from strata.wire.server_files import FIRST_OFFSET, ServerFiles
 
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 _BUFFER_BYTES = 4 << 20
 _FILL_BYTES = 1 << 20
 _TLS_RECORD_BYTES = 1 << 14
-_LARGEST_CONTROL_BYTES = 32 << 20
 _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
@@ -48,6 +50,9 @@ _WAIT_SECONDS = 0.5
 """After so long without a byte the reader is asked whether it still wants to wait."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
+_IDLE_SECONDS = 600
+"""So long a server may pass over what has landed, with heartbeats only, on the way to the end of its binlog. It reads a
+gigabyte in some seconds."""
 _OFFSETS = 1 << 32
 """COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
 _NO_REPLICATION = frozenset({1045, 1227})
@@ -113,6 +118,8 @@ class Piece(Struct, frozen=True):
 
     data: memoryview
     """Only valid until the next piece is asked for."""
+    missing: int
+    """Bytes of its last event that are still to come, as that says."""
 
 
 class Control(Struct, frozen=True):
@@ -189,7 +196,23 @@ class BinlogStream:
         with server_errors(self._address):
             self._negotiate()
             self._ask(start, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
-            yield from self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
+            received = self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
+            yield from received if until is Until.CLOSED else self._unless_idle(received)
+
+    def _unless_idle(self, items: Iterator[Piece | Control | Quiet]) -> Iterator[Piece | Control | Quiet]:
+        since = time.monotonic()
+        for item in items:
+            if isinstance(item, Piece):
+                yield item
+                # Not the time that the reader took.
+                since = time.monotonic()
+                continue
+            if time.monotonic() - since > _IDLE_SECONDS:
+                raise SourceUnavailableError(
+                    f"{self._address} sent heartbeats for {_IDLE_SECONDS} s, and neither transactions nor an end",
+                    remedy="What had arrived is kept. Run the same again; if it happens again, look at the server.",
+                )
+            yield item
 
     def _negotiate(self) -> None:
         heartbeat = _HEARTBEAT_SECONDS * 1_000_000_000
@@ -226,6 +249,7 @@ class BinlogStream:
         state = np.zeros(packets.STATE_FIELDS, np.int64)
         is_plain = self._address.compression is Compression.UNCOMPRESSED
         state[packets.NUMBER] = 1 if is_plain else packets.UNNUMBERED
+        state[packets.LARGEST] = LARGEST_EVENT_BYTES
         begin = end = 0
         while True:
             received = self._fill(sock, data[end:].data)
@@ -237,7 +261,7 @@ class BinlogStream:
             while status == packets.CONTROL:
                 status, count, at = packets.split_packets(data, begin, end, out, state)
                 if count:
-                    yield Piece(out[:count].data)
+                    yield Piece(out[:count].data, int(state[packets.EVENT_LEFT]))
                 begin = int(at)
                 if status == packets.CONTROL:
                     event = self._packet(data, begin)
@@ -248,7 +272,7 @@ class BinlogStream:
             if status == packets.ERROR_PACKET:
                 raise self._error(self._packet(data, begin))
             if status != packets.MORE:
-                raise CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
+                raise self._fault(status)
             data[: end - begin] = data[begin:end].copy()
             begin, end = 0, end - begin
             if end == len(data):
@@ -286,11 +310,18 @@ class BinlogStream:
             ) from None
 
     def _enlarged(self, data: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        if len(data) >= _LARGEST_CONTROL_BYTES:
+        if len(data) >= LARGEST_HEAD_BYTES:
             raise CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
         larger = np.empty(2 * len(data), np.uint8)
         larger[: len(data)] = data
         return larger
+
+    def _fault(self, status: int) -> CorruptEventError:
+        if status == packets.TOO_LARGE:
+            return CorruptEventError(
+                f"{self._address} sends an event of more than {LARGEST_EVENT_BYTES:,} bytes, as no server does"
+            )
+        return CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
 
     @staticmethod
     def _packet(data: np.ndarray[Any, np.dtype[np.uint8]], at: int) -> bytes:
@@ -301,7 +332,7 @@ class BinlogStream:
         """Byte 0xFF, the number, `#` and five characters of SQL state, the text."""
         code = int.from_bytes(packet[1:3], "little")
         text = packet[9:] if packet[3:4] == b"#" else packet[3:]
-        said = text.decode("utf-8", "replace")
+        said = one_line(text.decode("utf-8", "replace"))
         if code != _CANNOT_SEND:
             return as_strata_error(RuntimeError(code, said), self._address)
         if "purge" in said:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES
-from strata.wire.storage import TEMPORARY_SUFFIX
+from strata.wire.storage import TEMPORARY_SUFFIX, require_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +86,8 @@ class SegmentFile:
     def append(self, data: bytes | memoryview) -> None:
         """Adds bytes of events."""
         with storage_errors(self._folder):
+            if self.size // _WRITE_BACK_BYTES != (self.size + len(data)) // _WRITE_BACK_BYTES:
+                require_room(str(Path(self.path).parent), len(data))
             left = memoryview(data)
             while left:
                 left = left[self._file.write(left) :]

@@ -3,17 +3,35 @@ Not here: reading them (`replication.py`)."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
+from strata.errors import CorruptEventError, one_line
 from strata.gtid.position import BinlogPosition
 
 if TYPE_CHECKING:
     import pymysql
 
+_NAME = re.compile(r"[^/\\\x00-\x1f\x7f]{1,180}\.[0-9]{1,10}")
+"""Without a folder. A segment's name has some 50 bytes besides it, and no file system takes more than 255."""
 FIRST_OFFSET = 4
 """Of the first event of a file, bytes."""
+
+
+def server_file_name(text: str) -> str:
+    """The name that a server gives to one of its files, which becomes part of the name of ours.
+
+    Raises:
+        CorruptEventError: No server names a file so.
+    """
+    if not _NAME.fullmatch(text):
+        raise CorruptEventError(
+            f"the server names a binlog file {one_line(text)[:100]!r}",
+            remedy="Check that the address is that of a MySQL server.",
+        )
+    return text
 
 
 class ServerFiles(Struct, frozen=True):
@@ -27,7 +45,10 @@ class ServerFiles(Struct, frozen=True):
         """Asks the server, which needs the grant REPLICATION CLIENT for it."""
         with connection.cursor() as cursor:
             cursor.execute("SHOW BINARY LOGS")
-            return cls(tuple(BinlogPosition.of(str(row[0]), int(row[1])) for row in cursor.fetchall()))
+            found = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
+        if not found:
+            raise CorruptEventError("the server names no binlog file, and says that it writes them")
+        return cls(tuple(found))
 
     @property
     def begin(self) -> BinlogPosition:

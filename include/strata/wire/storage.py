@@ -4,8 +4,10 @@ Not here: what is in them (`segment.py`, `tables/`, `jobs/`), where they belong 
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from contextlib import contextmanager
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 TEMPORARY_SUFFIX = ".part"
 """Ends the name of a file that is being written; readers of a folder leave it out."""
+_SPARE_BYTES = 256 << 20
+"""Is left free by what may grow without end; less on a small disk."""
 
 
 class Folder(Struct, frozen=True):
@@ -214,6 +218,17 @@ def place_file(source: str, target: str) -> None:
         except OSError:
             # The file system has no hard links, or the two names are on different disks.
             write_file(target, Path(path).read_bytes())
+
+
+def require_room(folder: str, size: int) -> None:
+    """For a local folder that is about to get so many bytes: a little of its disk stays free for everybody else.
+
+    Raises:
+        OSError: They would fill the disk.
+    """
+    disk = shutil.disk_usage(folder)
+    if disk.free - size < min(_SPARE_BYTES, disk.total // 50):
+        raise OSError(ENOSPC, f"no room for {size:,} more bytes: {disk.free:,} are free")
 
 
 def arrow_file_system(url: str) -> tuple[Any, str]:
