@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from strata.cli.report import print_report
+from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.errors import ChecksFailedError, Permanent, Transient
 from strata.spark import SUBMIT, short_job, submit_environment
@@ -84,7 +84,7 @@ def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:
     if as_json:
         print_report({"intervals": [verdict.to_json() for verdict in verdicts]}, as_json=True)
         return
-    console = Console()
+    console = Terminal(markup=False)
     failures = [failure for verdict in verdicts for failure in verdict.failures]
     console.print(f"{sum(verdict.checks for verdict in verdicts)} checks run, {len(failures)} failed")
     if failures:

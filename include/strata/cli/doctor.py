@@ -8,9 +8,10 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.errors import Permanent
 
@@ -37,17 +38,17 @@ def doctor(
             for finding in findings:
                 typer.echo(json.dumps({"source": name, **finding.to_json()}, ensure_ascii=False))
         else:
-            _print(Console(), name, findings)
+            _print(Terminal(), name, findings)
     return Permanent.exit_code if failed else 0
 
 
-def _print(console: Console, source: str, findings: tuple[Finding, ...]) -> None:
+def _print(console: Terminal, source: str, findings: tuple[Finding, ...]) -> None:
     table = Table(title=source, title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("what", no_wrap=True)
     table.add_column("found", overflow="fold")
     for finding in findings:
-        table.add_row(_MARKS[finding.severity], finding.name, finding.what)
+        table.add_row(_MARKS[finding.severity], finding.name, escape(finding.what))
     console.print(table)
     mends = [finding for finding in findings if finding.mend]
     if mends:

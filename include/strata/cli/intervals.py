@@ -8,11 +8,10 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from strata.cli.plan import parse_time
+from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.jobs.specs import from_micros
 from strata.store.table_intervals import State
@@ -83,8 +82,8 @@ def _show(source: Source, pieces: list[TableInterval], ends: dict[int, int]) -> 
         why = str(piece.reason["message"]) if piece.reason else ""
         numbers = (f"{piece.rows:,}", f"{piece.published_rows:,}")
         when = f"{_time(piece.start)} to {_time(ends[piece.start])}"
-        shown.add_row(when, escape(piece.name), str(piece.state), *numbers, escape(why))
-    console = Console()
+        shown.add_row(when, piece.name, str(piece.state), *numbers, why)
+    console = Terminal(markup=False)
     console.print(shown if pieces else "nothing: no wanted table has such rows")
     if any(piece.state in {State.FAILED, State.HELD} for piece in pieces):
         console.print(

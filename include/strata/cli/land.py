@@ -11,10 +11,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from strata.cli.report import print_report
+from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.errors import Usage
 from strata.values import to_plain
@@ -97,7 +97,7 @@ def _follow(source: Source, tell: Tell) -> LandReport:
 @contextmanager
 def _progress_bar(source: str) -> Iterator[Tell]:
     """A bar on the terminal, a line a minute where there is none."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if not console.is_terminal:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     columns = (

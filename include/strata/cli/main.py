@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print_error(fields: dict[str, str | int], text: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(fields, ensure_ascii=False), err=True)
+        typer.echo(json.dumps(fields, ensure_ascii=not text.isprintable()), err=True)
     else:
         typer.echo(f"strata: {text}", err=True)
 

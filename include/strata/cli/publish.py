@@ -8,10 +8,9 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ def _show(report: PublishReport) -> None:
     for entry in report.tables:
         versions = ", ".join(str(version) for version in entry.schema_versions)
         numbers = (entry.generation, entry.delta_version, entry.changed)
-        shown.add_row(escape(entry.table), f"{entry.rows:,}", versions, *map(str, numbers))
-    console = Console()
+        shown.add_row(entry.table, f"{entry.rows:,}", versions, *map(str, numbers))
+    console = Terminal(markup=False)
     console.print(shown)
     console.print(f"{report.rows:,} rows published, {report.warnings} warnings")
 

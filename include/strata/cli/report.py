@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from strata.cli.terminal import say
+
 
 def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     """A step's report: as JSON, or as a line for each field that is not empty, and for each value of a list."""
@@ -19,9 +21,9 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
         first, *rest = value if isinstance(value, list) else [value]
-        typer.echo(f" {name:<{width}}  {first}")
+        say(f" {name:<{width}}  {first}")
         for line in rest:
-            typer.echo(f" {'':<{width}}  {line}")
+            say(f" {'':<{width}}  {line}")
 
 
 def _counts(counts: dict[str, Any]) -> str:

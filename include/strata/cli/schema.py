@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.plan import parse_time
+from strata.cli.terminal import say
 from strata.cli.track import store_url
 from strata.errors import SchemaGapError, Usage
 from strata.gtid.position import BinlogPosition
@@ -69,7 +70,7 @@ def show(
         print_definitions(executed, named)
     for name, version in found:
         if name == EVERY_TABLE and isinstance(version, Gap):
-            typer.echo(f"strata: there may be tables besides these: {version.reason}", file=sys.stderr)
+            say(f"strata: there may be tables besides these: {version.reason}", err=True)
     _refuse_gaps(history, named, at)
 
 

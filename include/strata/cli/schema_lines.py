@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strata.cli.terminal import Terminal
 from strata.errors import SchemaGapError
 from strata.jobs.specs import from_micros
 from strata.schema.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff, lengths_in_doubt
@@ -291,13 +291,13 @@ def print_diff(lines: Sequence[TableDifference]) -> None:
         console.print("no table differs")
 
 
-def _print_differences(console: Console, texts: Iterable[str]) -> None:
+def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
     for text in texts:
         colour = _COLOURS.get(text[0], "default")
         console.print(f"  [{colour}]{escape(text)}[/{colour}]", highlight=False)
 
 
-def _print_doubts(console: Console, definition: TableDefinition) -> None:
+def _print_doubts(console: Terminal, definition: TableDefinition) -> None:
     for text in lengths_in_doubt(definition):
         console.print(f"  [yellow]{escape(text)}[/yellow]", highlight=False)
 
@@ -325,6 +325,6 @@ def _one_line(ddl: str) -> str:
     return text if len(text) <= _SHOWN_DDL else text[:_SHOWN_DDL] + "..."
 
 
-def _console() -> Console:
+def _console() -> Terminal:
     # Lines are cut by nobody: a pipe has no width.
-    return Console(soft_wrap=True)
+    return Terminal(soft_wrap=True)

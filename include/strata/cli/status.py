@@ -8,10 +8,10 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.jobs.specs import from_micros
 
@@ -38,12 +38,12 @@ def status(
         for one in found:
             typer.echo(json.dumps(one.to_json(), ensure_ascii=False))
         return
-    console = Console()
+    console = Terminal()
     for one in found:
         _print(console, one)
 
 
-def _print(console: Console, found: SourceStatus) -> None:
+def _print(console: Terminal, found: SourceStatus) -> None:
     console.print(f"[bold]{found.source}[/bold]")
     steps = Table(box=None, pad_edge=False)
     for title in ("step", "transactions", "until (UTC)"):

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from strata.cli.terminal import Terminal, say
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import SchemaGapError, Usage
 from strata.values import to_plain
@@ -101,7 +101,7 @@ def _track_files(
 
     known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0) if baseline else None
     engine = open_store(url)
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console
     )
@@ -141,7 +141,7 @@ def _print(report: TrackReport, *, as_json: bool) -> None:
         f"{report.source} is known up to transaction {report.seq:,}, GTID set {report.gtid_executed or '(empty)'}"
     )
     for example in report.examples:
-        typer.echo(example, file=sys.stderr)
+        say(example, err=True)
     if report.statement_changes:
         typer.echo(
             f"{report.statement_changes:,} statements changed rows that the binlog does not hold: "

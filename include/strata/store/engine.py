@@ -141,7 +141,9 @@ def _creator(url: sa.URL) -> Callable[[], Any]:
 
     address = ServerAddress.from_url(url.render_as_string(hide_password=False))
     # Rows that an UPDATE found, not those that it changed.
-    return partial(open_connection, address, read_timeout=_ANSWER_SECONDS, client_flag=pymysql.constants.CLIENT.FOUND_ROWS)
+    return partial(
+        open_connection, address, read_timeout=_ANSWER_SECONDS, client_flag=pymysql.constants.CLIENT.FOUND_ROWS
+    )
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
