@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strata.checks.data_docs import hide, page_name, show
 from strata.checks.verdict import Failure, Severity
 from strata.wire.storage import Folder
 
@@ -57,11 +58,12 @@ class Judge:
         not is looked at again in detail.
 
         Args:
-            name: Of the suite in the Data Docs; unique for this judge.
+            name: Of the suite in the Data Docs, where some of its characters may be replaced; unique for this judge.
             table: `database.table`.
             frame: A Spark DataFrame.
             rules: What must hold of it.
         """
+        name = page_name(name)
         with _quiet():
             batch = self._source.add_dataframe_asset(name=name).add_batch_definition_whole_dataframe("staged")
             failed = self._validate(name, batch, frame, rules, _QUICKLY)
@@ -133,6 +135,7 @@ class Judge:
         """
         # Great Expectations writes to local folders; the lake may be anywhere.
         with _quiet(), tempfile.TemporaryDirectory() as folder:
+            self._hide_markup()
             self._context.add_data_docs_site(
                 "docs",
                 {
@@ -148,8 +151,17 @@ class Judge:
             for page in sorted(path for path in root.rglob("*") if path.is_file()):
                 relative = page.relative_to(root)
                 parent = target if relative.parent == Path() else target.folder(relative.parent.as_posix())
-                parent.write(relative.name, page.read_bytes())
+                content = page.read_bytes()
+                parent.write(relative.name, show(content.decode()).encode() if page.suffix == ".html" else content)
         return target.join("index.html")
+
+    def _hide_markup(self) -> None:
+        """What the pages are made of: the stored suites and results."""
+        for store in (self._context.expectations_store, self._context.validation_results_store):
+            backend: Any = store.store_backend
+            for key in backend.list_keys():
+                if key != backend.STORE_BACKEND_ID_KEY:
+                    backend.set(key, hide(backend.get(key)))
 
 
 def _expectation(number: int, rule: Rule) -> dict[str, Any]:
