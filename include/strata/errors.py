@@ -180,6 +180,10 @@ class StreamHoleError(BadData):
 # Schema -----------------------------------------------------------------------------------------
 
 
+class DamagedIndexError(BadData):
+    """The transaction index beside a segment is not as it was written, or is not that segment's."""
+
+
 class SchemaGapError(BadData):
     """The schema of a table is not known at a position."""
 

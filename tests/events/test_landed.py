@@ -16,6 +16,7 @@ from strata.events.batch import add_gtids
 from strata.events.index import SUFFIX, Resume, SegmentSummary
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.repair import repair_landing
+from strata.events.seal import FIELD
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata.jobs.find_position import find_position
@@ -39,7 +40,7 @@ def landed(lake, segments: list[list[int]], previous: str = "") -> LandedStream:
     repair_landing(landing_folder(str(lake), "s"))
     for path in folder.glob(f"*{SUFFIX}"):
         # A large segment has many row groups.
-        known = pq.read_metadata(path).metadata
+        known = {name: value for name, value in pq.read_metadata(path).metadata.items() if name != FIELD}
         pq.write_table(pq.read_table(path).replace_schema_metadata(known), path, row_group_size=2)
     return LandedStream.open(str(lake), "s")
 

@@ -4,6 +4,7 @@ Not here: finding a segment (`landed.py`), making transactions from events (`sca
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata.errors import LakeUnavailableError, StoreFormatError
+from strata.errors import DamagedIndexError, StoreFormatError
 from strata.events.batch import TransactionBatch, add_gtids
 from strata.events.columns import from_numbers, to_numbers, to_texts
+from strata.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
 from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
 from strata.values import to_plain
+from strata.wire.storage import lake_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +29,12 @@ if TYPE_CHECKING:
     from strata.events.model import TransactionRecord
     from strata.wire.storage import Folder
 
-FORMAT = 2
-"""Number of the stored form. Every older form keeps opening: in form 1 every landing was by GTID."""
+FORMAT = 3
+"""Number of the stored form. Every older form keeps opening: in form 1 every landing was by GTID, form 2 has no
+checksums (`seal.py`)."""
 SUFFIX = ".index.parquet"
 _METADATA = b"strata.segment"
+_TAIL_BYTES = 1 << 16
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _ENTRY = pa.struct([("database", _TEXT), ("table", _TEXT), ("row_events", pa.int64()), ("rows", pa.int64())])
@@ -120,9 +125,12 @@ class IndexWriter:
 
     def __init__(self, path: str) -> None:
         """Starts the local file `path`, replacing what is there."""
+        self._path = path
         self._file = pa.OSFile(path, "wb")
         try:
-            self._writer = pq.ParquetWriter(self._file, SCHEMA, compression="zstd", store_schema=True)
+            self._writer = pq.ParquetWriter(
+                self._file, SCHEMA, compression="zstd", store_schema=True, write_page_checksum=True
+            )
         except OSError:
             self._file.close()
             raise
@@ -133,9 +141,10 @@ class IndexWriter:
 
     def close(self, summary: SegmentSummary) -> None:
         """Adds what is known of the whole, and ends the file."""
-        self._writer.add_key_value_metadata({_METADATA: summary.to_json().encode()})
+        self._writer.add_key_value_metadata({_METADATA: summary.to_json().encode(), FIELD: BLANK})
         self._writer.close()
         self._file.close()
+        seal_file(self._path)
 
     def abandon(self) -> None:
         """Lets go of a file that is of no use without writing to it; of one that is whole, too."""
@@ -147,28 +156,42 @@ class IndexWriter:
 class SegmentIndex:
     """The index of one landed segment, as it lies on disk."""
 
-    def __init__(self, summary: SegmentSummary, file: pq.ParquetFile) -> None:
+    def __init__(self, summary: SegmentSummary, file: pq.ParquetFile, url: str) -> None:
         self.summary = summary
         self._file = file
+        self._url = url
 
     @classmethod
     def open(cls, folder: Folder, name: str) -> Self:
         """Opens the index `name` in a folder.
 
         Raises:
-            LakeUnavailableError: It cannot be read, or is no index.
+            LakeUnavailableError: It cannot be read.
+            DamagedIndexError: It is not as it was written, or is another segment's.
             StoreFormatError: A newer Strata wrote it.
         """
-        try:
-            file = pq.ParquetFile(folder.filesystem.open_input_file(f"{folder.path}/{name}"))
-            summary = (file.metadata.metadata or {})[_METADATA]
-        except (OSError, KeyError, pa.ArrowException) as error:
-            raise LakeUnavailableError(
-                f"the transaction index cannot be read: {error}",
-                remedy="Delete it; `strata land` makes it again from its segment.",
-                file=folder.join(name),
-            ) from error
-        return cls(SegmentSummary.from_json(summary.decode()), file)
+        url = folder.join(name)
+        with lake_errors(url):
+            file = folder.filesystem.open_input_file(f"{folder.path}/{name}")
+            size = file.size()
+            tail = file.read_at(min(size, _TAIL_BYTES), max(size - _TAIL_BYTES, 0))
+        with _damage(url):
+            length = footer_bytes(size, tail)
+            end = tail[-length:] if length <= len(tail) else file.read_at(length, size - length)
+            seal = read_seal(size, end)
+            if seal is not None and not seal.is_whole():
+                raise ValueError("its end is not as it was written")
+            opened = pq.ParquetFile(file, page_checksum_verification=True)
+            summary = SegmentSummary.from_json((opened.metadata.metadata or {})[_METADATA].decode())
+            if summary.segment != name.removesuffix(SUFFIX):
+                raise ValueError(f"it is that of {summary.segment}")
+            if opened.metadata.num_rows != summary.transactions or not opened.schema_arrow.equals(SCHEMA):
+                raise ValueError("it has other rows than it says")
+        return cls(summary, opened, url)
+
+    def _read(self, group: int, columns: list[str] | None = None) -> pa.Table:
+        with _damage(self._url):
+            return self._file.read_row_group(group, columns=columns).combine_chunks()
 
     def batches(self, first_seq: int = 0) -> Iterator[TransactionBatch]:
         """The transactions in batches of columns, from those on that hold `first_seq` (a batch may begin earlier)."""
@@ -176,8 +199,7 @@ class SegmentIndex:
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
             if seq + rows > first_seq:
-                table = self._file.read_row_group(group).combine_chunks()
-                for batch in table.to_batches():
+                for batch in self._read(group).to_batches():
                     yield from_arrow(batch, self.summary.binlog_file)
             seq += rows
 
@@ -187,7 +209,7 @@ class SegmentIndex:
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
             if seq < first + rows:
-                row = self._file.read_row_group(group).slice(seq - first, 1).combine_chunks()
+                row = self._read(group).slice(seq - first, 1).combine_chunks()
                 return next(from_arrow(row.to_batches()[0], self.summary.binlog_file).records())
             first += rows
         raise IndexError(seq)
@@ -208,7 +230,7 @@ class SegmentIndex:
         for group in range(self._file.num_row_groups):
             if left <= 0:
                 break
-            for batch in self._file.read_row_group(group, columns=["sid", "gno"]).combine_chunks().to_batches():
+            for batch in self._read(group, ["sid", "gno"]).to_batches():
                 sids = batch.column("sid")
                 slots, numbers = from_numbers(sids.indices, -1), from_numbers(batch.column("gno"))
                 names = tuple(_parse_sid(text) for text in sids.dictionary.to_pylist())
@@ -227,12 +249,45 @@ class SegmentIndex:
             # The plain columns come first, so that their numbers are the same in the file.
             known = rows.column(column).statistics
             if known is None or not known.has_min_max or known.max >= value:
-                numbers = from_numbers(self._file.read_row_group(group, columns=[name]).column(0).combine_chunks())
+                numbers = from_numbers(self._read(group, [name]).column(0).combine_chunks())
                 below = int(np.searchsorted(numbers, value, side="left"))
                 if below < len(numbers):
                     return before + below
             before += rows.num_rows
         return before
+
+
+@contextmanager
+def _damage(url: str) -> Iterator[None]:
+    """What reading damaged bytes raises is one error that says what mends it."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
+        raise DamagedIndexError(
+            f"the transaction index is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+            remedy="`strata land` makes it anew from its segment.",
+            file=url,
+        ) from error
+
+
+def check_index(folder: Folder, name: str) -> SegmentSummary:
+    """Reads all of an index, and says what it says of its segment.
+
+    Raises:
+        DamagedIndexError: A single byte of it is not as it was written.
+        LakeUnavailableError: It cannot be read.
+    """
+    content, url = folder.read(name), folder.join(name)
+    found = SegmentIndex.open(folder, name)
+    with _damage(url):
+        seal = read_seal(len(content), content[-footer_bytes(len(content), content) :])
+        if seal is not None and not seal.holds(content):
+            raise ValueError("it is not as it was written")
+    if seal is None:
+        # Of an older form: that it can be read is all there is to see.
+        for _ in found.batches():
+            pass
+    return found.summary
 
 
 def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:

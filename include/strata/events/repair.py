@@ -1,14 +1,18 @@
-"""Puts a landing folder in order before a landing: leftovers of a killed one go, lost indexes are made again.
+"""Puts a landing folder in order before a landing: leftovers of a killed one go, lost or damaged indexes are made anew.
 Not here: segments themselves, which are never changed once they have their name."""
 
 from __future__ import annotations
 
+import json
+import logging
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.errors import StreamHoleError
-from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary
+from strata.errors import DamagedIndexError, LakeUnavailableError, StreamHoleError
+from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
 from strata.events.model import PreviousGtids
 from strata.events.parse import parse_event
 from strata.events.recorder import StreamEnd
@@ -23,34 +27,95 @@ if TYPE_CHECKING:
     from strata.wire.storage import Folder
 
 
+_LOG = logging.getLogger("strata.land")
+_CHECKED = "checked.json"
+_CHECK_SECONDS = 7 * 86_400
+"""An index whose file has not changed is read once more after so long: disks forget."""
+
+
 def repair_landing(folder: Folder) -> None:
     """Needs the folder's lock.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        CorruptEventError: A segment without index is damaged.
+        CorruptEventError: A segment whose index is lost or damaged is damaged, too.
         StreamHoleError: A segment lost its index and its predecessor.
     """
     remove_leftovers(folder)
-    names = folder.names()
-    segments = [parsed for name in names if (parsed := SegmentName.parse(name))]
-    indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
-    for orphan in indexed - {str(name) for name in segments}:
-        folder.delete(f"{orphan}{SUFFIX}")
-    end: StreamEnd | None = None
+    files = folder.stamps()
+    segments = [parsed for name in sorted(files) if (parsed := SegmentName.parse(name))]
+    for file in files:
+        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in files:
+            folder.delete(file)
+    known, now = _read_checked(folder), int(time.time())
+    checked: dict[str, list[int]] = {}
     for at, name in enumerate(segments):
-        if str(name) in indexed:
+        stamp = files.get(f"{name}{SUFFIX}")
+        seen = known.get(str(name))
+        if seen and stamp and tuple(seen[:2]) == stamp and now - seen[2] < _CHECK_SECONDS:
+            checked[str(name)] = seen
             continue
-        if at == 0 and name.ordinal > 1:
-            raise StreamHoleError(
-                "the first segment has lost its index, and those before it, which tell how it is numbered, are gone",
-                file=folder.join(str(name)),
-                remedy="Restore the index from a backup of the lake, or land the source anew under another name.",
-            )
-        if at > 0 and (end is None or end.ordinal != segments[at - 1].ordinal):
-            before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}")
-            end = StreamEnd.of(before.summary, segments[at - 1].ordinal)
-        end = rebuild_index(folder, name, end or StreamEnd())
+        before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
+        if stamp and _is_sound(folder, name, files[str(name)][0], before):
+            checked[str(name)] = [*stamp, now]
+            continue
+        after = StreamEnd.of(before, name.ordinal - 1) if before else _in_front(folder, name)
+        rebuild_index(folder, name, after)
+    if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
+        _write_checked(folder, checked)
+
+
+def _is_sound(folder: Folder, name: SegmentName, size: int, before: SegmentSummary | None) -> bool:
+    """Whether the index of a segment is as it was written, and is that of this segment of `size` bytes."""
+    try:
+        summary = check_index(folder, f"{name}{SUFFIX}")
+    except DamagedIndexError as error:
+        _LOG.warning("%s It is made again from its segment.", error)
+        return False
+    if summary.bytes == size and (before is None or _follows(summary, before)):
+        return True
+    _LOG.warning("%s%s is the index of another segment. It is made again.", name, SUFFIX)
+    return False
+
+
+def _follows(summary: SegmentSummary, before: SegmentSummary) -> bool:
+    return (summary.first_seq, summary.clock_before) == (before.last_seq + 1, before.clock_after)
+
+
+def _in_front(folder: Folder, name: SegmentName) -> StreamEnd:
+    """The stream in front of the first segment that is here.
+
+    Raises:
+        StreamHoleError: It is not the first of the stream, and its index does not say what came before it.
+    """
+    if name.ordinal == 1:
+        return StreamEnd()
+    with suppress(DamagedIndexError, LakeUnavailableError):
+        found = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
+        executed = GtidSet.parse(found.executed_before)
+        return StreamEnd(name.ordinal - 1, found.first_seq - 1, found.clock_before, executed, Resume(found.resume))
+    raise StreamHoleError(
+        "the first segment has lost its index, and those before it, which tell how it is numbered, are gone",
+        file=folder.join(str(name)),
+        remedy="Restore the index from a backup of the lake, or land the source anew under another name.",
+    )
+
+
+def _read_checked(folder: Folder) -> dict[str, list[int]]:
+    """Of each segment whose index was found sound: size and time of the index's file, and when it was looked at."""
+    if not folder.exists(_CHECKED):
+        return {}
+    try:
+        found = json.loads(folder.read(_CHECKED))
+        return {str(name): [int(one) for one in seen] for name, seen in found.items() if len(seen) == 3}
+    except (ValueError, TypeError, AttributeError):
+        # Nothing depends on it: all of them are looked at once more.
+        return {}
+
+
+def _write_checked(folder: Folder, checked: dict[str, list[int]]) -> None:
+    with suppress(LakeUnavailableError):
+        folder.write(_CHECKED, json.dumps(checked).encode())
 
 
 def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> StreamEnd:

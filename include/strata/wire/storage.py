@@ -73,7 +73,7 @@ class Folder(Struct, frozen=True):
         return [name for name in self._all_names() if name.endswith(TEMPORARY_SUFFIX)]
 
     def _all_names(self) -> list[str]:
-        with _as_lake_error(self.url):
+        with lake_errors(self.url):
             found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         return sorted(info.base_name for info in found if info.type == fs.FileType.File)
 
@@ -83,7 +83,7 @@ class Folder(Struct, frozen=True):
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
-        with _as_lake_error(self.join(name)):
+        with lake_errors(self.join(name)):
             info = self.filesystem.get_file_info(f"{self.path}/{name}")
         return bool(info.type == fs.FileType.File)
 
@@ -94,7 +94,7 @@ class Folder(Struct, frozen=True):
             LakeUnavailableError: It is not there, or cannot be read.
         """
         with (
-            _as_lake_error(self.join(name)),
+            lake_errors(self.join(name)),
             self.filesystem.open_input_stream(f"{self.path}/{name}") as stream,
         ):
             return bytes(stream.read())
@@ -105,8 +105,18 @@ class Folder(Struct, frozen=True):
         Raises:
             LakeUnavailableError: The storage refuses or is full; the former content stands.
         """
-        with _as_lake_error(self.join(name)):
+        with lake_errors(self.join(name)):
             _write(self.filesystem, f"{self.path}/{name}", content)
+
+    def stamps(self) -> dict[str, tuple[int, int]]:
+        """Size (bytes) and time of the last change (nanoseconds) of the finished files right in this folder.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        with lake_errors(self.url):
+            found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return {info.base_name: (info.size, info.mtime_ns or 0) for info in found if info.type == fs.FileType.File}
 
     def delete(self, name: str) -> None:
         """Deletes a file; that it is gone already is no error.
@@ -114,7 +124,7 @@ class Folder(Struct, frozen=True):
         Raises:
             LakeUnavailableError: The storage refuses.
         """
-        with _as_lake_error(self.join(name)):
+        with lake_errors(self.join(name)):
             _delete(self.filesystem, f"{self.path}/{name}")
 
     def rename(self, temporary: str, final: str) -> None:
@@ -137,7 +147,7 @@ def write_file(url: str, content: Any) -> None:
     Raises:
         LakeUnavailableError: The storage does not take it.
     """
-    with _as_lake_error(url):
+    with lake_errors(url):
         files, path = _open(url)
         _write(files, path, content)
 
@@ -148,7 +158,7 @@ def read_file(url: str) -> bytes | None:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    with _as_lake_error(url):
+    with lake_errors(url):
         files, path = _open(url)
         try:
             with files.open_input_file(path) as stream:
@@ -163,7 +173,7 @@ def list_files(url: str) -> list[str]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    with _as_lake_error(url):
+    with lake_errors(url):
         files, path = _open(url)
         root = url.rstrip("/")
         found = files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
@@ -177,7 +187,7 @@ def list_folders(url: str) -> list[str]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    with _as_lake_error(url):
+    with lake_errors(url):
         files, path = _open(url)
         found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
@@ -189,7 +199,7 @@ def delete_file(url: str) -> None:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    with _as_lake_error(url):
+    with lake_errors(url):
         _delete(*_open(url))
 
 
@@ -201,7 +211,7 @@ def place_file(source: str, target: str) -> None:
     Raises:
         LakeUnavailableError: The source is gone, or the storage does not take the target.
     """
-    with _as_lake_error(source):
+    with lake_errors(source):
         files, path = _open(source)
         target_files, target_path = _open(target)
         if not isinstance(files, fs.LocalFileSystem):
@@ -237,7 +247,7 @@ def arrow_file_system(url: str) -> tuple[Any, str]:
     Raises:
         LakeUnavailableError: No file system opens such a URL.
     """
-    with _as_lake_error(url):
+    with lake_errors(url):
         return _open(url)
 
 
@@ -286,7 +296,8 @@ def _without_login(url: str) -> str:
 
 
 @contextmanager
-def _as_lake_error(url: str) -> Iterator[None]:
+def lake_errors(url: str) -> Iterator[None]:
+    """Within it, what the storage refuses is a LakeUnavailableError."""
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:
