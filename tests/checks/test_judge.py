@@ -111,7 +111,7 @@ def subject(
 ) -> TableSubject:
     staged = stage(folder, *batches)
     files = [
-        JudgedFile(file.url, file.file_name, file.version_id, file.rows, file.partial_rows, file.invalid_rows)
+        JudgedFile(file.url, file.digest, file.version_id, file.rows, file.partial_rows, file.invalid_rows)
         for file in staged
     ]
     expected = sum(file.rows for file in staged) if rows < 0 else rows

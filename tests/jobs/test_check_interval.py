@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,8 +32,6 @@ from tests.spark_session import spark
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, definition, inserts, stage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from strata.wire.storage import Folder
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -107,6 +106,23 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     check_interval(str(tmp_path), SOURCE, RUN, spark).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed
     assert publish_interval(str(tmp_path), SOURCE, RUN).rows == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", None], ids=["emptied", "cut", "exchanged"])
+def test_a_file_that_is_not_what_was_decoded_fails(content: bytes | None, spark: Any, tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    (staged,) = read_decoded(folder).files
+    if content is None:
+        (other,) = stage(tmp_path / "x", inserts(FIELDS, [{"id": 2, "status": "new"}]))
+        content = Path(other.url).read_bytes()
+    Path(staged.url).write_bytes(content)
+    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    (failure,) = read_verdicts(folder)[INTERVAL].errors
+    assert (report.errors, failure.check, failure.table) == (1, "files_are_those_that_were_decoded", "shop.orders")
+    assert "decode the run again" in failure.message
+    assert staged.url in failure.message
+    # It is nobody's row, so there is nothing to keep of it.
+    assert quarantined(str(tmp_path), SOURCE) == []
 
 
 def test_rows_that_a_truncate_removed_are_a_warning(spark: Any, tmp_path: Path) -> None:

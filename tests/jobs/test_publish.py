@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,8 +19,6 @@ from strata.tables.read import published_tables, read_changes
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from strata.tables.write import StagedFile
 
 FIELDS = {"id": pa.int32()}
@@ -54,7 +53,7 @@ class Run:
 
     def judge(self, *failures: Failure, files: tuple[StagedFile, ...] | None = None) -> None:
         judged = self.files if files is None else files
-        digest = staged_digest((str(file.name), file.file_name) for file in judged)
+        digest = staged_digest((str(file.name), file.digest) for file in judged)
         table = TableVerdict("shop.orders", len(judged), (1,), 5, failures)
         write_verdicts(self.folder, [IntervalVerdict(SOURCE, INTERVAL, digest, (table,))])
 
@@ -142,4 +141,21 @@ def test_rows_in_quarantine_are_not_published(tmp_path: Path) -> None:
     run.judge()
     run.decode((*run.files, *(replace(file, reason='{"message": "no text"}') for file in other)))
     run.publish()
+    assert run.published() == [1]
+
+
+def test_a_file_that_was_exchanged_after_its_verdict_blocks_its_table(tmp_path: Path) -> None:
+    run, other = Run(tmp_path, 1), Run(tmp_path / "other", 2)
+    run.judge()
+    Path(run.files[0].url).write_bytes(Path(other.files[0].url).read_bytes())
+    report = run.publish()
+    (withheld,) = report.withheld
+    assert (withheld.table, withheld.state, withheld.rows) == ("shop.orders", State.FAILED, 1)
+    assert withheld.reason["file"] == run.files[0].url
+    assert "other bytes than those that were written" in str(withheld.reason["message"])
+    assert "Decode the run again" in str(withheld.reason["remedy"])
+    assert run.published() is None
+    # Decoding makes the same file: the verdict is on it already.
+    Run(tmp_path, 1)
+    assert run.publish().withheld == ()
     assert run.published() == [1]

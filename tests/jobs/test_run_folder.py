@@ -43,7 +43,7 @@ PLAN = RunPlan(
     breaks={"1": "binlog.000001:4"},
     history=7,
 )
-FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, 3, 1, 9, 0, 0, "{}")
+FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, "ab12", 3, 1, 9, 0, 0, "{}")
 DECODED = Decoded((FILE,), (FailedSlice(1, (("d", "x.y"),), {"error": "E", "message": "m"}),))
 VERDICT = IntervalVerdict("s", 1, "digest", (TableVerdict("d.t", 3, (7,), 1, ()),), (
     Failure("", "x", None, Severity.WARNING, "is odd", 1, ("{}",)),
@@ -112,6 +112,14 @@ def test_a_newer_format_is_refused(folder: Folder, name: str) -> None:
     with pytest.raises(StoreFormatError, match="format 99") as caught:
         READERS[name](folder)
     assert caught.value.file == folder.join(name)
+
+
+def test_files_without_digests_have_to_be_decoded_again(folder: Folder) -> None:
+    stored = {"files": [{name: value for name, value in FILE.to_json().items() if name != "digest"}]}
+    folder.write("decoded.json", json.dumps(stored).encode())
+    with pytest.raises(DamagedFileError, match="digest") as caught:
+        read_decoded(folder)
+    assert "Decode the run again" in str(caught.value)
 
 
 def test_a_run_that_is_not_there_is_told_in_the_first_line(tmp_path: Path) -> None:

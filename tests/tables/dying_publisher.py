@@ -55,7 +55,6 @@ def die_at(last: int) -> None:
 
     for owner, name in (
         (os, "fsync"),
-        (os, "link"),
         (Path, "replace"),
         (commit, "create_table_with_add_actions"),
         (DeltaTable, "create_write_transaction"),

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
-from strata.errors import LakeUnavailableError, Usage
+from strata.errors import DamagedFileError, Usage
 from strata.schema.model import TableName
 from strata.tables.commit import publish, unpublished_files
 from strata.tables.layout import GENERATIONS_FILE, table_url
@@ -222,7 +222,7 @@ def test_a_table_with_a_strange_name(tmp_path: Path) -> None:
 def test_a_staged_file_that_is_gone_is_reported(tmp_path: Path) -> None:
     staged: tuple[StagedFile, ...] = stage(tmp_path / "runs", inserts(FIELDS, [{"id": 1}]))
     Path(staged[0].url).unlink()
-    with pytest.raises(LakeUnavailableError, match="staged file"):
+    with pytest.raises(DamagedFileError, match="a staged file is gone"):
         publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged)
 
 

@@ -32,12 +32,14 @@ class JudgedFile(Struct, frozen=True):
     """A staged file, as the checks see it."""
 
     url: str
-    name: str
-    """Made from the content."""
+    digest: str
+    """Of the bytes that were decoded."""
     version_id: int
     rows: int
     partial_rows: int
     invalid_rows: int
+    damage: str | None = None
+    """How it differs from what was decoded."""
 
 
 class TableSubject(Struct, frozen=True):
@@ -79,15 +81,19 @@ def judge_interval(
             verdicts.append(judge_table(judge, read, label, subject))
         elif subject.facts.rows:
             found.append(_nothing_staged(subject))
-    digest = staged_digest((str(subject.table), file.name) for subject in subjects for file in subject.files)
+    digest = staged_digest((str(subject.table), file.digest) for subject in subjects for file in subject.files)
     return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(found))
 
 
 def judge_table(judge: Judge, read: Callable[[Sequence[str]], Any], label: str, subject: TableSubject) -> TableVerdict:
     """Runs all checks of one table: a suite for each schema version, and one over what the versions share.
 
-    A table with a single version has a single suite with all of it.
+    A table with a single version has a single suite with all of it. Files that are not what was decoded are judged by
+    nothing else: they may not even be readable.
     """
+    damaged = [file for file in subject.files if file.damage is not None]
+    if damaged:
+        return _not_as_decoded(subject, damaged)
     versions = tuple(sorted({file.version_id for file in subject.files}))
     staged = {version: read([file.url for file in subject.files if file.version_id == version]) for version in versions}
     frames = {version: _frame(frame) for version, frame in staged.items()}
@@ -115,6 +121,33 @@ def judge_table(judge: Judge, read: Callable[[Sequence[str]], Any], label: str, 
         versions=versions,
         checks=checks + len(never),
         failures=tuple(failures),
+    )
+
+
+def _not_as_decoded(subject: TableSubject, damaged: Sequence[JudgedFile]) -> TableVerdict:
+    failures = [
+        damaged_file(str(subject.table), file.url, file.rows, file.damage)
+        for file in damaged
+        if file.damage is not None
+    ]
+    return TableVerdict(
+        table=str(subject.table),
+        rows=sum(file.rows for file in subject.files),
+        versions=tuple(sorted({file.version_id for file in subject.files})),
+        checks=len(subject.files),
+        failures=tuple(failures),
+    )
+
+
+def damaged_file(table: str, url: str, rows: int, damage: str) -> Failure:
+    """The failure of a staged file that is not what was decoded."""
+    return Failure(
+        table=table,
+        check="files_are_those_that_were_decoded",
+        column=None,
+        severity=Severity.ERROR,
+        message=f"a staged file {damage}: decode the run again, which makes it anew ({url})",
+        unexpected_rows=rows,
     )
 
 

@@ -106,5 +106,5 @@ class IntervalVerdict(Struct, frozen=True):
 
 
 def staged_digest(files: Iterable[tuple[str, str]]) -> str:
-    """Identity of a set of staged files, given as (table, file name); names are made from the files' content."""
+    """Identity of a set of staged files, given as (table, digest of the bytes that were decoded)."""
     return hashlib.blake2b(json.dumps(sorted(files)).encode(), digest_size=16).hexdigest()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata.checks.own import own_rules
 from strata.checks.rules import StreamFacts
-from strata.checks.run import JudgedFile, TableSubject, judge_interval
+from strata.checks.run import JudgedFile, TableSubject, damaged_file, judge_interval
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, Severity
 from strata.errors import ChecksFailedError
@@ -19,11 +19,12 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata.schema.model import TableName, definition_from_json
 from strata.tables.layout import interval_key
+from strata.tables.pinned import find_damage
 from strata.tables.quarantine import put_in_quarantine
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata.checks.verdict import IntervalVerdict
     from strata.jobs.run_folder import Decoded
@@ -109,24 +110,27 @@ def check_interval(
     verdicts = []
     for interval in plan.intervals:
         unreadable = decoded.unreadable(interval.start)
+        damage = find_damage([file for file in decoded.files if file.interval == interval.start])
         verdict = judge_interval(
             judge,
             lambda urls: spark.read.parquet(*map(spark_url, urls)),
             source,
             interval.start,
             interval_key(interval.start),
-            _subjects(plan, interval, decoded, own_expectations),
+            _subjects(plan, interval, decoded, own_expectations, damage),
             [
                 *_missing_transactions(plan, interval),
                 *_undecoded(decoded, interval),
                 *told_of_interval(plan, interval),
-                *map(_left_out, unreadable),
+                *(_left_out(file, damage.get(file.url)) for file in unreadable),
             ],
         )
         verdicts.append(verdict)
         failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(str(file.name))]
-        if failed or unreadable:
-            put_in_quarantine(lake, source, run, interval.start, [*failed, *unreadable], verdict.to_json())
+        # What is not what was decoded is nobody's row: there is nothing to keep of it.
+        kept = [file for file in (*failed, *unreadable) if file.url not in damage]
+        if kept:
+            put_in_quarantine(lake, source, run, interval.start, kept, verdict.to_json())
     docs = judge.write_docs(folder.join(DOCS)) if decoded.files else ""
     write_verdicts(folder, verdicts)
     return _report(source, run, verdicts, docs)
@@ -154,7 +158,9 @@ def spark_url(url: str) -> str:
     return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
 
 
-def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, own_expectations: str | None) -> list[TableSubject]:
+def _subjects(
+    plan: RunPlan, interval: Interval, decoded: Decoded, own_expectations: str | None, damage: Mapping[str, str]
+) -> list[TableSubject]:
     """What is judged of an interval: its tables that were decoded whole, each with the versions of its own."""
     definitions: dict[tuple[str, str], dict[int, TableDefinition]] = {}
     for version in plan.versions:
@@ -175,7 +181,9 @@ def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, own_expectati
             subjects.append(
                 TableSubject(
                     table=name,
-                    files=tuple(_judged(file) for file in files if (file.database, file.table) == key),
+                    files=tuple(
+                        _judged(file, damage.get(file.url)) for file in files if (file.database, file.table) == key
+                    ),
                     facts=StreamFacts(table.rows - left_out[key], *seqs, tuple(sorted(versions))),
                     definitions=versions,
                     own=tuple(own_rules(own_expectations, name)),
@@ -184,12 +192,14 @@ def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, own_expectati
     return subjects
 
 
-def _judged(file: StagedFile) -> JudgedFile:
-    return JudgedFile(file.url, file.file_name, file.version_id, file.rows, file.partial_rows, file.invalid_rows)
+def _judged(file: StagedFile, damage: str | None) -> JudgedFile:
+    return JudgedFile(file.url, file.digest, file.version_id, file.rows, file.partial_rows, file.invalid_rows, damage)
 
 
-def _left_out(file: StagedFile) -> Failure:
+def _left_out(file: StagedFile, damage: str | None) -> Failure:
     """Rows that the decoder itself put aside: all others of the table are published, and the verdict says so."""
+    if damage is not None:
+        return damaged_file(str(file.name), file.url, file.rows, damage)
     error = json.loads(file.reason)
     return Failure(
         table=str(file.name),

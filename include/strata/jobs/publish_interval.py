@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
-from strata.errors import ChecksFailedError
+from strata.errors import ChecksFailedError, DamagedFileError
 from strata.jobs.check_interval import told_of_interval
 from strata.jobs.run_folder import (
     DECODED,
@@ -168,7 +168,10 @@ class Publication:
         if reason and self._is_published(planned):
             return TableOutcome(planned, State.PUBLISHED)
         # A statement that does not tell its tables has a warning, and nothing to commit.
-        committed = _commit(self.plan, interval, planned, files) if planned.database else ()
+        try:
+            committed = _commit(self.plan, interval, planned, files) if planned.database else ()
+        except DamagedFileError as error:
+            return TableOutcome(planned, State.FAILED, reason=error.to_json())
         return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
 
     def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> Reason:
@@ -205,7 +208,7 @@ class Publication:
                 source=self.plan.source,
                 remedy=f"Run {check}, then publish again.",
             )
-        if verdict.staged != staged_digest((str(file.name), file.file_name) for file in files):
+        if verdict.staged != staged_digest((str(file.name), file.digest) for file in files):
             raise ChecksFailedError(
                 "the verdict is on other files than those that were decoded last",
                 source=self.plan.source,

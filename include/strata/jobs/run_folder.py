@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 PLAN = "plan.json"
 DECODED = "decoded.json"
 VERDICT = "verdict.json"
-FORMAT = 1
-"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening."""
+FORMAT = 2
+"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening, but for files whose
+digests were not noted (`decoded.json` of format 1): nobody can tell whether they are what was decoded."""
 
 
 class FailedSlice(Struct, frozen=True):

@@ -17,7 +17,8 @@ from msgspec import Struct
 from strata.errors import LakeUnavailableError
 from strata.tables.generation import Home, choose_home, list_generations, open_generations, shape_mark
 from strata.tables.layout import INTERVAL, data_path, interval_key, partition_value, table_url
-from strata.wire.storage import arrow_file_system, list_files, place_file
+from strata.tables.pinned import read_pinned
+from strata.wire.storage import list_files, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,8 @@ def publish(
         One entry for each generation that has or had rows of the interval, in order.
 
     Raises:
-        LakeUnavailableError: The storage does not answer, a staged file is gone, or other publishers kept coming first.
+        DamagedFileError: A staged file is not the one that was decoded; nothing of the table is committed.
+        LakeUnavailableError: The storage does not answer, or other publishers kept coming first.
     """
     work = _Publication(lake, source, table, interval, tuple(staged))
     wait = FIRST_WAIT_SECONDS
@@ -111,7 +113,7 @@ class _Publication(Struct, frozen=True):
         marks: dict[int, set[str]] = {}
         for version_id in sorted({file.version_id for file in self.staged}):
             of_version = [file for file in self.staged if file.version_id == version_id]
-            shape = read_shape(of_version[0].url)
+            shape = pq.read_schema(pa.BufferReader(read_pinned(of_version[0])))
             home = choose_home(generations, shape)
             self._make_room(generations, home, shape)
             files.setdefault(home.generation, []).extend(of_version)
@@ -159,7 +161,7 @@ class _Publication(Struct, frozen=True):
         if added or removed:
             root = table_url(self.lake, self.source, self.table, number)
             for path in added:
-                place_file(wanted[path].url, f"{root}/{path}")
+                write_file(f"{root}/{path}", read_pinned(wanted[path]))
             self._commit(table, [wanted[path] for path in added], removed, marks)
             table.update_incremental()
         return Commit(
@@ -208,23 +210,6 @@ class _Publication(Struct, frozen=True):
                 ],
             ),
         )
-
-
-def read_shape(url: str) -> pa.Schema:
-    """The columns of a Parquet file, from its footer.
-
-    Raises:
-        LakeUnavailableError: The file is gone or cannot be read.
-    """
-    files, path = arrow_file_system(url)
-    try:
-        return pq.read_schema(path, filesystem=files)
-    except OSError as error:
-        raise LakeUnavailableError(
-            "a staged file cannot be read",
-            file=url,
-            remedy="Decode the interval again; it gives the same files.",
-        ) from error
 
 
 def unpublished_files(lake: str, source: str, table: TableName) -> list[str]:

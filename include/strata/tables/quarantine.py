@@ -7,7 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from strata.tables.layout import interval_key, path_name
-from strata.wire.storage import list_files, place_file, read_file, write_file
+from strata.tables.pinned import read_pinned
+from strata.wire.storage import list_files, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ def put_in_quarantine(
     The run folder may be cleared afterwards. Safe to repeat: the reason is written last and replaces an earlier one.
 
     Raises:
+        DamagedFileError: A file is not the one that was decoded.
         LakeUnavailableError: The storage does not answer.
     """
     folder = quarantine_folder(lake, source, interval, run)
@@ -38,7 +40,7 @@ def put_in_quarantine(
     for file in files:
         names = path_name(file.database), path_name(file.table)
         relative = "/".join((*names, file.file_name))
-        place_file(file.url, f"{folder}/{relative}")
+        write_file(f"{folder}/{relative}", read_pinned(file))
         kept.append({**file.to_json(), "url": relative})
     reason = {"source": source, "run": run, "verdict": verdict, "files": kept}
     write_file(f"{folder}/{REASON}", json.dumps(reason, ensure_ascii=False, indent=1).encode())

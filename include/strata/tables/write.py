@@ -3,7 +3,6 @@ Not here: publishing them (`commit.py`), names of folders and columns (`layout.p
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,8 +16,9 @@ from strata.schema.model import TableName
 from strata.tables.columns import published
 from strata.tables.layout import INTERVAL, staged_folder
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
+from strata.tables.statistics import delta_statistics
 from strata.values import to_plain
-from strata.wire.storage import write_file
+from strata.wire.storage import content_digest, write_file
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,8 +29,6 @@ FILE_BYTES = 256 << 20
 """Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-_STATISTICS_OF = (pa.types.is_integer, pa.types.is_date)
-"""Columns of these types get minimum and maximum into Delta's log; others need rounding rules of their own."""
 
 
 class StagedFile(Struct, frozen=True):
@@ -44,6 +42,8 @@ class StagedFile(Struct, frozen=True):
     """The schema version that decoded all of its rows; 0 if none did."""
     url: str
     size_bytes: int
+    digest: str
+    """`content_digest` of the bytes that were written: who checks, publishes or keeps the file compares them."""
     rows: int
     min_seq: int
     max_seq: int
@@ -107,7 +107,7 @@ class ChangeWriter:
         self._staging = staging
         self._source = source
         self._interval = interval
-        self._slice_key = _digest(slice_key.encode())
+        self._slice_key = _short(content_digest(slice_key.encode()))
         self._open: dict[_Key, _OpenFile] = {}
         self._files_of: dict[TableName, int] = {}
         self._reasons: dict[_Key, str] = {}
@@ -177,10 +177,11 @@ class ChangeWriter:
         content = file.finish()
         ordinal = self._files_of.get(table, 0)
         self._files_of[table] = ordinal + 1
-        name = f"{self._slice_key}-{ordinal:04d}-{_digest(content)}.parquet"
+        digest = content_digest(content)
+        name = f"{self._slice_key}-{ordinal:04d}-{_short(digest)}.parquet"
         url = f"{staged_folder(self._staging, self._interval, table)}/{name}"
         write_file(url, content)
-        stats = _delta_stats(pq.read_metadata(pa.BufferReader(content)))
+        stats = delta_statistics(pq.read_metadata(pa.BufferReader(content)))
         self._staged.append(
             StagedFile(
                 database=table.database,
@@ -189,6 +190,7 @@ class ChangeWriter:
                 version_id=key.version_id,
                 url=url,
                 size_bytes=content.size,
+                digest=digest,
                 rows=file.rows,
                 min_seq=stats["minValues"]["_seq"],
                 max_seq=stats["maxValues"]["_seq"],
@@ -240,41 +242,5 @@ def _non_empty(lists: pa.Array) -> int:
     return int(np.count_nonzero(np.diff(from_numbers(lists.offsets))))
 
 
-def _delta_stats(found: pq.FileMetaData) -> dict[str, Any]:
-    """Delta's statistics of a file from those of its row groups (Delta protocol, "Per-file Statistics").
-
-    Given for columns at the top whose bounds need no rounding; nested columns and texts have none.
-    """
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    arrow = found.schema.to_arrow_schema()
-    wanted = {
-        field.name for field in arrow if field.name != INTERVAL and any(test(field.type) for test in _STATISTICS_OF)
-    }
-    for group in range(found.num_row_groups):
-        for at in range(found.num_columns):
-            column = found.row_group(group).column(at)
-            name, bounds = column.path_in_schema, column.statistics
-            is_nested = found.schema.column(at).max_definition_level > 1
-            if name not in wanted or is_nested or bounds is None or not bounds.has_null_count:
-                continue
-            nulls[name] = nulls.get(name, 0) + bounds.null_count
-            if bounds.has_min_max:
-                low[name] = min(low.get(name, bounds.min), bounds.min)
-                high[name] = max(high.get(name, bounds.max), bounds.max)
-    return {
-        "numRecords": found.num_rows,
-        "minValues": {name: _as_json(value) for name, value in low.items()},
-        "maxValues": {name: _as_json(value) for name, value in high.items()},
-        "nullCount": nulls,
-    }
-
-
-def _as_json(value: Any) -> Any:
-    return value if isinstance(value, int) else value.isoformat()
-
-
-def _digest(content: Any) -> str:
-    # Processors have instructions for SHA-256; BLAKE2, which has none, took a tenth of a slice's time.
-    return hashlib.sha256(content).hexdigest()[:20]
+def _short(digest: str) -> str:
+    return digest[:20]

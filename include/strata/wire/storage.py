@@ -3,6 +3,7 @@ Not here: what is in them (`segment.py`, `tables/`, `jobs/`), where they belong 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import uuid
@@ -24,6 +25,7 @@ TEMPORARY_SUFFIX = ".part"
 """Ends the name of a file that is being written; readers of a folder leave it out."""
 _SPARE_BYTES = 256 << 20
 """Is left free by what may grow without end; less on a small disk."""
+_BLOCK_BYTES = 1 << 20
 
 
 class Folder(Struct, frozen=True):
@@ -137,19 +139,19 @@ class Folder(Struct, frozen=True):
             self.filesystem.move(temporary, final)
 
 
-def write_file(url: str, content: Any) -> None:
+def write_file(url: str, *content: Any) -> None:
     """Writes a file so that it is there as a whole or not at all; one that exists is replaced.
 
     Args:
         url: Local path or URL.
-        content: Bytes or anything with their buffer.
+        content: Bytes or anything with their buffer, one behind the other.
 
     Raises:
         LakeUnavailableError: The storage does not take it.
     """
     with lake_errors(url):
         files, path = _open(url)
-        _write(files, path, content)
+        _write(files, path, *content)
 
 
 def read_file(url: str) -> bytes | None:
@@ -203,31 +205,45 @@ def delete_file(url: str) -> None:
         _delete(*_open(url))
 
 
-def place_file(source: str, target: str) -> None:
-    """Makes a file appear under a second name, as a whole or not at all; both names stay.
+def content_digest(content: Any) -> str:
+    """SHA-256 of bytes, as hexadecimal digits.
 
-    On a local disk it is a hard link where the file system allows, so no byte is copied.
+    Processors have instructions for it: 1.8 GB/s on one core, against 0.9 of BLAKE2b and 0.5 of SHA-3 (OpenSSL 3.0).
+    """
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_digest(url: str) -> tuple[int, str] | None:
+    """Size in bytes and `content_digest` of a file, or None if there is none.
 
     Raises:
-        LakeUnavailableError: The source is gone, or the storage does not take the target.
+        LakeUnavailableError: The storage does not answer.
     """
-    with lake_errors(source):
-        files, path = _open(source)
-        target_files, target_path = _open(target)
-        if not isinstance(files, fs.LocalFileSystem):
-            target_files.copy_file(path, target_path)
-            return
-        if Path(target_path).exists():
-            return
-        Path(target_path).parent.mkdir(parents=True, exist_ok=True)
+    with lake_errors(url):
+        files, path = _open(url)
         try:
-            os.link(path, target_path)
-        except (FileExistsError, FileNotFoundError):
-            if not Path(target_path).exists():
-                raise
-        except OSError:
-            # The file system has no hard links, or the two names are on different disks.
-            write_file(target, Path(path).read_bytes())
+            with files.open_input_stream(path) as stream:
+                size, found = 0, hashlib.sha256()
+                while block := stream.read(_BLOCK_BYTES):
+                    size += len(block)
+                    found.update(block)
+        except FileNotFoundError:
+            return None
+    return size, found.hexdigest()
+
+
+def delete_folder(url: str) -> None:
+    """Deletes a folder and all that is in it; that it is gone already is no error.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    with lake_errors(url):
+        files, path = _open(url)
+        try:
+            files.delete_dir(path)
+        except FileNotFoundError:
+            return
 
 
 def require_room(folder: str, size: int) -> None:
@@ -258,11 +274,12 @@ def _open(url: str) -> tuple[Any, str]:
     return files, path
 
 
-def _write(files: fs.FileSystem, path: str, content: Any) -> None:
+def _write(files: fs.FileSystem, path: str, *content: Any) -> None:
     if not isinstance(files, fs.LocalFileSystem):
         # Object stores show a file once its upload is complete.
         with files.open_output_stream(path) as stream:
-            stream.write(content)
+            for part in content:
+                stream.write(part)
         return
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -270,7 +287,8 @@ def _write(files: fs.FileSystem, path: str, content: Any) -> None:
     temporary = target.with_name(f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as stream:
-            stream.write(content)
+            for part in content:
+                stream.write(part)
             stream.flush()
             # Delta's log may refer to the file in a moment: it must outlive a power cut that the log outlives.
             os.fsync(stream.fileno())
