@@ -17,7 +17,7 @@ from strata.jobs.run_folder import DECODED, read_decoded, read_verdicts, run_fol
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.store.engine import open_store
-from strata.tables.read import read_generations
+from strata.tables.read import read_columns
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,9 +70,9 @@ def show_early_rows(source: Source, database: str, early: dict[str, list[dict[st
     equal = True
     for table, rows in early.items():
         keys = EARLY_KEYS[table]
-        generations = read_generations(source.lake, source.name, TableName(database, table))
+        changes = pa.concat_tables(read_columns(source.lake, source.name, TableName(database, table)))
         for row in rows:
-            decoded = _first_insert(generations, {key: row[key] for key in keys})
+            decoded = _first_insert(changes, {key: row[key] for key in keys})
             label = f"{table} {', '.join(str(row[key]) for key in keys)}"
             for column, value in row.items():
                 late = _plain(decoded.get(column))
@@ -85,20 +85,13 @@ def show_early_rows(source: Source, database: str, early: dict[str, list[dict[st
     return equal
 
 
-def _first_insert(generations: list[pa.Table], key: dict[str, Any]) -> dict[str, Any]:
-    """The oldest insert of a key as column -> value; empty if there is none."""
-    found = [row for changes in generations for row in _inserts(changes, key)]
-    return min(found, key=lambda row: (row["_seq"], row["_row"]), default={})
-
-
-def _inserts(changes: pa.Table, key: dict[str, Any]) -> list[dict[str, Any]]:
-    """The inserts of a key in one generation."""
-    if not set(key) <= set(changes.column_names):
-        return []
+def _first_insert(changes: pa.Table, key: dict[str, Any]) -> dict[str, Any]:
+    """The oldest insert of a key as column -> value; empty if there is none. It has the types that came first."""
     wanted = pc.equal(changes["_op"], "insert")
     for column, value in key.items():
         wanted = pc.and_(wanted, pc.equal(changes[column], pa.scalar(value).cast(changes[column].type)))
-    return list(changes.filter(wanted).to_pylist())
+    found: list[dict[str, Any]] = changes.filter(wanted).to_pylist()
+    return min(found, key=lambda row: (row["_seq"], row["_row"]), default={})
 
 
 def _plain(value: Any) -> Any:

@@ -28,7 +28,7 @@ from strata.jobs.track_schema import track_landed
 from strata.schema.model import TableName
 from strata.store.engine import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
-from strata.tables import commit
+from strata.tables import delta_log
 from strata.tables.read import published_tables, read_changes
 from tests.wire.binlogs import SERVER, Binlog
 
@@ -235,7 +235,7 @@ def dying_before_write(last: int) -> Iterator[Callable[[], int]]:
     places = (
         (os, "fsync"),
         (Path, "replace"),
-        (commit, "create_table_with_add_actions"),
+        (delta_log, "create_table_with_add_actions"),
         (DeltaTable, "create_write_transaction"),
         (TableAlterer, "add_columns"),
     )

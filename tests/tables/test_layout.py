@@ -48,6 +48,5 @@ def test_plain_names_stay_as_they_are() -> None:
 def test_places() -> None:
     table = TableName("shop", "_orders_gho")
     assert table_url("s3://lake/", "main", table) == "s3://lake/changes/main/shop/@005forders_gho"
-    assert table_url("/lake", "main", table, 2) == "/lake/changes/main/shop/@005forders_gho/_g2"
     assert data_path(INTERVAL, "a.parquet") == "data/20261121T033000.000000Z/a.parquet"
     assert partition_value(INTERVAL) == "2026-11-21T03:30:00.000000Z"

@@ -35,10 +35,10 @@ def publish(
 
 
 def _show(report: PublishReport) -> None:
-    shown = Table("table", "rows", "schema versions", "generation", "Delta version", "files changed")
+    shown = Table("table", "rows", "schema versions", "Delta version", "files changed")
     for entry in report.tables:
         versions = ", ".join(str(version) for version in entry.schema_versions)
-        numbers = (entry.generation, entry.delta_version, entry.changed)
+        numbers = (entry.delta_version, entry.changed)
         shown.add_row(entry.table, f"{entry.rows:,}", versions, *map(str, numbers))
     console = Terminal(markup=False)
     console.print(shown)

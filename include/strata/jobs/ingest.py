@@ -195,7 +195,6 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     published = PublishedLedger(engine)
     for table in outcome.published:
         details = {
-            "generation": table.generation,
             "schema_versions": list(table.schema_versions),
             "gtid_executed": table.gtid_executed,
             "run": plan.run,

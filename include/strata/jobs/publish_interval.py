@@ -44,7 +44,6 @@ class PublishedTable(Struct, frozen=True):
     """`database.table`."""
     interval: int
     """Start (microseconds UTC)."""
-    generation: int
     delta_version: int
     rows: int
     schema_versions: tuple[int, ...]
@@ -277,17 +276,18 @@ def _commit(
     plan: RunPlan, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]
 ) -> tuple[PublishedTable, ...]:
     """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
-    versions = tuple(sorted({file.version_id for file in files}))
-    return tuple(
+    name = TableName(planned.database, planned.table)
+    commit = publish(plan.lake, plan.source, name, interval.start, files)
+    if commit is None:
+        return ()
+    return (
         PublishedTable(
             table=planned.name,
             interval=interval.start,
-            generation=commit.generation,
             delta_version=commit.version,
             rows=commit.rows,
-            schema_versions=versions,
+            schema_versions=tuple(sorted({file.version_id for file in files})),
             gtid_executed=interval.gtid_executed,
             changed=commit.added_files + commit.removed_files,
-        )
-        for commit in publish(plan.lake, plan.source, TableName(planned.database, planned.table), interval.start, files)
+        ),
     )

@@ -19,8 +19,9 @@ from strata.schema.store import SchemaStore
 from strata.store.engine import reading
 from strata.store.tables import schema_version
 from strata.tables.convert import convert_rows, state_schema
-from strata.tables.read import read_generations
+from strata.tables.read import read_columns
 from strata.tables.state import apply_changes
+from strata.tables.united import in_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,7 +85,7 @@ def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, 
         StoreUnavailableError: The database does not answer.
     """
     removals = removals_of(engine, source)
-    return replay(turns_of(engine, source), lambda name: read_generations(lake, source, name), removals)
+    return replay(turns_of(engine, source), lambda name: read_columns(lake, source, name), removals)
 
 
 def replay(
@@ -175,7 +176,8 @@ class _Stage:
                 continue
             if state is None:
                 raise SchemaGapError(turn.gap or "there are changes of a table that is not there", table=str(name))
-            played = apply_changes(state.rows, of_turn, state.definition)
+            shaped = in_shape(of_turn, state_schema(state.definition))
+            played = apply_changes(state.rows, shaped, state.definition)
             self._states[name] = TableState(state.definition, played)
 
 

@@ -1,27 +1,39 @@
 """Publishing: staged files become rows that readers see, one Delta commit for each table and interval.
-Not here: whether they may (`jobs/publish_interval.py`), which generation takes them (`generation.py`)."""
+Not here: whether they may (`jobs/publish_interval.py`), which column takes which (`continued.py`)."""
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
-from strata.tables.generation import Home, choose_home, list_generations, open_generations, shape_mark
-from strata.tables.layout import INTERVAL, data_path, interval_key, partition_value, table_url
+from strata.tables.continued import place_columns
+from strata.tables.delta_log import (
+    DataFile,
+    TableAppearedError,
+    commit_files,
+    live_files,
+    open_table,
+    with_columns,
+)
+from strata.tables.layout import data_path, interval_key, published_name, table_url
+from strata.tables.old_generations import fold_generations
+from strata.tables.parquet_names import rename_columns
 from strata.tables.pinned import read_pinned
+from strata.tables.statistics import renamed_statistics
 from strata.wire.storage import list_files, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from deltalake import DeltaTable
 
     from strata.schema.model import TableName
     from strata.tables.write import StagedFile
@@ -33,11 +45,10 @@ FIRST_WAIT_SECONDS = 0.05
 
 
 class Commit(Struct, frozen=True):
-    """What a publication left in one generation of a table."""
+    """What a publication left in a table."""
 
     database: str
     table: str
-    generation: int
     version: int
     """Version of the Delta table that has the interval's rows."""
     rows: int
@@ -47,14 +58,12 @@ class Commit(Struct, frozen=True):
     """Both 0 if the interval was published with just these files before: then there was no commit."""
 
 
-def publish(
-    lake: str, source: str, table: TableName, interval: int, staged: Sequence[StagedFile]
-) -> tuple[Commit, ...]:
+def publish(lake: str, source: str, table: TableName, interval: int, staged: Sequence[StagedFile]) -> Commit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
     Safe to repeat and to run beside itself: former files of the interval that are not among the staged ones go in the
-    commit that brings those, and nothing is committed if nothing differs. Rows of incompatible shapes need a commit in
-    each of their generations.
+    commit that brings those, and nothing is committed if nothing differs. A published file is a copy of its own: who
+    writes to a staged one afterwards changes nothing of it.
 
     Args:
         lake: Folder or URL of the lake.
@@ -64,13 +73,13 @@ def publish(
         staged: All files of the table and interval; none empties it.
 
     Returns:
-        One entry for each generation that has or had rows of the interval, in order.
+        None if the interval has no rows and had none.
 
     Raises:
         DamagedFileError: A staged file is not the one that was decoded; nothing of the table is committed.
         LakeUnavailableError: The storage does not answer, or other publishers kept coming first.
     """
-    work = _Publication(lake, source, table, interval, tuple(staged))
+    work = _Publication(lake, source, table, interval, tuple(staged), {}, {}, {})
     wait = FIRST_WAIT_SECONDS
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -80,7 +89,7 @@ def publish(
             return work.attempt()
         except CommitFailedError:
             continue
-        except _TableAppeared:
+        except TableAppearedError:
             continue
         except (OSError, DeltaError) as error:
             raise LakeUnavailableError(
@@ -94,10 +103,6 @@ def publish(
     )
 
 
-class _TableAppeared(Exception):
-    """Another publisher created the generation first."""
-
-
 class _Publication(Struct, frozen=True):
     """One interval of one table on its way; holds nothing that an attempt has to undo."""
 
@@ -106,110 +111,66 @@ class _Publication(Struct, frozen=True):
     table: TableName
     interval: int
     staged: tuple[StagedFile, ...]
+    shapes: dict[int, pa.Schema]
+    """The columns of each version's files, once they have been read."""
+    held: dict[str, bytes]
+    """By URL, what was read of a file for its columns, until it is placed: one file for each version at most."""
+    placed: dict[str, DataFile]
+    """By path, files that are in their place, whatever became of the attempt that put them there."""
 
-    def attempt(self) -> tuple[Commit, ...]:
-        generations = open_generations(self.lake, self.source, self.table)
-        files: dict[int, list[StagedFile]] = {number: [] for number in range(1, len(generations) + 1)}
-        marks: dict[int, set[str]] = {}
+    @property
+    def url(self) -> str:
+        return table_url(self.lake, self.source, self.table)
+
+    def attempt(self) -> Commit | None:
+        table = open_table(self.url)
+        if table is not None:
+            table = fold_generations(table, self.url, self.source)
+        wanted: dict[str, tuple[StagedFile, dict[str, str]]] = {}
         for version_id in sorted({file.version_id for file in self.staged}):
             of_version = [file for file in self.staged if file.version_id == version_id]
-            shape = pq.read_schema(pa.BufferReader(read_pinned(of_version[0])))
-            home = choose_home(generations, shape)
-            self._make_room(generations, home, shape)
-            files.setdefault(home.generation, []).extend(of_version)
-            marks.setdefault(home.generation, set()).add(shape_mark(shape))
-        commits: list[Commit] = []
-        # Files come before others go: between two commits a reader may see a row twice, never miss one.
-        for number in sorted(files, key=lambda number: (not files[number], number)):
-            commit = self._replace(number, generations[number - 1], files[number], marks.get(number, set()))
-            if commit is not None:
-                commits.append(commit)
-        if generations:
-            list_generations(self.lake, self.source, self.table, generations)
-        return tuple(sorted(commits, key=lambda commit: commit.generation))
+            table, names = self._make_room(table, self._shape(of_version[0]))
+            for file in of_version:
+                wanted[data_path(self.interval, published_name(file.file_name, names))] = file, names
+        return None if table is None else self._replace(table, wanted)
 
-    def _make_room(self, generations: list[DeltaTable], home: Home, shape: pa.Schema) -> None:
-        """Commits of their own: an append with new columns hides them (deltalake 1.6), so they must be there before."""
-        url = table_url(self.lake, self.source, self.table, home.generation)
-        if home.generation > len(generations):
-            try:
-                # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
-                create_table_with_add_actions(
-                    url,
-                    Schema.from_arrow(shape),
-                    [],
-                    partition_by=[INTERVAL],
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-            except DeltaError:
-                if DeltaTable.is_deltatable(url):
-                    raise _TableAppeared from None
-                raise
-            generations.append(DeltaTable(url))
-        elif home.added:
-            generations[home.generation - 1].alter.add_columns(list(home.added))
-            generations[home.generation - 1] = DeltaTable(url)
+    def _shape(self, file: StagedFile) -> pa.Schema:
+        if file.version_id not in self.shapes:
+            content = self.held[file.url] = read_pinned(file)
+            self.shapes[file.version_id] = pq.read_schema(pa.BufferReader(content))
+        return self.shapes[file.version_id]
 
-    def _replace(self, number: int, table: DeltaTable, files: list[StagedFile], marks: set[str]) -> Commit | None:
+    def _make_room(self, table: DeltaTable | None, shape: pa.Schema) -> tuple[DeltaTable, dict[str, str]]:
+        placement = place_columns(() if table is None else table.schema().fields, Schema.from_arrow(shape).fields)
+        return with_columns(table, self.url, placement.added), placement.names
+
+    def _replace(self, table: DeltaTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> Commit | None:
         """One commit: former files of the interval out, these in."""
-        former = _files_of(table, self.interval)
-        wanted = {data_path(self.interval, file.file_name): file for file in files}
+        former = {path: interval for path, interval in live_files(table).items() if interval == self.interval}
         if not former and not wanted:
             return None
-        added = [path for path in wanted if path not in former]
-        removed = [path for path in former if path not in wanted]
+        added = [self._place(path, *wanted[path]) for path in wanted if path not in former]
+        removed = {path: interval for path, interval in former.items() if path not in wanted}
         if added or removed:
-            root = table_url(self.lake, self.source, self.table, number)
-            for path in added:
-                write_file(f"{root}/{path}", read_pinned(wanted[path]))
-            self._commit(table, [wanted[path] for path in added], removed, marks)
-            table.update_incremental()
+            commit_files(table, self.source, added, removed, about={"strata.interval": interval_key(self.interval)})
         return Commit(
             database=self.table.database,
             table=self.table.table,
-            generation=number,
             version=table.version(),
-            rows=sum(file.rows for file in files),
+            rows=sum(file.rows for file, _ in wanted.values()),
             added_files=len(added),
             removed_files=len(removed),
         )
 
-    def _commit(self, table: DeltaTable, added: list[StagedFile], removed: list[str], marks: set[str]) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        partition: dict[str, str | None] = {INTERVAL: partition_value(self.interval)}
-        actions: list[AddAction | RemoveAction] = [
-            *(
-                AddAction(
-                    path=data_path(self.interval, file.file_name),
-                    size=file.size_bytes,
-                    partition_values=partition,
-                    modification_time=now_ms,
-                    data_change=True,
-                    stats=file.stats,
-                )
-                for file in added
-            ),
-            *(
-                RemoveAction(path=path, data_change=True, deletion_timestamp=now_ms, partition_values=partition)
-                for path in removed
-            ),
-        ]
-        # Every publication raises the same counter, and Delta refuses the second of two that raise it from the same
-        # number: whoever looked at the table before another one committed has to look again.
-        counter = f"strata:{self.source}"
-        table.create_write_transaction(
-            actions,
-            mode="append",
-            schema=table.schema(),
-            partition_by=[INTERVAL],
-            commit_properties=CommitProperties(
-                custom_metadata={"strata.interval": interval_key(self.interval), "strata.source": self.source},
-                app_transactions=[
-                    Transaction(counter, (table.transaction_version(counter) or 0) + 1),
-                    *(Transaction(mark, 1) for mark in sorted(marks) if table.transaction_version(mark) is None),
-                ],
-            ),
-        )
+    def _place(self, path: str, file: StagedFile, names: dict[str, str]) -> DataFile:
+        """Copies a staged file to where readers look once it is committed, under the names of the table's columns."""
+        if path not in self.placed:
+            content = self.held.pop(file.url, None)
+            parts = rename_columns(read_pinned(file) if content is None else content, names)
+            write_file(f"{self.url}/{path}", *parts)
+            stats = json.dumps(renamed_statistics(json.loads(file.stats), names))
+            self.placed[path] = DataFile(path, self.interval, sum(map(len, parts)), stats)
+        return self.placed[path]
 
 
 def unpublished_files(lake: str, source: str, table: TableName) -> list[str]:
@@ -219,24 +180,7 @@ def unpublished_files(lake: str, source: str, table: TableName) -> list[str]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    left: list[str] = []
-    for number, generation in enumerate(open_generations(lake, source, table), 1):
-        root = table_url(lake, source, table, number)
-        live = {f"{root}/{path}" for path in _paths(generation)}
-        left += [url for url in list_files(f"{root}/data") if url not in live]
-    return left
-
-
-def _files_of(table: DeltaTable, interval: int) -> set[str]:
-    """Paths of the data files of an interval, whoever wrote them (a user's `optimize` names them differently)."""
-    found = pa.table(table.get_add_actions(flatten=True))
-    if found.num_rows == 0:
-        return set()
-    starts = found.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
-    return {path for path, start in zip(_paths(table), starts, strict=True) if start == interval}
-
-
-def _paths(table: DeltaTable) -> list[str]:
-    # Listed as the log has them, percent-encoded; RemoveAction encodes what it is given (deltalake 1.6). It matters for
-    # files that are not ours: the folders of `optimize` have colons and blanks in their names.
-    return [unquote(path) for path in pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()]
+    url = table_url(lake, source, table)
+    found = open_table(url)
+    live = set() if found is None else {f"{url}/{path}" for path in live_files(found)}
+    return [file for file in list_files(f"{url}/data") if file not in live]

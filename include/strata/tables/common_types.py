@@ -1,5 +1,5 @@
-"""The type that holds all values of two types without loss: how the generations of a table are read as one.
-Not here: reading them (`read.py`), when a table starts a generation (`generation.py`)."""
+"""The type that holds all values of two types without loss: how columns that go on from each other are read as one.
+Not here: reading them (`read.py`, `united.py`), when a column goes on in another (`continued.py`)."""
 
 from __future__ import annotations
 

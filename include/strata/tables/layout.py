@@ -1,14 +1,18 @@
 """Where change tables stand in the lake, and what their columns are called.
-Not here: opening files (`storage.py`), which generation takes which shape (`generation.py`)."""
+Not here: opening files (`wire/storage.py`), which column goes on from which (`continued.py`)."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from strata.schema.model import TableName
 
 METADATA = (
@@ -30,9 +34,6 @@ METADATA = (
 
 INTERVAL = "_interval"
 """The partition column: start of the interval that owns the row."""
-
-GENERATIONS_FILE = "_generations.json"
-"""In a table's folder: its generations, for people and for readers that cannot list folders."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = "%Y%m%dT%H%M%S.%fZ"
@@ -83,14 +84,9 @@ def _utf16(text: str) -> list[int]:
     return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
 
 
-def table_url(lake: str, source: str, table: TableName, generation: int = 1) -> str:
-    """The Delta table that holds a generation of a change table.
-
-    Later generations stand inside the first, in folders with an underscore: `vacuum(full=True)` of the first deletes
-    every other folder that its own log does not know.
-    """
-    root = f"{changes_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
-    return root if generation == 1 else f"{root}/_g{generation}"
+def table_url(lake: str, source: str, table: TableName) -> str:
+    """The Delta table that is a change table: all of it, whatever types its columns have had."""
+    return f"{changes_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
 
 
 def changes_url(lake: str, source: str) -> str:
@@ -107,6 +103,20 @@ def staged_folder(staging: str, interval: int, table: TableName) -> str:
 def data_path(interval: int, name: str) -> str:
     """A data file, relative to its Delta table. Not below an underscore: vacuum would never see it."""
     return f"data/{interval_key(interval)}/{name}"
+
+
+def published_name(file_name: str, names: Mapping[str, str]) -> str:
+    """What a staged file is called once it is published: equal names mean equal bytes.
+
+    Args:
+        file_name: Of the staged file, or of one that is published already.
+        names: Columns that have another name in the published file -> that name.
+    """
+    if not names:
+        return file_name
+    stem, dot, suffix = file_name.rpartition(".")
+    mark = hashlib.sha256(json.dumps(sorted(names.items())).encode()).hexdigest()[:8]
+    return f"{stem}-{mark}{dot}{suffix}"
 
 
 def interval_key(interval: int) -> str:

@@ -10,8 +10,10 @@ import pyarrow as pa
 from strata.errors import LakeUnavailableError, Usage
 from strata.schema.model import TableName
 from strata.tables.common_types import common_schema
-from strata.tables.generation import open_generations
-from strata.tables.layout import INTERVAL, changes_url, name_of_path
+from strata.tables.delta_log import open_table
+from strata.tables.layout import INTERVAL, changes_url, name_of_path, table_url
+from strata.tables.old_generations import later_generations
+from strata.tables.united import columns_of, united
 from strata.wire.storage import list_folders
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ def read_changes(
 ) -> pa.Table:
     """The published changes of a table, in no order; sort by `_seq` and `_row` where it matters.
 
-    The columns of all generations are put together. Where two have a column in types that differ, it takes the
-    wider one if that loses nothing.
+    A column that has had several types, and is several columns of the change table, is one column here, in the type
+    that takes the values of all of them without loss.
 
     Args:
         lake: Folder or URL of the lake.
@@ -45,37 +47,41 @@ def read_changes(
         end: Where to end (exclusive); None for no end.
 
     Raises:
-        Usage: The table was never published, or its generations have types without a common one.
+        Usage: The table was never published, or a column has had types without a common one.
         LakeUnavailableError: The storage does not answer.
     """
-    generations = open_generations(lake, source, table)
-    if not generations:
+    tables = _tables(lake, source, table)
+    if not tables:
         raise Usage(
             "nothing of this table is published",
             source=source,
             table=str(table),
             remedy="`strata status` lists tables.",
         )
-    parts = [_read(generation, columns, start, end) for generation in generations]
     try:
+        parts = [united(_read(one, columns, start, end)) for one in tables]
         schema = common_schema([part.schema for part in parts])
     except TypeError as error:
         raise Usage(
-            f"the generations of the table have types without a common one: {error}",
+            f"a column has had types without a common one: {error}",
             source=source,
             table=str(table),
-            remedy="Read them one by one, with `read_generations`.",
+            remedy="Ask for other columns, or read it as it is, a column for each type, with `read_columns`.",
         ) from error
     return pa.concat_tables([_as_schema(part, schema) for part in parts])
 
 
-def read_generations(lake: str, source: str, table: TableName) -> list[pa.Table]:
-    """As `read_changes`, each generation with its own types; empty if nothing was published.
+def read_columns(lake: str, source: str, table: TableName) -> list[pa.Table]:
+    """The published changes as they lie in the change table, a column for each type that a column has had.
+
+    Returns:
+        One table; several where an older version of Strata published the rest beside it and nothing was published
+        since; none if nothing was ever published.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    return [_read(generation, None, None, None) for generation in open_generations(lake, source, table)]
+    return [_read(one, None, None, None) for one in _tables(lake, source, table)]
 
 
 def published_tables(lake: str, source: str) -> list[TableName]:
@@ -92,8 +98,14 @@ def published_tables(lake: str, source: str) -> list[TableName]:
     )
 
 
+def _tables(lake: str, source: str, table: TableName) -> list[DeltaTable]:
+    url = table_url(lake, source, table)
+    found = open_table(url)
+    return [] if found is None else [found, *later_generations(found, url).values()]
+
+
 def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A generation with the columns of all; those that it lacks are NULL."""
+    """A table with the columns of all; those that it lacks are NULL."""
     columns = [
         part[field.name].cast(field.type) if field.name in part.schema.names else pa.nulls(part.num_rows, field.type)
         for field in schema
@@ -101,15 +113,14 @@ def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _read(generation: DeltaTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+def _read(table: DeltaTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
     filters = [
         (INTERVAL, operator, pa.scalar(bound, _UTC))
         for operator, bound in ((">=", start), ("<", end))
         if bound is not None
     ]
-    known = {field.name for field in generation.schema().fields}
-    wanted = None if columns is None else [name for name in columns if name in known]
+    wanted = None if columns is None else columns_of(pa.schema(table.schema().to_arrow()), columns)
     try:
-        return generation.to_pyarrow_table(columns=wanted, filters=filters or None)
+        return table.to_pyarrow_table(columns=wanted, filters=filters or None)
     except OSError as error:
         raise LakeUnavailableError(f"published files cannot be read: {error}") from error

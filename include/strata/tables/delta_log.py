@@ -1,0 +1,151 @@
+"""What is done with a Delta table's log: opening it, giving it columns, committing files, listing those that count.
+Not here: which files and columns (`commit.py`, `continued.py`, `old_generations.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from msgspec import Struct
+
+from strata.errors import LakeUnavailableError
+from strata.tables.layout import INTERVAL, partition_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from deltalake import Field
+
+
+class TableAppearedError(Exception):
+    """Another publisher created the table first."""
+
+
+class DataFile(Struct, frozen=True):
+    """A file that a commit adds."""
+
+    path: str
+    """Relative to the Delta table."""
+    interval: int
+    size_bytes: int
+    stats: str
+    """As Delta's log keeps them (JSON)."""
+
+
+def open_table(url: str) -> DeltaTable | None:
+    """A Delta table as it is now, or None if there is none.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    try:
+        return DeltaTable(url) if DeltaTable.is_deltatable(url) else None
+    except OSError as error:
+        raise LakeUnavailableError(f"a Delta table cannot be opened: {error}", file=url) from error
+
+
+def with_columns(table: DeltaTable | None, url: str, added: Sequence[Field]) -> DeltaTable:
+    """The table with further columns, which is made if there is none.
+
+    A commit of its own: an append with new columns hides them (deltalake 1.6), so they must be there before.
+
+    Raises:
+        TableAppearedError: There was none, and now there is.
+    """
+    if table is None:
+        try:
+            # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
+            create_table_with_add_actions(
+                url,
+                Schema(list(added)),
+                [],
+                partition_by=[INTERVAL],
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except DeltaError:
+            if DeltaTable.is_deltatable(url):
+                raise TableAppearedError from None
+            raise
+        return DeltaTable(url)
+    if not added:
+        return table
+    table.alter.add_columns(list(added))
+    return DeltaTable(url)
+
+
+def commit_files(
+    table: DeltaTable,
+    source: str,
+    added: Sequence[DataFile],
+    removed: Mapping[str, int],
+    *,
+    marks: Mapping[str, int] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> None:
+    """One commit: files out, files in. Refused if anybody committed since the table was opened.
+
+    Args:
+        table: The table; it knows the new version afterwards.
+        source: The source's name.
+        added: Files that are there already.
+        removed: Path -> interval.
+        marks: Ids of transactions that the commit notes, with their versions.
+        about: What the commit says of itself besides the source.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[AddAction | RemoveAction] = [
+        *(
+            AddAction(
+                path=file.path,
+                size=file.size_bytes,
+                partition_values={INTERVAL: partition_value(file.interval)},
+                modification_time=now_ms,
+                data_change=True,
+                stats=file.stats,
+            )
+            for file in added
+        ),
+        *(
+            RemoveAction(
+                path=path,
+                data_change=True,
+                deletion_timestamp=now_ms,
+                partition_values={INTERVAL: partition_value(interval)},
+            )
+            for path, interval in removed.items()
+        ),
+    ]
+    # Every publication raises the same counter, and Delta refuses the second of two that raise it from the same
+    # number: whoever looked at the table before another one committed has to look again.
+    counter = f"strata:{source}"
+    table.create_write_transaction(
+        actions,
+        mode="append",
+        schema=table.schema(),
+        partition_by=[INTERVAL],
+        commit_properties=CommitProperties(
+            custom_metadata={**(about or {}), "strata.source": source},
+            app_transactions=[
+                Transaction(counter, (table.transaction_version(counter) or 0) + 1),
+                *(Transaction(mark, number) for mark, number in (marks or {}).items()),
+            ],
+        ),
+    )
+    table.update_incremental()
+
+
+def live_files(table: DeltaTable) -> dict[str, int]:
+    """Paths of the data files and the interval of each, whoever wrote them (a user's `optimize` names them its way)."""
+    found = pa.table(table.get_add_actions(flatten=True))
+    if found.num_rows == 0:
+        return {}
+    starts: Iterable[int] = found.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
+    # Listed as the log has them, percent-encoded; RemoveAction encodes what it is given (deltalake 1.6). It matters for
+    # files that are not ours: the folders of `optimize` have colons and blanks in their names.
+    paths = [unquote(path) for path in found.column("path").to_pylist()]
+    return dict(zip(paths, starts, strict=True))
