@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from dags.retries import RetryTransient
 from strata.errors import Usage
 from strata.jobs.specs import to_micros
-from strata.spark import short_job
+from strata.spark import needed_by_spark, short_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,9 +152,27 @@ def has_rows(planned: Any) -> None:
         raise AirflowSkipException("no rows in this span")
 
 
+class ShutSparkSubmit(SparkSubmitOperator):
+    """Spark's submission with the variables that a job needs: the task's own hold the secrets of all connections."""
+
+    def execute(self, context: Context) -> None:
+        """Submits the job and waits for it."""
+        if self._hook is None:
+            # Its connection may be one of the variables.
+            self._hook = self._get_hook()
+        given = dict(os.environ)
+        needed = needed_by_spark(given)
+        for name in given.keys() - needed.keys():
+            del os.environ[name]
+        try:
+            super().execute(context)
+        finally:
+            os.environ.update(given)
+
+
 def spark(step: str, job: str, *arguments: Any) -> SparkSubmitOperator:
     """One of `spark_jobs/` on the cluster that the connection `spark_strata` names."""
-    return SparkSubmitOperator(
+    return ShutSparkSubmit(
         task_id=step,
         conn_id="spark_strata",
         application=str(SPARK_JOBS / job),

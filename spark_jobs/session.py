@@ -16,6 +16,7 @@ from strata.spark import short_job, submit_environment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 SETTINGS = {
@@ -32,11 +33,14 @@ SETTINGS = {
     "spark.log.level": "WARN",
     **{f"spark.executorEnv.{name}": value for name, value in LIBRARIES.items()},
 }
+NO_PAGES = {"spark.ui.enabled": "false"}
+"""Spark's pages show plans, settings and file names to whoever reaches their port; `spark.ui.enabled=true` asks for
+them, in the connection's options or Spark's own files."""
 LOCAL = "local[2]"
 LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
+    **NO_PAGES,
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": short_job(),
 }
@@ -55,7 +59,10 @@ def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkS
         name: Shown in Spark's pages.
         settings: Go before those of this file.
     """
-    return _open(name, {**SETTINGS, **(WORKERS_OF_THIS_MACHINE if _is_local() else {}), **(settings or {})})
+    given = _given_settings()
+    is_local = (given.get("spark.master") or "").startswith("local")
+    pages = {} if given.get("spark.ui.enabled") else NO_PAGES
+    return _open(name, {**SETTINGS, **pages, **(WORKERS_OF_THIS_MACHINE if is_local else {}), **(settings or {})})
 
 
 def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -67,14 +74,14 @@ def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> 
     )
 
 
-def _is_local() -> bool:
-    """Whether spark-submit was told that the driver is all of Spark."""
+def _given_settings() -> SparkConf:
+    """What spark-submit was told, by its arguments and its files."""
     with _without_pandas_warning():
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
 
     # Only then the configuration is that of spark-submit.
     SparkContext._ensure_initialized()  # noqa: SLF001 - a session would come too late
-    return (SparkConf().get("spark.master") or "").startswith("local")
+    return SparkConf()
 
 
 def _open(name: str, settings: Mapping[str, str]) -> SparkSession:

@@ -5,6 +5,7 @@ Not here: who starts one (`cli/check.py`, the DAGs, `spark_jobs/session.py`), ma
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,25 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Not a word of an archive that does not fit: what a JVM prints would stand between the lines of a report."""
+
+
+NEEDED = re.compile(
+    # The system: where programs and files are, languages, the certificates and proxies of the network.
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TERM|TMPDIR|LD_LIBRARY_PATH|XDG_\w+|SSL_CERT_\w+"
+    r"|REQUESTS_CA_BUNDLE|(?:https?|no|all)_proxy|KRB5\w*"
+    # Java, Spark and where it runs, Python and its libraries.
+    r"|JAVA\w*|JDK_\w+|SPARK_\w+|PYSPARK_\w+|HADOOP_\w+|YARN_\w+|KUBERNETES_\w+|PYTHON\w*|VIRTUAL_ENV|NUMBA_\w+"
+    r"|OPENBLAS_\w+|OMP_\w+|MKL_\w+|ARROW_\w+|MALLOC_\w+"
+    # The lake: keys of object stores have no other way.
+    r"|AWS_\w+|GOOGLE_\w+|AZURE_\w+",
+    re.IGNORECASE,
+)
+"""Names of the variables that a Spark job may have."""
+
+
+def needed_by_spark(given: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment a Spark job gets: no connections, no settings of Airflow, nothing that it does not use."""
+    return {name: value for name, value in given.items() if NEEDED.fullmatch(name)}
 
 
 def short_job(archive: Path = SHARED_CLASSES) -> str:

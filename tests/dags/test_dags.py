@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
@@ -120,3 +121,20 @@ def test_a_time_without_a_zone_is_refused(text):
 
 def test_both_sides_mean_the_same_exit_code():
     assert decode_slices.REFUSED == SPARK_REFUSED
+
+
+def test_spark_gets_no_secrets_of_airflow(monkeypatch, tmp_path):
+    """The real hook starts a real program in the place of spark-submit, which prints what it was given."""
+    program = tmp_path / "spark-submit"
+    program.write_text(f"#!/bin/sh\nenv > {tmp_path}/given\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_STRATA", "spark://local")
+    monkeypatch.setenv("AIRFLOW_CONN_MYSQL_SHOP", "mysql://u:sEcReT@h/")
+    monkeypatch.setenv("UNKNOWN_TOKEN", "sEcReT")
+    operator = steps.spark("check", "check_interval.py")
+    operator.execute({})
+    given = (tmp_path / "given").read_text()
+    assert "sEcReT" not in given
+    assert "PATH=" in given
+    assert os.environ["AIRFLOW_CONN_MYSQL_SHOP"] == "mysql://u:sEcReT@h/"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import resource
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,9 +10,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.cli.main import run
 from strata.errors import CorruptEventError, StrataError, UnsupportedEventError
 from strata.wire.format import FormatDescription
 from strata.wire.payload import read_payload
+from tests.wire.binlogs import Binlog
 
 FORM = FormatDescription(4, "9.7.4", (0,) * 42, has_checksum=True)
 
@@ -84,3 +88,66 @@ def test_any_changed_byte_is_an_error_of_ours_or_nothing():
             read(changed)
         except StrataError:
             continue
+
+
+def bomb(size: int, claim: int, *, header: int | None = None) -> np.ndarray:
+    """An inner event that says it has `header` bytes and has `size`, in a transaction that says it has `claim`."""
+    head = struct.pack("<IBIIIH", 0, 29, 1, size if header is None else header, 0, 0)
+    packer = zstandard.ZstdCompressor().compressobj()
+    packed = packer.compress(head)
+    for _ in range(0, size, 1 << 20):
+        packed += packer.compress(bytes(1 << 20))
+    return event(packed + packer.flush(), claim)
+
+
+@pytest.mark.parametrize(
+    ("size", "claim", "header"),
+    [
+        (256 << 20, 100, 119),
+        (256 << 20, 1 << 20, 256 << 20),
+        (256 << 20, 1 << 20, 1 << 19),
+        (256 << 20, 0, 256 << 20),
+        (256 << 20, 256 << 20, 0xFFFFFFFF),
+        (256 << 20, 1 << 40, 0xFFFFFFFF),
+    ],
+    ids=[
+        "no claim",
+        "event beyond the claim",
+        "more than the claim",
+        "none",
+        "longer than all",
+        "than any replica takes",
+    ],
+)
+def test_a_bomb_does_not_go_off(size, claim, header):
+    buffer = bomb(size, claim, header=header)
+    assert len(buffer) < 100_000
+    tracemalloc.start()
+    with pytest.raises((CorruptEventError, UnsupportedEventError)):
+        read(buffer)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 << 20
+
+
+def test_no_command_inflates_beyond_the_claim(tmp_path, capfd):
+    binlog = Binlog()
+    binlog.previous()
+    binlog.insert(1, [1])
+    binlog.gtid(2)
+    binlog.event(40, bomb(512 << 20, 500, header=0xFFFFFFFF)[19:-4].tobytes())
+    binlog.insert(3, [3])
+    file = tmp_path / "binlog.000001"
+    file.write_bytes(binlog.data)
+    for arguments, rows in (
+        (["decode", str(file), "--out", "-", "--physical"], 1),
+        (["decode", str(file), "--out", "-", "--physical", "--skip-corrupt"], 2),
+        (["track", str(file), "--source", "s", "--store", "sqlite://"], 0),
+    ):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert run(arguments) == 1
+        # KiB; whoever believes the event needs 524,288 of them.
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
+        said = capfd.readouterr()
+        assert "more than the 500 bytes that it claims" in said.err
+        assert sum(line.startswith("{") for line in said.out.splitlines()) == rows

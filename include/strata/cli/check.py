@@ -15,7 +15,7 @@ from strata.cli.report import print_report
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.errors import ChecksFailedError, Permanent, Transient
-from strata.spark import SUBMIT, short_job, submit_environment
+from strata.spark import SUBMIT, needed_by_spark, short_job, submit_environment
 
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict
@@ -68,7 +68,7 @@ def _run_job(run_url: str, checks: str | None, master: str) -> None:
             remedy="Run `make setup` in a checkout, and `strata` from its environment.",
         )
     own = ["--checks", checks] if checks else []
-    environment = submit_environment(os.environ, _REPOSITORY, alone=master.startswith("local"))
+    environment = submit_environment(needed_by_spark(os.environ), _REPOSITORY, alone=master.startswith("local"))
     options = ["--master", master, "--driver-java-options", short_job()]
     command = [str(SUBMIT), *options, str(_JOB), "--run-url", run_url, *own]
     # The job's own report would stand between ours; its errors go through.

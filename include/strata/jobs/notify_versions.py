@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from strata.jobs.watch_ddl import MOST_TABLES, STATEMENT_CHARACTERS
 from strata.schema.model import TableName
+from strata.schema.secrets import mask_secrets
 from strata.store.engine import reading
 from strata.store.notified import NotifiedLedger
 from strata.store.tables import schema_version, table_version
@@ -52,7 +53,7 @@ def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[dict[str,
             "committed_at": version.committed_at,
             "origin": version.origin,
             "tables": tables.get(version.id, []),
-            "statement": (version.ddl or "")[:STATEMENT_CHARACTERS],
+            "statement": mask_secrets(version.ddl or "")[:STATEMENT_CHARACTERS],
         }
         for version in versions
     ]

@@ -217,4 +217,4 @@ def _text(query: Query) -> str:
     try:
         return as_one_looks_at(statement_text(query))
     except DdlError as fault:
-        return fault.ddl
+        return as_one_looks_at(fault.ddl)

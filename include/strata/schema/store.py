@@ -20,6 +20,7 @@ from strata.schema.appending import (
     statement_row,
 )
 from strata.schema.model import TableName, definition_from_json
+from strata.schema.secrets import mask_secrets
 from strata.schema.snapshots import pending_snapshots
 from strata.schema.versions import (
     Before,
@@ -260,7 +261,8 @@ class SchemaStore:
         """The statement of a version."""
         with reading(self.engine) as connection:
             query = sa.select(schema_version.c.ddl).where(schema_version.c.id == version_id)
-            return connection.execute(query).scalar_one_or_none()
+            ddl = connection.execute(query).scalar_one_or_none()
+        return None if ddl is None else mask_secrets(ddl)
 
     def ddls(self, version_ids: Iterable[int]) -> dict[int, str]:
         """The statements of many versions, of those that have one."""
@@ -271,7 +273,7 @@ class SchemaStore:
                 query = sa.select(schema_version.c.id, schema_version.c.ddl).where(
                     schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.ddl.is_not(None)
                 )
-                found.update((row.id, row.ddl) for row in connection.execute(query))
+                found.update((row.id, mask_secrets(row.ddl)) for row in connection.execute(query))
         return found
 
     def database(self, source: str, name: str) -> DatabaseEntry | None:

@@ -39,7 +39,7 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
         return
     try:
         Path(folder.path).mkdir(parents=True, exist_ok=True)
-        handle = os.open(f"{folder.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(f"{folder.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise LakeUnavailableError(f"the folder cannot be locked: {error}", file=folder.url) from error
     try:

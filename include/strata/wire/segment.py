@@ -10,6 +10,7 @@ import re
 import shutil
 import struct
 import tempfile
+import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -73,7 +74,9 @@ class SegmentFile:
         with storage_errors(folder):
             if folder.is_local:
                 folder.filesystem.create_dir(folder.path, recursive=True)
-            handle, self.path = tempfile.mkstemp(TEMPORARY_SUFFIX, "landing-", staging_folder(folder))
+            self.path = f"{staging_folder(folder)}/landing-{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+            # Not `mkstemp`: who may read it is for the umask to say.
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._file = os.fdopen(handle, "r+b", buffering=0)
         self._disk = _WriteBack(handle)
         self.size = 0
@@ -169,7 +172,6 @@ def publish_file(folder: Folder, path: str, name: str) -> None:
     """
     with storage_errors(folder):
         if folder.is_local:
-            Path(path).chmod(0o644)  # mkstemp keeps it to its owner.
             folder.rename(path, f"{folder.path}/{name}")
             return
         temporary = f"{folder.path}/{name}{TEMPORARY_SUFFIX}"

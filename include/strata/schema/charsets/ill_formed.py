@@ -7,6 +7,8 @@ import codecs
 import re
 from typing import Final
 
+from strata.schema.secrets import mask_secrets
+
 _MARK: Final = "\ufffe"
 """Stands before each byte that was kept. It is no character, so text does not have it."""
 _KEPT = re.compile(f"{_MARK}(.)", re.DOTALL)
@@ -44,8 +46,8 @@ def as_the_server_reads(text: str) -> str:
 
 
 def as_one_looks_at(text: str) -> str:
-    """A statement for people: U+FFFD where bytes are no text."""
-    return _KEPT.sub("\ufffd", text)
+    """A statement for people, and to be stored: U+FFFD where bytes are no text, and no passwords."""
+    return mask_secrets(_KEPT.sub("\ufffd", text))
 
 
 def read_utf8mb4(raw: bytes) -> str:

@@ -10,6 +10,7 @@ from strata.schema.charsets.ill_formed import as_one_looks_at, as_the_server_rea
 from strata.schema.lexer import BITS, END, HEX, NAME, NATIONAL, NUMBER, STRING, lex
 from strata.schema.literals import Literal, LiteralKind
 from strata.schema.model import TableName
+from strata.schema.secrets import cover_secrets
 
 if TYPE_CHECKING:
     from strata.schema.context import DdlContext
@@ -49,7 +50,7 @@ class Cursor:
         self.words = self.tokens.words
         self.at = 0
         if self.tokens.torn_at is not None:
-            rest = as_one_looks_at(statement[self.tokens.torn_at :][:60])
+            rest = as_one_looks_at(cover_secrets(statement)[self.tokens.torn_at :][:60])
             message = f"the statement does not end where it should: no end of {rest!r}"
             raise DdlError(message, ddl=as_one_looks_at(statement))
 
@@ -120,7 +121,7 @@ class Cursor:
 
     def fail(self, message: str) -> NoReturn:
         """Raises a DdlError that shows the text from here on."""
-        rest = as_one_looks_at(self.text[self.offset : self.offset + 60])
+        rest = as_one_looks_at(cover_secrets(self.text)[self.offset : self.offset + 60])
         message = f"{message} at {rest!r}" if rest else f"{message} at the end"
         raise DdlError(message, ddl=as_one_looks_at(self.statement))
 
