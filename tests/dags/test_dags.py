@@ -123,6 +123,8 @@ def test_both_sides_mean_the_same_exit_code():
     assert decode_slices.REFUSED == SPARK_REFUSED
 
 
+# The hook leaves its pipe to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_spark_gets_no_secrets_of_airflow(monkeypatch, tmp_path):
     """The real hook starts a real program in the place of spark-submit, which prints what it was given."""
     program = tmp_path / "spark-submit"

@@ -42,7 +42,7 @@ STATEMENTS = (
     "UPDATE users SET password = 'sEcR3t', name = 'n'",
     "UPDATE users SET `password`=SHA2('sEcR3t', 256)",
     'CREATE TABLE d.t (a INT) ENGINE_ATTRIBUTE=\'{"password": "sEcR3t", "n": 1}\'',
-    "CREATE TABLE d.t (a INT COMMENT 'see https://u:sEcR3t@h/x')",
+    "INSERT INTO d.t VALUES ('see https://u:sEcR3t@h/x')",
     "CREATE USER u IDENTIFIED BY 'sEcR3t",
     "CREATE SERVER s FOREIGN DATA WRAPPER m OPTIONS (HOST 'c:\\', PASSWORD 'sEcR3t')",
     "CREATE SERVER s /* it's */ FOREIGN DATA WRAPPER m OPTIONS (HOST 'it''s', PASSWORD'sEcR3t')",

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 MASK = "***"
 
-_GAP = r"(?>\s+|/\*(?!!)(?:[^*]|\*(?!/))*+\*/|/\*!\d*|\*/|--[^\n]*|\#[^\n]*)*+"
-"""Between two words: blanks and comments, executable ones too."""
+_GAP = r"(?>\s+|/\*(?!!)(?:[^*]|\*(?!/)){0,500}+\*/|/\*!\d*|\*/|--[^\n]*|\#[^\n]*)*+"
+"""Between two words: blanks and comments, executable ones too. What repeats is bounded, here and below: no text may take
+time that grows with the square of its length."""
 _QUOTED = {
     # With a backslash as MySQL reads it by default, and with sql_mode NO_BACKSLASH_ESCAPES.
     "escaped": r"""(?:'(?>[^'\\]|\\.|'')*+(?:'|\Z)|"(?>[^"\\]|\\.|"")*+(?:"|\Z))""",
@@ -29,14 +30,14 @@ _LEADS = (
     # FEDERATED tables.
     rf"\bCONNECTION{_GAP}=?{_GAP}",
     # CREATE SERVER, CHANGE REPLICATION SOURCE, START REPLICA, PASSWORD(), a column of a table of users.
-    rf"`?\b\w*(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)\w*+`?{_GAP}(?::?={_GAP})?(?:\w+{_GAP}(?=\())?\(?{_GAP}",
-    rf"\bSET{_GAP}PASSWORD\b(?>[^='\"]|%QUOTED%)*+={_GAP}(?:\w+{_GAP})?\(?{_GAP}",
+    rf"`?\b\w{{0,64}}(?:PASSWORD|PASSWD|PASSPHRASE|SECRET)\w{{0,64}}+`?{_GAP}(?::?={_GAP})?(?:\w+{_GAP}(?=\())?\(?{_GAP}",
+    rf"\bSET{_GAP}PASSWORD\b(?>[^='\"]|%QUOTED%){{0,200}}+={_GAP}(?:\w+{_GAP})?\(?{_GAP}",
     rf"\bAUTHENTICATION_STRING{_GAP}=?{_GAP}",
 )
 _INNER = re.compile(
     # In a text: JSON, as in ENGINE_ATTRIBUTE, and URLs.
-    r'(?P<field>"\w*(?:password|passwd|secret|token)\w*"\s*:\s*)(?P<value>"(?>[^"\\]|\\.)*+"?)'
-    r"|(?P<login>://[^\s/:'\"]*+:)(?P<of_login>[^\s'\"]+)(?=@)",
+    r'(?P<field>"\w{0,64}(?:password|passwd|secret|token)\w{0,64}"\s{0,9}:\s{0,9})(?P<value>"(?>[^"\\]|\\.)*+"?)'
+    r"|(?P<login>://[^\s/:'\"]{0,200}+:)(?P<of_login>[^\s'\"]{1,300})(?=@)",
     re.IGNORECASE,
 )
 
@@ -47,7 +48,7 @@ def _searched(quoted: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?P<lead>{leads})(?P<strings>{string}(?:{_GAP}{string})*+)"
         # All else with quotes, so that a word in a text or a name is none of the statement.
-        rf"|(?P<other>{quoted}|`[^`]*+`?|/\*(?!!)(?:[^*]|\*(?!/))*+\*/|--\s[^\n]*|\#[^\n]*)",
+        rf"|(?P<other>{quoted}|`[^`]*+`?|/\*(?!!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)|--\s[^\n]*|\#[^\n]*)",
         re.IGNORECASE | re.DOTALL,
     )
 
