@@ -48,6 +48,9 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     source: Annotated[str, typer.Option(help="Name of the source in the store.")] = FILES,
     store: Annotated[str | None, typer.Option(help="URL of the store that has the versions.")] = None,
     baseline: Annotated[str | None, typer.Option(help="CREATE TABLE statements: what there was before.")] = None,
+    lower_case_table_names: Annotated[
+        int | None, typer.Option(min=0, max=2, help="The server's setting, which no binlog holds; 0 by default.")
+    ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
     physical: Annotated[bool, typer.Option("--physical", help="By the TABLE_MAPs alone: columns @1, @2, ...")] = False,  # noqa: FBT002 - a flag of the command line
     on_mismatch: Annotated[Mismatch, typer.Option(help="Rows that contradict their version.")] = Mismatch.QUARANTINE,
@@ -65,11 +68,15 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise Usage(
             "a store has its own baseline", remedy="Give it to `strata track --baseline FILE.sql`, or leave it out."
         )
+    if lower_case_table_names is not None and (store or physical):
+        raise Usage("a store knows how names are folded, and --physical folds none", remedy="Leave the option out.")
     wanted = _wanted(table or [])
     steps = (
         _physical(files, wanted, skip_corrupt=skip_corrupt)
         if physical
-        else _versioned(files, wanted, source, store, baseline, on_mismatch, skip_corrupt=skip_corrupt)
+        else _versioned(
+            files, wanted, source, store, baseline, lower_case_table_names, on_mismatch, skip_corrupt=skip_corrupt
+        )
     )
     output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out)
     try:
@@ -82,8 +89,11 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise LakeUnavailableError(
             f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
         ) from error
-    if out != "-" and (skip_corrupt or not output.errors):
+    if out != "-" and (skip_corrupt or output.quarantined or not output.errors):
         print_report(output.report(), as_json=context.obj["json"])
+    elif output.quarantined and not context.obj["json"]:
+        tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
+        typer.echo(f"{output.quarantined.total():,} rows are in quarantine ({tables}): {output.quarantine}", err=True)
     if output.errors:
         raise output.errors[0]
 
@@ -118,6 +128,7 @@ def _versioned(
     source: str,
     store: str | None,
     baseline: str | None,
+    lower_case_table_names: int | None,
     on_mismatch: Mismatch,
     *,
     skip_corrupt: bool,
@@ -133,7 +144,9 @@ def _versioned(
 
         versions = SchemaStore(open_store(store))
     else:
-        versions, fault = track_in_memory(files, source, baseline, skip_corrupt=skip_corrupt)
+        versions, fault = track_in_memory(
+            files, source, baseline, lower_case_table_names=lower_case_table_names, skip_corrupt=skip_corrupt
+        )
     policy = OnMismatch(on_mismatch.value)
     yield from decode_files(files, versions, source, wanted=wanted, on_mismatch=policy, skip_corrupt=skip_corrupt)
     if fault is not None:

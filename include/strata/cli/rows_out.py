@@ -4,6 +4,7 @@ Not here: their form (`rows/jsonl.py`, `tables/write.py`)."""
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -33,44 +34,72 @@ MOST_HELD_BYTES = 2 * ROW_GROUP_BYTES
 
 
 class _Output:
-    """What both have: counts, and the reasons for what is left out."""
+    """What both have: counts, the reasons for what is left out, and the rows in quarantine, as JSON lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, quarantine: Path | None) -> None:
         self.errors: list[StrataError] = []
         self.rows = 0
-        self.quarantined = 0
+        self.quarantined: Counter[str] = Counter()
+        """Rows by table."""
         self.skipped: list[Damage] = []
+        self._quarantine = quarantine
+        self._set_aside = JsonLines()
+        self._aside: TextIO | None = None
 
     def report(self) -> dict[str, Any]:
         """What was written, and what was passed over."""
-        report: dict[str, Any] = {"rows": self.rows, "quarantined": self.quarantined}
+        report: dict[str, Any] = {"rows": self.rows, "quarantined": self.quarantined.total()}
+        if self.quarantined:
+            report["quarantined_rows_of"] = [f"{table}: {rows:,}" for table, rows in self.quarantined.most_common()]
+            report["quarantine"] = self.quarantine
         if self.skipped:
             report["skipped"] = [describe(damage) for damage in self.skipped]
         return report
+
+    @property
+    def quarantine(self) -> str:
+        """Where the rows in quarantine are."""
+        return str(self._quarantine) if self._quarantine else "nowhere: give --out a file to have them beside it"
 
     def count(self, step: Decoded | Damage) -> None:
         """Counts rows, and notes why others are left out."""
         if isinstance(step, ChangeBatch):
             self.rows += step.batch.num_rows
         elif isinstance(step, QuarantinedRows):
-            self.quarantined += step.rows.num_rows
+            self.quarantined[str(step.table)] += step.rows.num_rows
             self.errors.append(step.error)
+            self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
         elif isinstance(step, Hole):
             self.errors.append(step.error)
         elif isinstance(step, Damage):
             self.skipped.append(step)
             self.errors.append(step.error)
+        elif isinstance(step, Settled):
+            self._write_aside()
+
+    def _write_aside(self) -> None:
+        lines = list(self._set_aside.drain())
+        if lines and self._quarantine is not None:
+            if self._aside is None:
+                self._quarantine.parent.mkdir(parents=True, exist_ok=True)
+                self._aside = self._quarantine.open("w", encoding="utf-8")
+            self._aside.writelines(f"{line}\n" for line in lines)
+
+    def close_aside(self) -> None:
+        """Writes the last rows in quarantine."""
+        self._write_aside()
+        if self._aside is not None:
+            self._aside.close()
 
 
 class JsonlOutput(_Output):
     """JSON lines in a file, or on standard output for `-`. Quarantined rows go to `FILE.quarantine`."""
 
     def __init__(self, out: str) -> None:
-        super().__init__()
+        super().__init__(None if out == "-" else Path(f"{out}.quarantine"))
         self._out = out
-        self._lines, self._set_aside = JsonLines(), JsonLines()
+        self._lines = JsonLines()
         self._file: TextIO | None = None
-        self._aside: TextIO | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -82,35 +111,29 @@ class JsonlOutput(_Output):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in (self._file, self._aside):
-            if file is not None and file is not sys.stdout:
-                file.close()
+        self.close_aside()
+        if self._file is not None and self._file is not sys.stdout:
+            self._file.close()
 
     def take(self, step: Decoded | Damage) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if isinstance(step, ChangeBatch):
             self._lines.take(step.table, step.definition, step.batch)
-        elif isinstance(step, QuarantinedRows):
-            self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
         elif isinstance(step, Settled):
             self._drain()
 
     def _drain(self) -> None:
         if self._file is not None:
             self._file.writelines(f"{line}\n" for line in self._lines.drain())
-        aside = list(self._set_aside.drain())
-        if aside and self._out != "-":
-            if self._aside is None:
-                self._aside = Path(f"{self._out}.quarantine").open("w", encoding="utf-8")  # noqa: SIM115 - as above
-            self._aside.writelines(f"{line}\n" for line in aside)
 
 
 class ParquetOutput(_Output):
-    """Parquet files in a folder, one or more a table and version; each is one row group of rows in stream order."""
+    """Parquet files in a folder, one or more a table and version; each is one row group of rows in stream order.
+    Quarantined rows go to `quarantine.jsonl` there."""
 
     def __init__(self, out: str) -> None:
-        super().__init__()
+        super().__init__(Path(out) / "quarantine.jsonl")
         self._out = out
         self._gathered: dict[tuple[TableName, int | None], _Gathered] = {}
         self._held_bytes = 0
@@ -126,6 +149,7 @@ class ParquetOutput(_Output):
         with ExitStack() as last_steps:
             last_steps.callback(self._encoder.close)
             last_steps.callback(self._encoder.wait)
+            last_steps.callback(self.close_aside)
             for gathered in self._gathered.values():
                 last_steps.callback(self._write, gathered, gathered.groups.take())
 

@@ -13,9 +13,9 @@ from strata.cli.terminal import Terminal
 from strata.errors import SchemaGapError
 from strata.jobs.specs import from_micros
 from strata.schema.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff, lengths_in_doubt
+from strata.schema.folding import fold_name
 from strata.schema.history import Gap
 from strata.schema.lineage import lineage, online_changes
-from strata.schema.model import fold_name
 from strata.schema.snapshots import read_drifts
 from strata.schema.types import shown_text
 from strata.schema.versions import EVERY_TABLE, Origin

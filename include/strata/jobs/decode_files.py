@@ -55,7 +55,12 @@ class _Way(Struct, frozen=True):
 
 
 def track_in_memory(
-    paths: Sequence[str], source: str, baseline: str | None, *, skip_corrupt: bool = False
+    paths: Sequence[str],
+    source: str,
+    baseline: str | None,
+    *,
+    lower_case_table_names: int | None = None,
+    skip_corrupt: bool = False,
 ) -> tuple[MemoryStore, StrataError | None]:
     """The versions of files that no store has, and the fault that ended tracking: decoding meets it after the rows
     before it.
@@ -64,13 +69,17 @@ def track_in_memory(
         paths: As for `decode_files`.
         source: Name of the source.
         baseline: Path of a script with what there was before the first file.
+        lower_case_table_names: Of the server, 0 to 2; no binlog has it.
         skip_corrupt: Goes on behind damage.
 
     Raises:
         Usage: The baseline cannot be read.
     """
     versions = MemoryStore()
-    tracker = Tracker(versions, source, baseline=read_baseline_file(baseline) if baseline is not None else None)
+    known = None
+    if baseline is not None:
+        known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0)
+    tracker = Tracker(versions, source, baseline=known, lower_case_table_names=lower_case_table_names)
     try:
         feed_files(tracker, paths, skip_corrupt=skip_corrupt)
     except StrataError as error:

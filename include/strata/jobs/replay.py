@@ -14,7 +14,8 @@ from strata.errors import DdlError, SchemaGapError, Usage
 from strata.schema.changes import AddColumn, AlterTable, ChangeColumn, RemoveRows, RenameColumn
 from strata.schema.context import DdlContext
 from strata.schema.ddl import read_ddl
-from strata.schema.model import TableName, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.store.engine import reading
 from strata.store.tables import schema_version

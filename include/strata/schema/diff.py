@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.schema.apply.keys import in_order
-from strata.schema.model import Column, Key, KeyPart, TableDefinition, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import Column, Key, KeyPart, TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -367,6 +367,14 @@ class History:
     def _absent(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:
         dropped = entry.name == table and entry.origin is Origin.DDL
         ended = f"; {entry.gtid or f'transaction {entry.seq}'} dropped or renamed it" if dropped else ""
+        remedy = f"`strata schema history --source {self._source} --table {table}` lists its versions."
+        other = None if dropped else self._written_otherwise(table)
+        if other is not None:
+            ended = f", but there is {other}"
+            remedy = (
+                "A server with lower_case_table_names = 1 or 2 calls them the same, which no binlog says: track, or "
+            )
+            remedy += "decode files, with `--lower-case-table-names 1`."
         return SchemaGapError(
             f"there is no such table at {position}{ended}",
             source=self._source,
@@ -374,8 +382,15 @@ class History:
             gtid=entry.gtid if dropped else None,
             file=entry.binlog_file if dropped else None,
             offset=entry.binlog_pos if dropped else None,
-            remedy=f"`strata schema history --source {self._source} --table {table}` lists its versions.",
+            remedy=remedy,
         )
+
+    def _written_otherwise(self, table: TableName) -> TableName | None:
+        """A table whose name differs in case only from one that is in lower case."""
+        if table.lower() != table:
+            return None
+        names = {entry.name for entry in self._store.all_entries(self._source)} - {table}
+        return next((name for name in sorted(names) if name.lower() == table), None)
 
     def _ambiguous(
         self, entries: Sequence[StoredEntry], flags: Sequence[bool], position: StreamPosition, table: TableName

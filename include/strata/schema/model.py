@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from strata.errors import StoreFormatError
+from strata.schema.folding import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,22 +28,11 @@ class TableName(Struct, frozen=True, order=True):
     table: str
 
     def lower(self) -> TableName:
-        """The name in lower case."""
-        return TableName(self.database.lower(), self.table.lower())
+        """The name in lower case, as the server folds it."""
+        return TableName(fold_name(self.database), fold_name(self.table))
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
-
-
-@lru_cache(maxsize=1 << 16)
-def fold_name(name: str) -> str:
-    """A column's or key's name as MySQL compares it: without case, with accents.
-
-    One character stays one (`utf8mb3_tolower_ci`), unlike `str.casefold`, which makes `ss` of `ß`.
-    """
-    if name.isascii():
-        return name.lower()
-    return "".join(folded if len(folded := ch.lower()) == 1 else folded[0] for ch in name)
 
 
 class Generated(StrEnum):

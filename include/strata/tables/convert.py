@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from strata.errors import Usage
 from strata.rows.arrow import arrow_type
-from strata.schema.model import fold_name
+from strata.schema.folding import fold_name
 from strata.schema.types import INTEGERS, STRINGS, TypeKind, parse_column_type
 from strata.tables.layout import column_name
 

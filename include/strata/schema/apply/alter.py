@@ -34,7 +34,8 @@ from strata.schema.changes import (
     SetVisibility,
 )
 from strata.schema.charsets import default_collation
-from strata.schema.model import TableDefinition, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import TableDefinition
 from strata.schema.types import INTEGERS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from strata.schema.apply.keys import primary_columns, with_keys
 from strata.schema.apply.limits import possible_limits
 from strata.schema.apply.placed import Placed
 from strata.schema.apply.timestamps import with_implicit_timestamps
-from strata.schema.model import TableDefinition, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import TableDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

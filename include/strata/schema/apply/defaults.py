@@ -12,8 +12,8 @@ from strata.schema.apply.floats import approximate_text, double_text
 from strata.schema.apply.labels import bytes_of_literal, shown_label
 from strata.schema.apply.temporal import temporal_text
 from strata.schema.charsets import CHARSETS
+from strata.schema.folding import fold_name
 from strata.schema.literals import Literal, LiteralKind
-from strata.schema.model import fold_name
 from strata.schema.types import (
     BLOBS,
     INTEGERS,

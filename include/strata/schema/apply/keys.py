@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from strata.errors import DdlError
 from strata.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to
 from strata.schema.charsets import CHARSETS
-from strata.schema.model import Key, KeyKind, KeyPart, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import Key, KeyKind, KeyPart
 from strata.schema.types import AS_TEXT, SPATIAL, TEXT_BYTES, parse_column_type
 
 if TYPE_CHECKING:

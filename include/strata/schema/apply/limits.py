@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from strata.schema.apply.widths import key_length
 from strata.schema.charsets import CHARSETS
-from strata.schema.model import Key, KeyKind, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import Key, KeyKind
 from strata.schema.types import BLOBS, TEXTS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:

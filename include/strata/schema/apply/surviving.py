@@ -12,7 +12,8 @@ from strata.schema.apply.keys import prefix_of
 from strata.schema.apply.widths import characters_of, key_length, label_bytes
 from strata.schema.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
 from strata.schema.charsets import CHARSETS
-from strata.schema.model import Key, KeyKind, KeyPart, TableDefinition, fold_name
+from strata.schema.folding import fold_name
+from strata.schema.model import Key, KeyKind, KeyPart, TableDefinition
 from strata.schema.types import BLOBS, LABELLED, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:

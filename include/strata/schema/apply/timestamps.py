@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata.schema.model import fold_name
+from strata.schema.folding import fold_name
 from strata.schema.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
