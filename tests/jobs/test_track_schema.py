@@ -295,12 +295,26 @@ class TestStatementFormat:
         mysql_server.run_sql("DROP DATABASE IF EXISTS stated; FLUSH BINARY LOGS; CREATE DATABASE stated")
         mysql_server.run_sql(
             "CREATE TABLE t (a INT); SET binlog_format = STATEMENT; INSERT INTO t VALUES (1); UPDATE t SET a = 2;"
-            "CREATE TABLE u SELECT a FROM t",
+            "\nDELIMITER //\nCREATE FUNCTION f(x INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA "
+            "BEGIN INSERT INTO t VALUES (x); RETURN x; END//\nDELIMITER ;\n"
+            "SELECT f(3); CREATE TABLE u SELECT a FROM t",
             "stated",
         )
         engine = open_store("sqlite://")
         report = track_files([str(mysql_server.binlogs()[-1])], engine, "s")
-        assert report.statement_changes == 2
+        assert report.statement_changes == 3
+        changes = SchemaStore(engine).statement_changes("s", 0, report.seq)
+        assert [(str(*change.tables[:1]), change.statement) for change in changes] == [
+            ("stated.t", "INSERT INTO t VALUES (1)"),
+            ("stated.t", "UPDATE t SET a = 2"),
+            ("", "SELECT `stated`.`f`(3)"),
+        ]
+        *_, gap, first, unnamed = report.examples
+        assert gap.startswith("gap: stated.u: ")
+        assert first == (
+            f"rows of stated.t were changed by a statement: {changes[0].gtid}: INSERT INTO t VALUES (1) (2 times)"
+        )
+        assert unnamed.startswith("rows of a table that the statement does not name were changed by a statement: ")
         history = History(SchemaStore(engine), "s")
         assert history.at(TableName("stated", "t"), AtSeq(report.seq))
 
@@ -318,7 +332,7 @@ def test_rows_that_ddl_removed_are_reported_once(mysql_server):
         ("TRUNCATE t", "emptied.t"),
         ("TRUNCATE TABLE t", "emptied.t"),
     ]
-    first = f"rows of emptied.t are gone without delete rows: {removals[0].gtid}: TRUNCATE t"
+    first = f"rows of emptied.t are gone without delete rows: {removals[0].gtid}: TRUNCATE t (2 times)"
     assert first in report.examples
     assert SchemaStore(engine).row_removals("s", removals[0].seq, report.seq) == removals[1:]
     assert track_files(file, engine, "s").removals == 0

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from strata.cli.terminal import Terminal, say
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import SchemaGapError, Usage
+from strata.schema.notices import MOST_OF_A_KIND, NoticeKind, worst_first
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def track(
     ] = False,
 ) -> None:
     """Turns every DDL in binlogs into versions of the tables that it touched. Run it again at any time: what has been
-    tracked is passed over. Exit code 1 if a table became unknown."""
+    tracked is passed over. Exit code 1 if a statement or a hole made a table unknown in this run, even if it is known
+    again by its end; that a stream starts without a baseline is only said."""
     as_json = context.obj["json"]
     if files:
         url = store_url(store, source)
@@ -64,11 +66,17 @@ def track(
     _print(report, as_json=as_json)
     if report.gaps:
         raise SchemaGapError(
-            f"{report.gaps} times a table became unknown: {report.examples[0]}",
+            _gaps_said(report),
             source=source,
             remedy=f"`strata schema history --source {source}` shows the statements; `strata snapshot "
             f"--source {source}`, then `strata track`, closes a gap from there on. All other tables have been tracked.",
         )
+
+
+def _gaps_said(report: TrackReport) -> str:
+    gaps = [notice for notice in worst_first(report.notices) if notice.kind is NoticeKind.GAP]
+    tables = "1 table" if len(gaps) == 1 else f"{len(gaps)} tables" if len(gaps) < MOST_OF_A_KIND else "many tables"
+    return f"{report.gaps:,} times a table became unknown ({tables}); the worst is {str(gaps[0]).removeprefix('gap: ')}"
 
 
 def store_url(given: str | None, source: str) -> str:

@@ -12,6 +12,7 @@ from strata.jobs.track_schema import track_landed
 from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
+from strata.schema.notices import NoticeKind
 from strata.schema.store import SchemaStore
 from strata.schema.stream import TrackReport
 from strata.schema.versions import SYSTEM_DATABASES, TrackedPosition
@@ -57,7 +58,7 @@ def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
             report.transactions += sum(1 for _ in segment.index.records(at.seq + 1))
             for gtid, text in _statements(segment, at.seq + 1, exclude):
                 report.statements += 1
-                report.note(f"not stored: {gtid}: {text}")
+                report.note(NoticeKind.UNSTORED, "", f"not stored: {gtid}: {text}")
     return report
 
 

@@ -3,9 +3,11 @@ Not here: tracking (`track.py`), reading binlogs (`jobs/track_schema.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+
+from strata.schema.notices import Notice, NoticeKind, add, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from strata.gtid.sets import Gtid, GtidSet, Sid, Span
     from strata.schema.model import TableName
     from strata.wire.format import FormatDescription
-
-MOST_EXAMPLES: Final = 10
-LONGEST_EXAMPLE: Final = 300
 
 
 class FileStart(Struct, frozen=True):
@@ -115,18 +114,22 @@ class TrackReport(Struct):
     """Statements that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
     drifts: int = 0
     """Tables that a snapshot found other than the replay has them."""
-    examples: list[str] = field(default_factory=list)
-    """The first of what somebody should look at: gaps, drifts, what became of snapshots."""
+    notices: list[Notice] = field(default_factory=list)
+    """What somebody should look at, by kind and table."""
     seq: int = 0
     """Ordinal of the last transaction that has been tracked."""
     gtid_executed: str = ""
     committed_at: int = 0
     """Of that transaction, microseconds UTC."""
 
-    def note(self, text: str) -> None:
-        """Adds an example, if there is room."""
-        if len(self.examples) < MOST_EXAMPLES:
-            self.examples.append(text if len(text) <= LONGEST_EXAMPLE else text[:LONGEST_EXAMPLE] + "...")
+    def note(self, kind: NoticeKind, table: str, text: str) -> None:
+        """Adds or counts a notice, if there is room."""
+        add(self.notices, kind, table, text)
+
+    @property
+    def examples(self) -> list[str]:
+        """The notices as text, the worst first."""
+        return [str(notice) for notice in worst_first(self.notices)]
 
 
 def is_at_or_behind(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:

@@ -15,6 +15,7 @@ from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.diff import lengths_in_doubt
 from strata.schema.doubts import Doubts
+from strata.schema.notices import NoticeKind, worst_first
 from strata.schema.parts import FileParts, OpenFile
 from strata.schema.replay import Changed, Replay
 from strata.schema.settling import settle
@@ -190,6 +191,7 @@ class Tracker:
             self._flush()
         self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
         self.report.gtid_executed = self._at.gtid_executed
+        self.report.notices = worst_first(self.report.notices)
         return self.report
 
     @property
@@ -350,7 +352,9 @@ class Tracker:
         # A stream that starts without a baseline is no fault of any statement: it is said, not counted.
         self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
         for entry in unknown:
-            self.report.note(f"gap: {_spoken(entry.name)}: {entry.gap}")
+            where = version.gtid or f"transaction {version.place.seq:,}"
+            name = _spoken(entry.name)
+            self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
         for entry in tables:
             self._note_lengths_in_doubt(entry)
 
@@ -359,7 +363,7 @@ class Tracker:
             return
         self._in_doubt.add(entry.name)
         for text in lengths_in_doubt(entry.definition):
-            self.report.note(f"{entry.name}: {text}; `strata snapshot` tells it")
+            self.report.note(NoticeKind.LENGTH, "", f"{entry.name}: {text}; `strata snapshot` tells it")
 
     # Snapshots ----------------------------------------------------------------------------------
 
@@ -380,7 +384,7 @@ class Tracker:
             self._take_settled(settled)
             text = _outcome(snapshot, settled)
             state = USELESS if settled.useless else APPLIED
-            self.report.note(text)
+            self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
             self._flush(settled, SnapshotOutcome(snapshot.id, state, text))
 
@@ -399,7 +403,7 @@ class Tracker:
         for snapshot in [one for one in self._pending if one.position is None]:
             self._pending.remove(snapshot)
             text = f"snapshot {snapshot.id} was taken by GTID set, and the stream goes on with transactions without one"
-            self.report.note(text)
+            self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
             self._flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
 
@@ -408,7 +412,8 @@ class Tracker:
         self.report.versions += len(settled.versions)
         self.report.drifts += len(settled.drifts)
         for drift in settled.drifts:
-            self.report.note(f"drift: {drift.name} is not on the server as the stream has it")
+            text = f"drift: {drift.name} is not on the server as the stream has it"
+            self.report.note(NoticeKind.DRIFT, str(drift.name), text)
         self._replay.put_databases(settled.databases)
         for entry in settled.known:
             self._replay.put_table(entry)

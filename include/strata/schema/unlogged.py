@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from strata.schema.changes import RemoveRows
 from strata.schema.charsets.ill_formed import as_one_looks_at
 from strata.schema.dml import tables_changed_by
+from strata.schema.notices import NoticeKind
 from strata.schema.versions import RowRemoval, StatementChange
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from strata.schema.changes import Change
     from strata.schema.context import DdlContext
-    from strata.schema.model import TableName
     from strata.schema.stream import TrackReport
     from strata.schema.temporary import TemporaryTables
 
@@ -53,6 +53,10 @@ class UnloggedRows:
         users = tuple(name for name in changed if name.database not in self._exclude)
         if users or not changed:
             self._report.statement_changes += 1
+            for table in map(str, users or ("a table that the statement does not name",)):
+                self._report.note(
+                    NoticeKind.STATEMENT, table, f"rows of {table} were changed by a statement: {_quoted(spoken)}"
+                )
             self._changes.append(
                 StatementChange(
                     spoken.seq, spoken.gtid, spoken.binlog_file, spoken.binlog_pos, users, as_one_looks_at(spoken.text)
@@ -75,10 +79,10 @@ class UnloggedRows:
             RowRemoval(spoken.seq, spoken.gtid, spoken.binlog_pos, tables, as_one_looks_at(spoken.text))
         )
         self._report.removals += 1
-        self._report.note(
-            f"rows of {_listed(tables)} are gone without delete rows: "
-            f"{spoken.gtid or 'a transaction without GTID'}: {as_one_looks_at(spoken.text)}"
-        )
+        for table in map(str, tables):
+            self._report.note(
+                NoticeKind.REMOVAL, table, f"rows of {table} are gone without delete rows: {_quoted(spoken)}"
+            )
 
     def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:
         """What has been noted since the last time."""
@@ -87,5 +91,5 @@ class UnloggedRows:
         return found
 
 
-def _listed(tables: Iterable[TableName]) -> str:
-    return ", ".join(map(str, tables))
+def _quoted(spoken: Spoken) -> str:
+    return f"{spoken.gtid or f'transaction {spoken.seq:,}'}: {as_one_looks_at(spoken.text)}"
