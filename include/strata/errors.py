@@ -157,6 +157,10 @@ class ChecksumError(CorruptEventError):
     """The CRC32 of an event is not the one written behind it."""
 
 
+class MisplacedEventError(CorruptEventError):
+    """An event does not begin where the one before it ended: something was cut out, put in or moved."""
+
+
 class NotABinlogError(BadData):
     """The file does not start with the binlog magic number."""
 

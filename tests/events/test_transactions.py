@@ -18,6 +18,7 @@ from strata.errors import (
 )
 from strata.events.index import from_arrow, to_arrow
 from strata.events.model import SplitPoint, TableRows
+from strata.events.places import chain_of
 from strata.events.scanner import TransactionScanner
 from strata.events.transactions import ddl_events, read_transactions, scan_transactions
 from strata.gtid.clock import CommitClock
@@ -339,7 +340,9 @@ def test_split_points_are_event_boundaries_with_the_maps_in_force(tmp_path):
     path.write_bytes(binlog.data)
     with open_binlog(path) as opened:
         for batch_events in (1000, 7):
-            scan = TransactionScanner(opened.format, binlog_file=opened.name, split_bytes=500)
+            scan = TransactionScanner(
+                opened.format, chain=chain_of(opened, 4), binlog_file=opened.name, split_bytes=500
+            )
             found, at = [], 4
             while at < len(opened.buffer):
                 index = index_events(opened.buffer, at, len(opened.buffer), opened.format, batch_events)
@@ -373,7 +376,7 @@ def test_batches_of_any_size_give_the_same(tmp_path_factory, batch_events, kinds
     path = tmp_path_factory.getbasetemp() / "batches"
     path.write_bytes(binlog.data)
     with open_binlog(path) as opened:
-        scan = TransactionScanner(opened.format, binlog_file=opened.name)
+        scan = TransactionScanner(opened.format, chain=chain_of(opened, 4), binlog_file=opened.name)
         found, at = [], 4
         while at < len(opened.buffer):
             index = index_events(opened.buffer, at, len(opened.buffer), opened.format, batch_events)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strata.events.places import chain_of
 from strata.rows.book import OnMismatch, TableBook, Version
 from strata.rows.decode import ChangeBatch, Decoded, decode_steps
 from strata.rows.jsonl import JsonLines
@@ -140,7 +141,9 @@ def steps(
         versions = {name: Version(1, definition) for name, definition in (definitions or {}).items()}
         lookup = None if definitions is None else (lambda name, _: versions.get(name))
         book = TableBook(slots, lookup, wanted=lambda _: True, on_mismatch=on_mismatch)
-        yield from decode_steps(RowStream(binlog, whole, slots, book), slots, binlog.name)
+        yield from decode_steps(
+            RowStream(binlog, whole, slots, book, chain_of(binlog, whole.begin)), slots, binlog.name
+        )
 
 
 def changes(path: Path, definitions: dict[TableName, TableDefinition] | None) -> list[dict[str, Any]]:

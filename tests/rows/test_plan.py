@@ -10,6 +10,7 @@ import pytest
 from strata.errors import SchemaGapError
 from strata.events.model import TableMap
 from strata.events.parse import parse_event
+from strata.events.places import chain_of
 from strata.events.scanner import TransactionScanner
 from strata.rows.decode import ChangeBatch, decode_slice
 from strata.rows.physical import physical_definition
@@ -25,7 +26,9 @@ FILES = ("many_rows", "every_type", "compressed", "no_checksum")
 
 def _records(binlog: BinlogFile, split_bytes: int):
     index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format)
-    scanner = TransactionScanner(binlog.format, binlog_file=binlog.name, split_bytes=split_bytes)
+    scanner = TransactionScanner(
+        binlog.format, chain=chain_of(binlog, 4), binlog_file=binlog.name, split_bytes=split_bytes
+    )
     return [record for batch in scanner.scan(binlog.buffer, index) for record in batch.records()]
 
 

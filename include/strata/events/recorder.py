@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from strata.errors import LakeUnavailableError, SourceDivergedError, StrataError
 from strata.events.gtid import encode_gtid_set
 from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
+from strata.events.places import arriving_chain
 from strata.events.scanner import TransactionScanner
 from strata.gtid.clock import CommitClock
 from strata.gtid.position import BinlogPosition
@@ -110,6 +111,7 @@ class SegmentRecorder:
         self._executed = GtidSetBuilder(after.executed)
         self._scanner = TransactionScanner(
             head.form,
+            chain=arriving_chain(head.form, offset),
             binlog_file=head.binlog_file,
             first_seq=after.seq + 1,
             clock=self._clock,

@@ -15,6 +15,7 @@ from strata.errors import DamagedIndexError, LakeUnavailableError, StreamHoleErr
 from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
 from strata.events.model import PreviousGtids
 from strata.events.parse import parse_event
+from strata.events.places import arriving_chain
 from strata.events.recorder import StreamEnd
 from strata.events.transactions import scan_transactions
 from strata.gtid.clock import CommitClock
@@ -140,7 +141,9 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
         path, transactions, resume = f"{place}/index", 0, after.resume
         writer = IndexWriter(path)
         try:
-            for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock):
+            # What the index said of transactions that were left out is lost with it.
+            chain = arriving_chain(binlog.format, None)
+            for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock, chain=chain):
                 writer.write(batch)
                 batch.add_to(executed)
                 transactions += len(batch)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from strata.wire.chain import EventChain
     from strata.wire.format import FormatDescription
 
 SPLIT_BYTES = 32 << 20
@@ -43,6 +44,7 @@ class TransactionScanner:
         self,
         form: FormatDescription,
         *,
+        chain: EventChain,
         binlog_file: str,
         first_seq: int = 1,
         clock: CommitClock | None = None,
@@ -53,6 +55,7 @@ class TransactionScanner:
 
         Args:
             form: How the events are laid out.
+            chain: Where they must lie in the server's file.
             binlog_file: The server's name for the file.
             first_seq: Ordinal of the first transaction.
             clock: The commit clock before it; goes on with each transaction.
@@ -63,6 +66,7 @@ class TransactionScanner:
         self.next_seq = first_seq
         self.clock = clock or CommitClock()
         self._format = form
+        self._chain = chain
         self._binlog_file = binlog_file
         self._server_offset = server_offset
         self._split_bytes = split_bytes
@@ -83,6 +87,7 @@ class TransactionScanner:
 
         Raises:
             ChecksumError: An event was altered.
+            MisplacedEventError: An event does not begin where the one before it ended.
             TruncatedEventError: The buffer ends in an event.
             CorruptEventError: An event contradicts itself or its place.
             UnsupportedEventError: An event cannot be read and may not be passed over.
@@ -113,13 +118,12 @@ class TransactionScanner:
         except StrataError as error:
             raise error.located(gtid=self._open_gtid()) from None
 
-    def _verified(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, ChecksumError | None]:
-        """How many events at the front are as they were written, and the fault behind them."""
-        if not self._format.has_checksum:
-            return len(index), None
-        sound = count_sound(buffer, index)
-        if sound == len(index):
-            return sound, None
+    def _verified(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, StrataError | None]:
+        """How many events at the front are as they were written and where, and the fault behind them."""
+        sound = count_sound(buffer, index) if self._format.has_checksum else len(index)
+        linked, fault = self._chain.take(buffer, index)
+        if sound == len(index) or linked < sound:
+            return linked, fault
         at = int(index.positions[sound])
         return sound, ChecksumError("the CRC32 of an event does not match its bytes", offset=at)
 

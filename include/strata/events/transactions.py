@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from strata.errors import CorruptEventError, StrataError
 from strata.events.model import Query, TableMap
 from strata.events.parse import parse_event, with_flags
+from strata.events.places import chain_of
 from strata.events.query import parse_query
 from strata.events.scanner import TransactionScanner
 from strata.events.table_map import parse_table_map
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
     from strata.gtid.clock import CommitClock
+    from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
 
 
@@ -51,6 +53,7 @@ def scan_transactions(
     clock: CommitClock | None = None,
     begin: int | None = None,
     end: int | None = None,
+    chain: EventChain | None = None,
 ) -> Iterator[TransactionBatch]:
     """The transactions of a file in batches of columns, checksums verified.
 
@@ -60,6 +63,7 @@ def scan_transactions(
         clock: The commit clock before the file; goes on with each transaction.
         begin: Offset of the first transaction; by default of the file's first event.
         end: Offset behind the last one; by default the file's end.
+        chain: Where its events must lie; by default what the file itself says.
 
     Raises:
         CorruptEventError: After the transactions before the fault; with file, offset and, if it is known, GTID.
@@ -69,6 +73,7 @@ def scan_transactions(
     end = len(binlog.buffer) if end is None else end
     scanner = TransactionScanner(
         binlog.format,
+        chain=chain or chain_of(binlog, at),
         binlog_file=binlog.name,
         first_seq=first_seq,
         clock=clock,

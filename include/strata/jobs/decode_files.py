@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import CorruptEventError, SchemaGapError, StrataError
+from strata.events.places import chain_of
 from strata.events.salvage import Damage, find_stretches
 from strata.events.transactions import read_transactions
 from strata.gtid.clock import CommitClock
@@ -202,7 +203,7 @@ def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end:
     )
     slots = Slots(binlog.format)
     book = TableBook(slots, way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
-    stream = RowStream(binlog, piece, slots, book)
+    stream = RowStream(binlog, piece, slots, book, chain_of(binlog, begin))
     try:
         yield from decode_steps(stream, slots, binlog.name)
         stream.check_end()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from strata.events.batch import add_gtids
 from strata.events.gtid import parse_gtid
 from strata.events.parse import event_body
+from strata.events.places import arriving_chain
 from strata.events.scanner import TransactionScanner
 from strata.events.transactions import statements_at
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
@@ -69,7 +70,7 @@ class StatementWalk:
     def start_file(self, form: FormatDescription) -> None:
         """What comes next is laid out so; between two transactions only."""
         self._form = form
-        self._scanner = TransactionScanner(form, binlog_file="")
+        self._scanner = TransactionScanner(form, chain=arriving_chain(form, None), binlog_file="")
         self._pending.clear()
         self._rest.clear()
 

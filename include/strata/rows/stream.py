@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from strata.rows.book import SlotPlan, TableBook
     from strata.rows.plan import Slice
     from strata.rows.slots import SlotRows, Slots
+    from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
 
 SETTLE_BYTES = 16 << 20
@@ -90,8 +91,9 @@ Step = FullSlot | Hole | Settled
 class RowStream:
     """One walk over one slice."""
 
-    def __init__(self, binlog: BinlogFile, slice_: Slice, slots: Slots, book: TableBook) -> None:
+    def __init__(self, binlog: BinlogFile, slice_: Slice, slots: Slots, book: TableBook, chain: EventChain) -> None:
         self._binlog = binlog
+        self._chain = chain
         self._slice = slice_
         self._slots = slots
         self._book = book
@@ -192,7 +194,8 @@ class RowStream:
             if index.next - self._region.base > _FARTHEST_CELL and not self._is_arena:
                 yield from self._flush_all()
                 self._region = Region(self._binlog.buffer, at - _MARGIN)
-            yield from self._walk_window(self._window(index))
+            linked, misplaced = self._chain.take(self._binlog.buffer, index)
+            yield from self._walk_window(self._window(index), linked, misplaced)
             if index.status != codes.TRUNCATED or limit == end:
                 index.raise_fault()
             at, size = index.next, WINDOW_BYTES
@@ -201,11 +204,16 @@ class RowStream:
         form, buffer = self._binlog.format, self._binlog.buffer
         sound = len(index)
         if form.has_checksum:
-            _, sound = verify_events(CRC_TABLES, buffer, index.positions, index.lengths)
-        return _Window(buffer, index, int(sound), form.checksum_bytes)
+            sound = int(verify_events(CRC_TABLES, buffer, index.positions, index.lengths)[1])
+        return _Window(buffer, index, sound, form.checksum_bytes)
 
-    def _walk_window(self, window: _Window) -> Iterator[Step]:
+    def _walk_window(self, window: _Window, linked: int, misplaced: StrataError | None) -> Iterator[Step]:
+        """Walks the events of a window in front of the first that was altered, or is not where it was written."""
+        is_first = misplaced is not None and linked < window.sound
+        window.sound = min(window.sound, linked)
         yield from self._walk(window)
+        if misplaced is not None and is_first:
+            raise misplaced
         if window.sound < len(window.index):
             at = int(window.index.positions[window.sound])
             raise ChecksumError("the CRC32 of an event does not match its bytes", offset=at)

@@ -89,6 +89,8 @@ class EventFlag(IntFlag):
     """Of QUERY: it uses a temporary table of its session (`LOG_EVENT_THREAD_SPECIFIC_F`)."""
     ARTIFICIAL = 0x20
     """Made by the server for the connection; it is not in the file."""
+    RELAY_LOG = 0x40
+    """A replica wrote it into its relay log of itself; it does not come from the source."""
     IGNORABLE = 0x80
     """A reader that does not know the type may skip it."""
 
