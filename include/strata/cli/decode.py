@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.report import print_report
+from strata.cli.terminal import say
 from strata.config.settings import STORE_DATABASE
 from strata.errors import LakeUnavailableError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata.events.salvage import Damage
-    from strata.rows.decode import Decoded
+    from strata.jobs.decode_files import Step
     from strata.schema.model import TableName
     from strata.schema.version_store import VersionStore
 
@@ -89,7 +89,10 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise LakeUnavailableError(
             f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
         ) from error
-    if out != "-" and (skip_corrupt or output.quarantined or not output.errors):
+    if out == "-":
+        for text in output.repeated:
+            say(text, err=True)
+    elif skip_corrupt or output.quarantined or not output.errors:
         print_report(output.report(), as_json=context.obj["json"])
     elif output.quarantined and not context.obj["json"]:
         tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
@@ -114,9 +117,7 @@ def _is_own(table: TableName) -> bool:
     return is_own_table(table.database, table.table)
 
 
-def _physical(
-    files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool
-) -> Iterator[Decoded | Damage]:
+def _physical(files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool) -> Iterator[Step]:
     from strata.jobs.decode_files import decode_files_physically  # noqa: PLC0415  as above
 
     return decode_files_physically(files, wanted=wanted, skip_corrupt=skip_corrupt)
@@ -132,7 +133,7 @@ def _versioned(
     on_mismatch: Mismatch,
     *,
     skip_corrupt: bool,
-) -> Iterator[Decoded | Damage]:
+) -> Iterator[Step]:
     from strata.jobs.decode_files import decode_files, track_in_memory  # noqa: PLC0415  as above
     from strata.rows.book import OnMismatch  # noqa: PLC0415  as above
 

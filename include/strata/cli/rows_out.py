@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from msgspec import Struct, field
 
 from strata.errors import StrataError, Usage
+from strata.events.repeats import Repeat, describe_repeat
 from strata.events.salvage import Damage, describe
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata.rows.decode import Decoded
+    from strata.jobs.decode_files import Step
     from strata.schema.model import TableName
 
 
 MOST_HELD_BYTES = 2 * ROW_GROUP_BYTES
 """Of the row groups of all tables that are being gathered: of many tables none may ever have a whole one."""
+MOST_REPEATED = 10
 
 
 class _Output:
@@ -42,6 +44,8 @@ class _Output:
         self.quarantined: Counter[str] = Counter()
         """Rows by table."""
         self.skipped: list[Damage] = []
+        self.repeated: list[str] = []
+        """The first transactions that came again."""
         self._quarantine = quarantine
         self._set_aside = JsonLines()
         self._aside: TextIO | None = None
@@ -54,6 +58,8 @@ class _Output:
             report["quarantine"] = self.quarantine
         if self.skipped:
             report["skipped"] = [describe(damage) for damage in self.skipped]
+        if self.repeated:
+            report["repeated"] = self.repeated
         return report
 
     @property
@@ -61,7 +67,7 @@ class _Output:
         """Where the rows in quarantine are."""
         return str(self._quarantine) if self._quarantine else "nowhere: give --out a file to have them beside it"
 
-    def count(self, step: Decoded | Damage) -> None:
+    def count(self, step: Step) -> None:
         """Counts rows, and notes why others are left out."""
         if isinstance(step, ChangeBatch):
             self.rows += step.batch.num_rows
@@ -74,6 +80,8 @@ class _Output:
         elif isinstance(step, Damage):
             self.skipped.append(step)
             self.errors.append(step.error)
+        elif isinstance(step, Repeat) and len(self.repeated) < MOST_REPEATED:
+            self.repeated.append(describe_repeat(step))
         elif isinstance(step, Settled):
             self._write_aside()
 
@@ -115,7 +123,7 @@ class JsonlOutput(_Output):
         if self._file is not None and self._file is not sys.stdout:
             self._file.close()
 
-    def take(self, step: Decoded | Damage) -> None:
+    def take(self, step: Step) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if isinstance(step, ChangeBatch):
@@ -153,7 +161,7 @@ class ParquetOutput(_Output):
             for gathered in self._gathered.values():
                 last_steps.callback(self._write, gathered, gathered.groups.take())
 
-    def take(self, step: Decoded | Damage) -> None:
+    def take(self, step: Step) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if not isinstance(step, ChangeBatch):

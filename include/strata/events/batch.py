@@ -72,7 +72,7 @@ class TransactionBatch(Struct, frozen=True):
 
     def gtid_spans(self) -> tuple[tuple[Sid, Span], ...]:
         """The GTIDs as spans of each server's numbers; an anonymous transaction is in none."""
-        return tuple(_gtid_spans(self.sids, self.slots, self.numbers))
+        return tuple(gtid_spans(self.sids, self.slots, self.numbers))
 
     def records(self) -> Iterator[TransactionRecord]:
         """The same, row by row."""
@@ -142,11 +142,12 @@ class TransactionBatch(Struct, frozen=True):
 
 def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> None:
     """Adds GTIDs that are given as columns to a set; slot -1 stands for an anonymous transaction."""
-    for sid, span in _gtid_spans(sids, slots, numbers):
+    for sid, span in gtid_spans(sids, slots, numbers):
         executed.add_span(sid, span)
 
 
-def _gtid_spans(sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
+def gtid_spans(sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
+    """GTIDs that are given as columns, as spans of each server's numbers; one that comes twice is in one span."""
     for slot, sid in enumerate(sids):
         mine = numbers[slots == slot]
         if not len(mine):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from strata.errors import CorruptEventError, StrataError, TruncatedEventError
+from strata.errors import CorruptEventError, MisplacedEventError, StrataError, TruncatedEventError
 from strata.events.model import GtidEvent
 from strata.events.parse import parse_event
 from strata.events.transactions import scan_transactions
@@ -30,12 +30,14 @@ _ROWS: Final = (EventType.TABLE_MAP, EventType.ROWS_QUERY)
 _LONGEST_GTID: Final = 1024
 """Bytes; with a tag and all optional fields such an event has not half of it."""
 _WINDOW_BYTES: Final = 1 << 20
+_WINDOW_EVENTS: Final = 4096
 _SHIFT_EVENTS: Final = 64
 _MODULUS: Final = 0xFFFFFFFF
 
 
 class Damage(Struct, frozen=True):
-    """A piece of a file that cannot be read as it was written. It counts as one transaction of the stream."""
+    """A piece of a file that cannot be read as it was written; of no bytes where whole transactions are missing. It
+    counts as one transaction of the stream."""
 
     error: CorruptEventError
     begin: int
@@ -85,6 +87,9 @@ def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError
     begin = _first_gtid_event(binlog, end, at)
     if begin is not None:
         head = _gtid_event(binlog, begin)
+    if isinstance(fault, MisplacedEventError):
+        # The event is as it was written: one that begins a transaction is where reading goes on.
+        return Damage(fault, end, _next_head(binlog, at), head.gtid if head else None, may_hide_ddl=True)
     if head is not None and begin is not None and head.transaction_length:
         behind = begin + head.transaction_length
         if behind > at and (behind == size or _is_sound(binlog, behind)):
@@ -99,6 +104,20 @@ def _first_gtid_event(binlog: BinlogFile, begin: int, end: int) -> int | None:
     index = index_events(binlog.buffer, begin, end, binlog.format, 16)
     heads = np.flatnonzero(np.isin(index.types, _GTIDS))
     return int(index.positions[heads[0]]) if len(heads) else None
+
+
+def _next_head(binlog: BinlogFile, begin: int) -> int:
+    """Offset of the first GTID event from an offset on at which an event begins; the file's end if there is none."""
+    size = len(binlog.buffer)
+    while begin < size:
+        index = index_events(binlog.buffer, begin, size, binlog.format, _WINDOW_EVENTS)
+        heads = np.flatnonzero(np.isin(index.types, _GTIDS))
+        if len(heads):
+            return int(index.positions[heads[0]])
+        if index.status != codes.FULL:
+            break
+        begin = index.next
+    return size
 
 
 def _changes_rows(binlog: BinlogFile, begin: int, end: int) -> bool:
@@ -182,4 +201,6 @@ def describe(damage: Damage) -> str:
     """The damage and what follows from it, in one sentence without a full stop."""
     lost = "the file is cut off" if isinstance(damage.error, TruncatedEventError) else damage.error.message
     gtid = f" (GTID {damage.gtid})" if damage.gtid else ""
+    if damage.begin == damage.end:
+        return f"{damage.error.file} @ {damage.begin}: {lost}"
     return f"{damage.error.file}: bytes {damage.begin:,} to {damage.end:,} were passed over{gtid}: {lost}"

@@ -112,6 +112,10 @@ class GtidSet(Struct, frozen=True):
         """How many transactions the set holds."""
         return sum(last - first + 1 for _, spans in self._spans for first, last in spans)
 
+    def left_out(self) -> GtidSet:
+        """The numbers between a server's first and last one in the set that are not in it."""
+        return GtidSet.of({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
+
     def add(self, gtid: Gtid) -> GtidSet:
         """The set with one more transaction. To add many, use `GtidSetBuilder`."""
         return self | GtidSet.of({gtid.sid: [(gtid.gno, gtid.gno)]})

@@ -6,17 +6,19 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata.errors import CorruptEventError, SchemaGapError, StrataError
 from strata.events.places import chain_of
+from strata.events.repeats import Repeat, find_repeats
 from strata.events.salvage import Damage, find_stretches
-from strata.events.transactions import read_transactions
+from strata.events.transactions import read_transactions, scan_transactions
 from strata.gtid.clock import CommitClock
+from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.feed_tracker import feed_files, in_stream_order
 from strata.rows.book import OnMismatch, TableBook, Version
-from strata.rows.decode import decode_steps
+from strata.rows.decode import Decoded, decode_steps
 from strata.rows.plan import Slice
 from strata.rows.slots import Slots
 from strata.rows.stream import RowStream
@@ -25,15 +27,20 @@ from strata.schema.history import AtSeq, History
 from strata.schema.memory import MemoryStore
 from strata.schema.track import Tracker
 from strata.wire.files import open_binlog
+from strata.wire.frames import index_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata.rows.book import Lookup
-    from strata.rows.decode import Decoded
     from strata.schema.model import TableName
     from strata.schema.version_store import VersionStore
+    from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
+
+
+Step = Decoded | Damage | Repeat
+"""What decoding gives: rows, and why others are left out."""
 
 
 class _Place(Struct):
@@ -43,6 +50,8 @@ class _Place(Struct):
     """Ordinal of the last transaction before it."""
     clock: int = 0
     """The commit clock before it, microseconds UTC."""
+    seen: GtidSetBuilder = field(default_factory=GtidSetBuilder)
+    """The GTIDs before it: what comes again has no ordinal, and gives no rows."""
 
 
 class _Way(Struct, frozen=True):
@@ -96,7 +105,7 @@ def decode_files(
     wanted: Callable[[TableName], bool],
     on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
     skip_corrupt: bool = False,
-) -> Iterator[Decoded | Damage]:
+) -> Iterator[Step]:
     """The rows of tracked files, each by the version that was true for it.
 
     Args:
@@ -126,7 +135,7 @@ def decode_files(
 
 def decode_files_physically(
     paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
-) -> Iterator[Decoded | Damage]:
+) -> Iterator[Step]:
     """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
     place = _Place()
     for path in in_stream_order(paths):
@@ -135,46 +144,92 @@ def decode_files_physically(
 
 
 def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Place:
-    """Where the stream stands at the file's beginning, by what was tracked."""
+    """Where the stream stands at the file's beginning, by what was tracked.
+
+    A file may begin with what has come before in another one, or hold nothing else: then each of its transactions has
+    to be one that was tracked.
+    """
     begin = binlog.segment.offset if binlog.segment else binlog.first_event
     parts = sorted(store.files(source, binlog.name), key=lambda part: part.begin_pos)
-    part = next((part for part in parts if part.begin_pos <= begin < part.end_pos), None)
-    if part is None:
+    part = next((part for part in parts if begin < part.end_pos), None)
+    position = store.position(source)
+    if part is not None:
+        seen, place = GtidSet.parse(part.gtid_before), _Place(part.first_seq - 1)
+        is_known = part.begin_pos <= begin or _has_come(binlog, seen, binlog.first_event + part.begin_pos - begin)
+    else:
+        seen, place = GtidSet.parse(position.gtid_executed if position else ""), _Place()
+        is_known = bool(seen) and _has_come(binlog, seen, len(binlog.buffer))
+    if not is_known:
         raise SchemaGapError(
             "the file has not been tracked",
             source=source,
             file=binlog.path,
             remedy=f"Run `strata track {binlog.path} --source {source} --store URL` first.",
         )
-    return _Place(part.first_seq - 1)
+    place.seen = GtidSetBuilder(seen)
+    return place
 
 
-def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Decoded | Damage]:
+def _has_come(binlog: BinlogFile, seen: GtidSet, end: int) -> bool:
+    """Whether the stream has had each transaction of a file up to an offset."""
+    found = GtidSetBuilder()
+    try:
+        for batch in scan_transactions(binlog, end=end):
+            if (batch.slots < 0).any():
+                return False
+            batch.add_to(found)
+    except CorruptEventError:
+        return False
+    return found.build() <= seen
+
+
+def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Step]:
     if not way.skip_corrupt:
-        yield from _decode_bytes(binlog, place, way, binlog.first_event, len(binlog.buffer))
+        yield from _decode_once(binlog, place, way, binlog.first_event, len(binlog.buffer))
         return
     for stretch in find_stretches(binlog):
-        yield from _decode_transactions(binlog, place, way, stretch.begin, stretch.end)
-        damage = stretch.damage
-        if damage is None:
-            continue
+        yield from _decode_once(binlog, place, way, stretch.begin, stretch.end)
+        if stretch.damage is not None:
+            yield from _pass_over(binlog, place, way, stretch.damage)
+
+
+def _decode_once(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Step]:
+    """The transactions between two offsets, but for those that have come before."""
+    decode = _decode_transactions if way.skip_corrupt else _decode_bytes
+    chain = chain_of(binlog, begin)
+    for repeat in find_repeats(binlog, place.seen, begin, end):
+        yield from decode(binlog, place, way, begin, repeat.begin, chain)
+        index = index_events(binlog.buffer, repeat.begin, repeat.end, binlog.format)
+        _, fault = chain.take(binlog.buffer, index)
+        if fault is not None:
+            raise fault.located(file=binlog.path, gtid=str(repeat.gtid))
+        yield repeat
+        begin = repeat.end
+    yield from decode(binlog, place, way, begin, end, chain)
+
+
+def _pass_over(binlog: BinlogFile, place: _Place, way: _Way, damage: Damage) -> Iterator[Step]:
+    gtid = damage.gtid
+    if gtid is None or not place.seen.contains(gtid):
         seq = place.seq + 1
         # The rows that stand in front of the fault are right.
         with suppress(CorruptEventError):
-            yield from _decode_bytes(binlog, place, way, damage.begin, damage.end)
+            yield from _decode_bytes(binlog, place, way, damage.begin, damage.end, chain_of(binlog, damage.begin))
         place.seq = seq
-        damage.error.located(gtid=str(damage.gtid) if damage.gtid else None)
-        yield damage
+    if gtid is not None:
+        place.seen.add(gtid)
+    damage.error.located(gtid=str(gtid) if gtid else None)
+    yield damage
 
 
 def _decode_transactions(
-    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int
+    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
 ) -> Iterator[Decoded | Damage]:
     """Whole transactions. One of them whose cells contradict themselves, which shows only here, is damage as well."""
     while begin < end:
         start = replace(place)
         try:
-            yield from _decode_bytes(binlog, place, way, begin, end)
+            yield from _decode_bytes(binlog, place, way, begin, end, chain)
         except CorruptEventError as error:
             clock = CommitClock(start.clock)
             records = read_transactions(binlog, first_seq=start.seq + 1, clock=clock, begin=begin, end=end)
@@ -183,12 +238,15 @@ def _decode_transactions(
             if damaged is None:
                 raise
             place.seq, place.clock, begin = damaged.seq, damaged.committed_at, damaged.end
+            chain = chain_of(binlog, begin)
             yield Damage(error, damaged.begin, damaged.end, damaged.gtid, may_hide_ddl=False)
         else:
             return
 
 
-def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Decoded]:
+def _decode_bytes(
+    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
+) -> Iterator[Decoded]:
     shift = binlog.segment.offset - binlog.first_event if binlog.segment else 0
     piece = Slice(
         source=way.source,
@@ -203,7 +261,7 @@ def _decode_bytes(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end:
     )
     slots = Slots(binlog.format)
     book = TableBook(slots, way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
-    stream = RowStream(binlog, piece, slots, book, chain_of(binlog, begin))
+    stream = RowStream(binlog, piece, slots, book, chain)
     try:
         yield from decode_steps(stream, slots, binlog.name)
         stream.check_end()

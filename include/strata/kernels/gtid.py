@@ -9,11 +9,12 @@ import numpy as np
 
 from strata.kernels.grammar import ANONYMOUS_GTID, BAD_GTID, NEW_SERVER, TAGGED_GTID
 from strata.kernels.jit import kernel
-from strata.kernels.scan import read_i64, read_u48
+from strata.kernels.scan import HEADER_BYTES, read_i64, read_u48
 from strata.kernels.status import DONE
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import ByteRows, Bytes, Int
+    from strata.kernels.arrays import ByteRows, Bytes, Int, IntRows
+    from strata.kernels.layout import Events
 
 KEY_BYTES = 49
 """A server's UUID (16), the length of a tag (1) and the tag (32)."""
@@ -156,3 +157,34 @@ def read_head(
         return np.int64(DONE), np.int64(-1), stamp
     slot = key_slot(keys, count, hint, key)
     return np.int64(DONE if slot >= 0 else NEW_SERVER), slot, stamp
+
+
+@kernel
+def read_gtids(
+    buf: Bytes, events: Events, trailer: Int, first: Int, keys: ByteRows, count: Int, key: Bytes, found: IntRows
+) -> tuple[Int, Int]:
+    """Reads GTID events one after the other.
+
+    Args:
+        buf: The bytes that they are in.
+        events: GTID and TAGGED_GTID events, no others.
+        trailer: Bytes of the checksum behind each.
+        first: The first one to take.
+        keys: As in `key_slot`; so the next two.
+        count: As above.
+        key: As above.
+        found: Takes the row of `keys` and the number of each.
+
+    Returns:
+        Status and the event that it is about: DONE, BAD_GTID, or NEW_SERVER (add `key`, and go on with that event).
+    """
+    slot = np.int64(-1)
+    for i in range(first, len(events.positions)):
+        position = events.positions[i]
+        body, end = position + HEADER_BYTES, position + events.lengths[i] - trailer
+        status, slot, _ = read_head(buf, body, end, np.int64(events.types[i]), keys, count, slot, key)
+        if status != DONE:
+            return status, np.int64(i)
+        found[i, 0] = slot
+        found[i, 1] = read_i64(key, KEY_NUMBER)
+    return np.int64(DONE), np.int64(len(events.positions))

@@ -26,12 +26,16 @@ class NoticeKind(Enum):
     """A snapshot found a table other than the replay has it."""
     REMOVAL = "removal"
     """DDL removed rows without delete rows."""
+    REPEAT = "repeat"
+    """A transaction came again."""
     LENGTH = "length"
     """The length of a key's part is not in the binlog."""
     UNSTORED = "unstored"
     """DDL that was noticed only, as the settings want it."""
     SNAPSHOT = "snapshot"
     """What became of a snapshot."""
+    NUMBERS = "numbers"
+    """GTIDs that have not come although no event is missing."""
 
 
 class Notice(Struct):

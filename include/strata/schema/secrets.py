@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 MASK = "***"
 
 _GAP = r"(?>\s+|/\*(?!!)(?:[^*]|\*(?!/)){0,500}+\*/|/\*!\d*|\*/|--[^\n]*|\#[^\n]*)*+"
-"""Between two words: blanks and comments, executable ones too. What repeats is bounded, here and below: no text may take
-time that grows with the square of its length."""
+"""Between two words: blanks and comments, executable ones too. What repeats is bounded, here and below: no text may
+take time that grows with the square of its length."""
 _QUOTED = {
     # With a backslash as MySQL reads it by default, and with sql_mode NO_BACKSLASH_ESCAPES.
     "escaped": r"""(?:'(?>[^'\\]|\\.|'')*+(?:'|\Z)|"(?>[^"\\]|\\.|"")*+(?:"|\Z))""",

@@ -103,6 +103,8 @@ class TrackReport(Struct):
     """New ones."""
     skipped: int = 0
     """Those that had been tracked before."""
+    repeated: int = 0
+    """Transactions that came again behind others that are new; they count once."""
     statements: int = 0
     """DDL statements among the new ones."""
     versions: int = 0

@@ -84,6 +84,8 @@ class Tracker:
         if lower_case_table_names is not None:
             self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
         self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
+        self._left_out = self._executed.build().left_out()
+        """Numbers below others that had not come when this began."""
         self._replay = Replay(
             None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
         )
@@ -121,6 +123,7 @@ class Tracker:
         if self._is_known(transaction, file):
             self.report.skipped += 1
             file.skipped_to = transaction.end_pos
+            self._note_repeat(transaction, file)
             if transaction.gtid is not None:
                 file.seen.add(transaction.gtid)
             return
@@ -191,6 +194,14 @@ class Tracker:
             self._flush()
         self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
         self.report.gtid_executed = self._at.gtid_executed
+        missing = GtidSet.parse(self._at.gtid_executed).left_out() - self._left_out
+        if missing:
+            self.report.note(
+                NoticeKind.NUMBERS,
+                "",
+                f"numbers {missing} have not come, and no event is missing: members of a group take blocks of numbers, "
+                "and replicas may write them out of order",
+            )
         self.report.notices = worst_first(self.report.notices)
         return self.report
 
@@ -206,6 +217,7 @@ class Tracker:
         self._is_new = False
         previous = start.previous or GtidSet()
         self._executed = GtidSetBuilder(previous)
+        self._left_out = previous.left_out()
         self._at = replace(self._at, gtid_executed=str(previous))
         place = Place(0, 0, str(previous), start.created_at, start.binlog_file, start.begin_pos)
         if self._baseline is not None:
@@ -265,6 +277,16 @@ class Tracker:
             return False
         number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
         return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
+
+    def _note_repeat(self, transaction: Transaction, file: OpenFile) -> None:
+        """Says that a transaction comes again; those at the front of a file have been tracked in another run."""
+        if file.begin_pos is None or transaction.gtid is None or transaction.seq is not None:
+            return
+        self.report.repeated += 1
+        if self.report.repeated == 1:
+            place = f"{file.start.binlog_file} @ {transaction.binlog_pos}"
+            text = f"{place}: transaction {transaction.gtid} comes again; it counts once"
+            self.report.note(NoticeKind.REPEAT, "", text)
 
     def _is_unknown_run(self, run: QuietRun) -> bool:
         """Whether none of them has been seen: their ordinals tell, or each has a GTID, another than the others."""

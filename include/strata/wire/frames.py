@@ -17,6 +17,8 @@ from strata.kernels.scan import scan_events
 from strata.wire.codes import CHECKSUM_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from strata.wire.format import FormatDescription
@@ -50,7 +52,13 @@ class EventIndex(Struct, frozen=True):
 
     def events(self, first: int, behind: int) -> Events:
         """Those from number `first` to in front of number `behind`, as the walks over events take them."""
-        some = slice(first, behind)
+        return self._chosen(slice(first, behind))
+
+    def of_types(self, types: Sequence[int]) -> Events:
+        """Those of some types, as the kernels take them."""
+        return self._chosen(np.flatnonzero(np.isin(self.types, types)))
+
+    def _chosen(self, some: slice | npt.NDArray[np.int64]) -> Events:
         return Events(
             self.positions[some],
             self.lengths[some],

@@ -1,0 +1,105 @@
+"""Transactions of a file that the stream has had before: their GTID comes again.
+Not here: where events must lie (`places.py`), a tracker that reads the same files again (`schema/track.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+
+from strata.errors import StrataError
+from strata.events.batch import gtid_spans
+from strata.events.known import KnownServers
+from strata.events.transactions import read_transactions
+from strata.gtid.sets import Gtid
+from strata.kernels import status as codes
+from strata.kernels.grammar import NEW_SERVER
+from strata.kernels.gtid import GTID_BYTES, read_gtids
+from strata.wire.codes import EventType
+from strata.wire.frames import index_events
+from strata.wire.pages import forget_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from strata.gtid.sets import GtidSetBuilder
+    from strata.wire.files import BinlogFile
+
+_NUMBERED: Final = (EventType.GTID, EventType.TAGGED_GTID)
+_BATCH_EVENTS: Final = 4096
+
+
+class Repeat(Struct, frozen=True):
+    """A transaction that comes again."""
+
+    gtid: Gtid
+    file: str
+    """Path of the file that has it again."""
+    begin: int
+    """Offset of it in there."""
+    end: int
+
+
+def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int) -> Iterator[Repeat]:
+    """The transactions between two offsets, where transactions begin, that `seen` has, or that come twice.
+
+    `seen` takes all of them. What is damaged ends the search: whoever reads the file meets it.
+    """
+    servers, key = KnownServers(), np.zeros(GTID_BYTES, np.uint8)
+    buffer, at = binlog.buffer, begin
+    while at < end:
+        index = index_events(buffer, at, end, binlog.format, _BATCH_EVENTS)
+        events = index.of_types(_NUMBERED)
+        found = np.empty((len(events.positions), 2), np.int64)
+        number = 0
+        while number < len(found):
+            status, number = read_gtids(
+                buffer, events, binlog.format.checksum_bytes, number, servers.keys, servers.count, key, found
+            )
+            if status == NEW_SERVER:
+                servers.add(key)
+            elif status != codes.DONE:
+                return
+        for which in _repeated(servers, found, seen):
+            gtid, position = Gtid(servers.sids[found[which, 0]], int(found[which, 1])), int(events.positions[which])
+            behind = _end_of(binlog, position, end)
+            if behind is not None:
+                yield Repeat(gtid, binlog.path, position, behind)
+        forget_pages(buffer, at, index.next)
+        if index.status != codes.FULL:
+            return
+        at = index.next
+
+
+def _repeated(servers: KnownServers, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:
+    """Which of the GTIDs are not new; `seen` takes them."""
+    slots, numbers = np.ascontiguousarray(found.T)
+    spans = list(gtid_spans(tuple(servers.sids), slots, numbers))
+    distinct = sum(last - first + 1 for _, (first, last) in spans)
+    if distinct == len(found) and not any(seen.overlaps(sid, span) for sid, span in spans):
+        for sid, span in spans:
+            seen.add_span(sid, span)
+        return []
+    again = []
+    for which, (slot, number) in enumerate(found.tolist()):
+        gtid = Gtid(servers.sids[slot], number)
+        if seen.contains(gtid):
+            again.append(which)
+        seen.add(gtid)
+    return again
+
+
+def _end_of(binlog: BinlogFile, begin: int, end: int) -> int | None:
+    """Offset behind the transaction that begins at `begin`; None if it does not end."""
+    try:
+        return next((record.end for record in read_transactions(binlog, begin=begin, end=end)), None)
+    except StrataError:
+        return None
+
+
+def describe_repeat(repeat: Repeat) -> str:
+    """What came again, in one sentence without a full stop."""
+    return f"{repeat.file} @ {repeat.begin}: transaction {repeat.gtid} comes again; its rows are given once"
