@@ -44,9 +44,7 @@ bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 
 soak: ## Fifty kills of a landing, with and without GTIDs; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
 	@scripts/setup.sh tests
-	@STRATA_KILLS=50 $(PYTHON) -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py -k killed_and_resumed_many
-	@$(PYTHON) -m tests.properties --minutes $$(awk "BEGIN { print $${MINUTES:-10} / 3 }")
-	@$(PYTHON) -m tests.schema.soak --minutes $$(awk "BEGIN { print $${MINUTES:-10} * 2 / 3 }")
+	@scripts/soak.sh $${MINUTES:-10}
 
 fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz
 	@$(PYTHON) -m tests.rows.fuzz --minutes $${MINUTES:-10}

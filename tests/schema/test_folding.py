@@ -39,7 +39,8 @@ def test_every_character_is_folded_as_the_server_folds_it(server):
 
 def test_rows_of_folded_names_are_decoded_and_the_option_is_named_where_it_is_missing(server, tmp_path, capsys):
     server.run_sql(
-        "RESET BINARY LOGS AND GTIDS; CREATE DATABASE `G\u00c4STE`; CREATE TABLE `G\u00c4STE`.`\u0130STANBUL \u1e9e` (Id INT);"
+        "RESET BINARY LOGS AND GTIDS; CREATE DATABASE `G\u00c4STE`;"
+        "CREATE TABLE `G\u00c4STE`.`\u0130STANBUL \u1e9e` (Id INT);"
         "INSERT INTO `g\u00c4ste`.`i\u0053tanbul \u1e9e` VALUES (1)"
     )
     out = tmp_path / "rows.jsonl"

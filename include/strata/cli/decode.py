@@ -17,6 +17,7 @@ from strata.errors import LakeUnavailableError, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from strata.cli.rows_out import JsonlOutput, ParquetOutput
     from strata.jobs.decode_files import Step
     from strata.schema.model import TableName
     from strata.schema.version_store import VersionStore
@@ -89,16 +90,21 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise LakeUnavailableError(
             f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
         ) from error
-    if out == "-":
-        for text in output.repeated:
-            say(text, err=True)
-    elif skip_corrupt or output.quarantined or not output.errors:
-        print_report(output.report(), as_json=context.obj["json"])
-    elif output.quarantined and not context.obj["json"]:
-        tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
-        typer.echo(f"{output.quarantined.total():,} rows are in quarantine ({tables}): {output.quarantine}", err=True)
+    _tell(output, to_stdout=out == "-", skip_corrupt=skip_corrupt, as_json=context.obj["json"])
     if output.errors:
         raise output.errors[0]
+
+
+def _tell(output: JsonlOutput | ParquetOutput, *, to_stdout: bool, skip_corrupt: bool, as_json: bool) -> None:
+    """Says what was written and left out; on stderr where rows or an error have stdout."""
+    if not to_stdout and (skip_corrupt or output.quarantined or not output.errors):
+        print_report(output.report(), as_json=as_json)
+    elif not as_json:
+        for text in output.repeated:
+            say(text, err=True)
+        if output.quarantined:
+            tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
+            say(f"{output.quarantined.total():,} rows are in quarantine ({tables}): {output.quarantine}", err=True)
 
 
 def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:

@@ -11,8 +11,14 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from strata.schema.model import TableName
+
 MOST_OF_A_KIND: Final = 10
 LONGEST_TEXT: Final = 300
+MISSING_NUMBERS: Final = (
+    "numbers {} have not come, and no event is missing: members of a group take blocks of numbers, and replicas may "
+    "write them out of order"
+)
 
 
 class NoticeKind(Enum):
@@ -75,3 +81,10 @@ def worst_first(notices: Iterable[Notice]) -> list[Notice]:
 
 def _is_wide(notice: Notice) -> bool:
     return notice.table.startswith("all tables")
+
+
+def spoken_name(name: TableName) -> str:
+    """A table, or what an entry that speaks for all of them means."""
+    if name.table:
+        return str(name)
+    return f"all tables of {name.database}" if name.database else "all tables"

@@ -330,3 +330,17 @@ def _place(entry: StoredEntry) -> Place:
 
 def _useless(reason: str) -> Settled:
     return Settled((), (), (), (), (), useless=reason)
+
+
+def outcome_text(snapshot: Snapshot, settled: Settled) -> str:
+    """What became of a snapshot, for people."""
+    if settled.useless:
+        return f"snapshot {snapshot.id} says nothing of this stream: {settled.useless}"
+    parts = [f"snapshot {snapshot.id}: {len(snapshot.tables)} tables compared"]
+    if settled.known:
+        parts.append(f"{len(settled.known)} became known")
+    if settled.drifts:
+        parts.append(f"{len(settled.drifts)} differ from the replay")
+    if settled.unsettled:
+        parts.append(f"{len(settled.unsettled)} changed while it was taken, and wait for the next")
+    return ", ".join([*parts, *snapshot.hidden])

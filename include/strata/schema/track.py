@@ -15,10 +15,10 @@ from strata.schema.context import context_of, statement_text
 from strata.schema.ddl import read_ddl_or_gap
 from strata.schema.diff import lengths_in_doubt
 from strata.schema.doubts import Doubts
-from strata.schema.notices import NoticeKind, worst_first
+from strata.schema.notices import MISSING_NUMBERS, NoticeKind, spoken_name, worst_first
 from strata.schema.parts import FileParts, OpenFile
 from strata.schema.replay import Changed, Replay
-from strata.schema.settling import settle
+from strata.schema.settling import outcome_text, settle
 from strata.schema.snapshot import APPLIED, USELESS
 from strata.schema.stream import TrackReport, file_number, is_at_or_behind
 from strata.schema.temporary import TemporaryTables
@@ -196,12 +196,7 @@ class Tracker:
         self.report.gtid_executed = self._at.gtid_executed
         missing = GtidSet.parse(self._at.gtid_executed).left_out() - self._left_out
         if missing:
-            self.report.note(
-                NoticeKind.NUMBERS,
-                "",
-                f"numbers {missing} have not come, and no event is missing: members of a group take blocks of numbers, "
-                "and replicas may write them out of order",
-            )
+            self.report.note(NoticeKind.NUMBERS, "", MISSING_NUMBERS.format(missing))
         self.report.notices = worst_first(self.report.notices)
         return self.report
 
@@ -375,7 +370,7 @@ class Tracker:
         self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
         for entry in unknown:
             where = version.gtid or f"transaction {version.place.seq:,}"
-            name = _spoken(entry.name)
+            name = spoken_name(entry.name)
             self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
         for entry in tables:
             self._note_lengths_in_doubt(entry)
@@ -404,7 +399,7 @@ class Tracker:
             end = replace(self._place(0, self._at.binlog_pos or 0), seq=self._at.seq + 1)
             settled = settle(self._store, snapshot, end)
             self._take_settled(settled)
-            text = _outcome(snapshot, settled)
+            text = outcome_text(snapshot, settled)
             state = USELESS if settled.useless else APPLIED
             self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
@@ -472,22 +467,3 @@ class Tracker:
         if self._file is None:
             raise RuntimeError("begin_file comes first")
         return self._file
-
-
-def _spoken(name: TableName) -> str:
-    if name.table:
-        return str(name)
-    return f"all tables of {name.database}" if name.database else "all tables"
-
-
-def _outcome(snapshot: Snapshot, settled: Settled) -> str:
-    if settled.useless:
-        return f"snapshot {snapshot.id} says nothing of this stream: {settled.useless}"
-    parts = [f"snapshot {snapshot.id}: {len(snapshot.tables)} tables compared"]
-    if settled.known:
-        parts.append(f"{len(settled.known)} became known")
-    if settled.drifts:
-        parts.append(f"{len(settled.drifts)} differ from the replay")
-    if settled.unsettled:
-        parts.append(f"{len(settled.unsettled)} changed while it was taken, and wait for the next")
-    return ", ".join([*parts, *snapshot.hidden])

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# What draws by lot, at length: kills of landings, new examples of all properties, random DDL on a real server.
+#
+# usage: soak.sh MINUTES
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+python=.venv/bin/python
+STRATA_KILLS=50 "$python" -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py \
+    -k killed_and_resumed_many
+"$python" -m tests.properties --minutes "$(awk "BEGIN { print $1 / 3 }")"
+"$python" -m tests.schema.soak --minutes "$(awk "BEGIN { print $1 * 2 / 3 }")"
