@@ -11,7 +11,7 @@ import pytest
 from strata.cli.main import run
 from strata.jobs.land_files import land_files
 from strata.store.engine import open_store
-from strata.wire.storage import place_file, write_file
+from strata.wire.storage import write_file
 from tests.wire.binlogs import SERVER, Binlog
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def test_all_files_obey_the_umask(tmp_path: Path, umask: int):
         parquet = ["--format", "parquet", "--out", str(made / "rows"), "--source", "s", "--store", store]
         assert run(["decode", str(segment), *parquet]) == 0
         write_file(str(made / "runs" / "plan.json"), b"{}")
-        place_file(str(made / "runs" / "plan.json"), str(made / "changes" / "plan.json"))
         engine.dispose()
     finally:
         os.umask(before)
