@@ -231,3 +231,37 @@ def test_names_without_case():
     assert definition is not None
     assert not isinstance(definition, Gap)
     assert len(definition.columns) == 2
+
+
+def test_what_the_server_writes_in_place_of_a_like_has_a_charset_that_nobody_knows():
+    """9.7.4 left `DEFAULT CHARSET=latin1` and `=utf8mb3` out of these."""
+    catalog = started()
+    (hidden,) = run(
+        catalog, "CREATE TABLE `c` (\n  `a` varchar(10) DEFAULT NULL,\n  UNIQUE KEY `a` (`a`)\n) ENGINE=InnoDB"
+    )
+    assert "LIKE was logged without the charset" in hidden.gap
+    for column in ("`value` varchar(18) NOT NULL DEFAULT ''", "`INFO` longtext", "`e` enum('a','DEFAULT') DEFAULT 'a'"):
+        (copied,) = run(catalog, f"CREATE TABLE `i` (\n  {column}\n) ENGINE=MEMORY")
+        assert copied.gap is not None, column
+    (numbers,) = run(
+        catalog, "CREATE TABLE `n` (\n  `a` int NOT NULL DEFAULT '0',\n  `j` json DEFAULT NULL\n) ENGINE=MEMORY"
+    )
+    assert (numbers.gap, numbers.after.collation) == (None, None)
+    (later,) = run(catalog, "ALTER TABLE n ADD t TEXT")
+    assert later.gap is not None
+
+
+def test_what_people_write_has_the_charset_of_the_database():
+    for text in (
+        "CREATE TABLE `t` (\n  `a` varchar(10)\n) ENGINE=InnoDB",
+        "CREATE TABLE t (\n  a varchar(10) DEFAULT NULL\n) ENGINE=InnoDB",
+        "CREATE TABLE `t` (\n  `a` varchar(10) default NULL\n) ENGINE=InnoDB",
+        "CREATE TABLE `t` (\n  `a` varchar(10) DEFAULT NULL\n)",
+        "CREATE TABLE `t` (`a` varchar(10) DEFAULT NULL) ENGINE=InnoDB",
+    ):
+        (made,) = run(started(), text)
+        assert (made.gap, made.after.collation) == (None, "utf8mb4_0900_ai_ci"), text
+    (said,) = run(
+        started(), "CREATE TABLE `t` (\n  `a` varchar(10) DEFAULT NULL\n) ENGINE=InnoDB DEFAULT CHARSET=latin1"
+    )
+    assert said.after.collation == "latin1_swedish_ci"

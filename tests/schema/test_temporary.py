@@ -10,10 +10,12 @@ import pytest
 from strata.jobs.land_files import land_files
 from strata.jobs.track_schema import track_files, track_landed
 from strata.schema.baseline import read_baseline
+from strata.schema.catalog import Catalog
 from strata.schema.history import AtSeq, History
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
 from strata.store.engine import open_store
+from tests.schema.differential import compare, run_and_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,3 +118,28 @@ def test_a_landed_segment_does_not_say_that_nothing_came_before_it_in_its_file(
     land_files(str(archive), lake=str(tmp_path / "lake"), source="s")
     report = track_landed(str(tmp_path / "lake"), "s", open_store("sqlite://"))
     assert any("may be a temporary table" in text for text in report.examples)
+
+
+@pytest.mark.mysql
+def test_a_copy_of_what_no_binlog_has_is_never_wrong(mysql_server: MysqlServer):
+    """Of tables of `information_schema` and of a temporary one: as the server has it, or a gap."""
+    connection, observer = mysql_server.connect(), mysql_server.connect()
+    with observer.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS copies")
+        cursor.execute("FLUSH BINARY LOGS")
+    tables = ["CMP", "CMPMEM", "CMP_PER_INDEX", "FT_DEFAULT_STOPWORD", "TABLES"]
+    names = [*(f"INNODB_{name}" for name in tables), "ENGINES", "PROCESSLIST"]
+    statements = [
+        "CREATE DATABASE copies",
+        *(f"CREATE TABLE copies.{name} LIKE information_schema.{name}" for name in names),
+        "CREATE TEMPORARY TABLE copies.model (a VARCHAR(9)) CHARSET latin1",
+        "CREATE TABLE copies.m LIKE copies.model",
+        "DROP TABLE copies.INNODB_CMP",
+    ]
+    recorded = list(run_and_record(connection, observer, statements))
+    report = compare(Catalog(), mysql_server.binlog_dir / recorded[-1].file, recorded)
+    connection.close()
+    observer.close()
+    assert [text for _, text in report.differences if text.startswith("copies.")] == []
+    # Without text there is nothing to be in doubt about.
+    assert len(report.gaps) == 6

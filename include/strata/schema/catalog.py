@@ -232,8 +232,12 @@ class Catalog:
                 return self._copy(change)
             if change.from_query:
                 return Gap("CREATE TABLE ... SELECT was logged as a statement, which does not hold its columns")
+            if change.written_by_server:
+                return definition_from(change, None)
             return definition_from(change, self._collation_of(change.name.database))
         except DdlError as fault:
+            if change.written_by_server:
+                return Gap(f"CREATE TABLE ... LIKE was logged without the charset of its table: {fault.message}")
             return Gap(fault.message)
 
     def _copy(self, change: CreateTableLike) -> TableDefinition | Gap:

@@ -275,6 +275,8 @@ class CreateTable(Struct, frozen=True):
     temporary: bool = False
     from_query: bool = False
     """CREATE TABLE ... SELECT logged as a statement: columns that the binlog does not hold."""
+    written_by_server: bool = False
+    """In place of a LIKE of a table that no binlog has, in which the server leaves the table's charset out."""
 
 
 class CreateTableLike(Struct, frozen=True):

@@ -71,7 +71,7 @@ SET sql_quote_show_create = ON, show_gipk_in_create_table_and_information_schema
 CREATE TABLE written_with_key4 (a ENUM('a\\b'), b BINARY(2) DEFAULT '', `é` INT COMMENT 'é');
 CREATE TABLE written_with_no_key (my_row_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY INVISIBLE, `é` INT);
 SET sql_generate_invisible_primary_key = OFF, sql_mode = 'NO_BACKSLASH_ESCAPES';
-CREATE TEMPORARY TABLE model (`é` ENUM('a\b','é'), b BINARY(2) DEFAULT '');
+CREATE TEMPORARY TABLE model (`é` ENUM('a\b','é') CHARACTER SET latin1, b BINARY(2) DEFAULT '');
 CREATE TABLE written_like LIKE model;
 DROP TEMPORARY TABLE model;
 SET sql_mode = '', NAMES utf8mb4;

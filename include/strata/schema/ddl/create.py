@@ -3,6 +3,7 @@ Not here: databases, indexes and views (`statements.py`)."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from strata.schema.changes import (
@@ -22,6 +23,15 @@ from strata.schema.model import KeyKind, TableName
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
 
+# As SHOW CREATE TABLE prints: each column that may be NULL has its default, texts and their like aside.
+_SERVERS_START = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?[`\"](?:[^`\"]|``|\"\")+[`\"] \(\n")
+_SERVERS_LINE = re.compile(
+    r"""[ ]{2} (?: [`"] .+ [`"][ ][a-z]+
+                   (?: (?<=text|blob|json) | .*[ ] (?: NOT[ ]NULL | DEFAULT[ ] | GENERATED[ ]ALWAYS ) )
+                 | (?: PRIMARY | UNIQUE | KEY | FULLTEXT | SPATIAL | CONSTRAINT )[ ] )""",
+    re.VERBOSE,
+)
+
 
 def read_create_table(cursor: Cursor, existing: Existing, *, temporary: bool) -> Change:
     """Reads a CREATE TABLE from behind the word TABLE on."""
@@ -36,6 +46,8 @@ def read_create_table(cursor: Cursor, existing: Existing, *, temporary: bool) ->
     if cursor.word == "(" and not _is_query_ahead(cursor):
         _read_elements(cursor, columns, keys)
     options = read_table_options(cursor)
+    is_from_query = not cursor.at_end()
+    has_charset = options.charset is not None or options.collation is not None
     return CreateTable(
         cursor.context,
         name,
@@ -44,8 +56,19 @@ def read_create_table(cursor: Cursor, existing: Existing, *, temporary: bool) ->
         options,
         existing,
         temporary=temporary,
-        from_query=not cursor.at_end(),
+        from_query=is_from_query,
+        written_by_server=not (temporary or is_from_query or has_charset) and _is_written_by_server(cursor.statement),
     )
+
+
+def _is_written_by_server(statement: str) -> bool:
+    """Whether a CREATE TABLE with an engine has the server's own form. So it writes what LIKE makes of a temporary
+    table or one of `information_schema`, and leaves the charset out (sql/sql_table.cc, `mysql_create_like_table`; 9.7).
+    People write it so who take the charset out of a SHOW CREATE TABLE."""
+    if not _SERVERS_START.match(statement):
+        return False
+    *lines, end = statement.split("\n")[1:]
+    return end.startswith(") ENGINE=") and all(map(_SERVERS_LINE.match, lines))
 
 
 def _read_like(cursor: Cursor) -> TableName | None:
