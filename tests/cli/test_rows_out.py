@@ -10,10 +10,12 @@ import pytest
 
 from strata.cli import rows_out
 from strata.cli.main import run
-from strata.rows.decode import ChangeBatch
+from strata.errors import SchemaMismatchError
+from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.schema.model import Column, TableDefinition, TableName
 from strata.tables import row_groups
 from tests.events.test_transactions import MIXED
+from tests.tables.changes import changes
 
 DEFINITION = TableDefinition((Column("a", "bigint", True, None),))
 TABLES, ROUNDS, ROWS = 20, 30, 100
@@ -55,6 +57,37 @@ def write_one_table(folder, rows):
 
 def rows_in_order(folder):
     return [row for path in sorted(folder.iterdir()) for row in pq.read_table(path)["a"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [(rows_out.JsonlOutput, "out.quarantine"), (rows_out.ParquetOutput, "out/quarantine.jsonl")]
+)
+def test_rows_in_quarantine_are_counted_by_table_with_their_place(tmp_path, kind, place):
+    error = SchemaMismatchError("another shape", table="d.t")
+    with kind(str(tmp_path / "out")) as output:
+        for table, count in (("t", 1), ("u", 2), ("u", 1)):
+            rows = changes({"a": pa.int64()}, [{"op": "insert", "after": {"a": at}} for at in range(count)]).batch
+            output.take(QuarantinedRows(TableName("d", table), 1, DEFINITION, error, rows))
+    assert output.report() == {
+        "rows": 0,
+        "quarantined": 4,
+        "quarantined_rows_of": ["d.u: 3", "d.t: 1"],
+        "quarantine": str(tmp_path / place),
+    }
+    lines = [json.loads(line) for line in (tmp_path / place).read_text().splitlines()]
+    assert sorted((line["table"], line["after"]["a"], line["quarantined"]) for line in lines) == [
+        ("t", 0, "another shape"),
+        ("u", 0, "another shape"),
+        ("u", 0, "another shape"),
+        ("u", 1, "another shape"),
+    ]
+
+
+def test_rows_in_quarantine_beside_standard_output_are_said_to_be_nowhere():
+    with rows_out.JsonlOutput("-") as output:
+        rows = changes({"a": pa.int64()}, [{"op": "insert", "after": {"a": 1}}]).batch
+        output.take(QuarantinedRows(TableName("d", "t"), 1, DEFINITION, SchemaMismatchError("x"), rows))
+    assert output.report()["quarantine"].startswith("nowhere")
 
 
 def test_a_full_disk_is_said_in_one_line(capsys):
