@@ -236,7 +236,7 @@ class Catalog:
                 return definition_from(change, None)
             return definition_from(change, self._collation_of(change.name.database))
         except DdlError as fault:
-            if change.written_by_server:
+            if isinstance(change, CreateTable) and change.written_by_server:
                 return Gap(f"CREATE TABLE ... LIKE was logged without the charset of its table: {fault.message}")
             return Gap(fault.message)
 
