@@ -42,7 +42,7 @@ test: ## Every test, those on a real MySQL, Spark and Airflow included; CASE=pat
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
 
-soak: ## Fifty kills of a landing, with and without GTIDs; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
+soak: ## Fifty kills of a landing, with and without GTIDs; a group of three servers; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
 	@scripts/setup.sh tests
 	@scripts/soak.sh $${MINUTES:-10}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
+from strata.cli.main import run
 from strata.errors import SourceDivergedError
 from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
@@ -19,6 +21,7 @@ from tests.wire.landing import executed, land
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.mysql
 SECONDS = 60
@@ -134,6 +137,63 @@ def assert_every_transaction_landed_once(pair, lake) -> None:
                 if of.name == segment.name:
                     landed = binlog.buffer[record.begin : record.end].tobytes()
                     assert landed == written[segment.summary.server_uuid, str(record.gtid)]
+
+
+def numbers_of(server: MysqlServer) -> list[int]:
+    found = []
+    for path in server.binlogs():
+        with open_binlog(path) as binlog:
+            found += [record.gtid.gno for record in read_transactions(binlog)]
+    return found
+
+
+def rows_of(files: list[Path], out: Path, capsys, *options: str) -> tuple[list[dict], dict]:
+    capsys.readouterr()
+    assert run(["--json", "decode", *map(str, files), "--out", str(out), *options]) == 0, capsys.readouterr().err
+    return [json.loads(line) for line in out.read_text().splitlines()], json.loads(capsys.readouterr().out)
+
+
+def values_of(rows: list[dict]) -> list[tuple[str, int]]:
+    return sorted((row["table"], row["after"]["a"]) for row in rows)
+
+
+def on_server(server: MysqlServer, database: str, tables: list[str]) -> list[tuple[str, int]]:
+    found = []
+    for table in tables:
+        lines = server.run_sql(f"SELECT a FROM {database}.{table}").split("\n")[1:]
+        found += [(table, int(line)) for line in lines if line]
+    return sorted(found)
+
+
+def test_a_parallel_replica_that_keeps_no_order(pair, tmp_path, capsys):
+    primary, replica = pair
+    catch_up(replica, primary)
+    tables = [f"t{n}" for n in range(4)]
+    create = "".join(f"CREATE TABLE p.{table} (a INT PRIMARY KEY, b TEXT);" for table in tables)
+    primary.run_sql(f"CREATE DATABASE p; {create}")
+    catch_up(replica, primary)
+    replica.run_sql("STOP REPLICA; SET GLOBAL replica_preserve_commit_order=OFF, GLOBAL replica_parallel_workers=4")
+    many = ",".join(f"({n}, REPEAT('x', 500))" for n in range(2000))
+    few = "".join(f"INSERT INTO p.{table} VALUES ({n}, '');" for n in range(10) for table in tables[1:])
+    primary.run_sql(f"INSERT INTO p.t0 VALUES {many}; {few}")
+    replica.run_sql("START REPLICA")
+    catch_up(replica, primary)
+    try:
+        numbers = numbers_of(replica)
+        assert numbers != sorted(numbers), "the replica has written in another order"
+        expected = on_server(primary, "p", tables)
+        rows, _ = rows_of(replica.binlogs(), tmp_path / "rows.jsonl", capsys, "--table", "p.*")
+        assert values_of(rows) == expected
+        # What has landed from the primary is left out of the replica's stream, wherever it stands there.
+        land(primary, tmp_path / "lake")
+        primary.run_sql("INSERT INTO p.t1 VALUES (7777, '')")
+        catch_up(replica, primary)
+        assert land(replica, tmp_path / "lake").transactions == 1
+        segments = sorted((tmp_path / "lake" / "landing" / "s").glob("*.binlog"))
+        rows, _ = rows_of(segments, tmp_path / "rows.jsonl", capsys, "--table", "p.*")
+        assert values_of(rows) == sorted([*expected, ("t1", 7777)])
+    finally:
+        replica.run_sql("STOP REPLICA; SET GLOBAL replica_preserve_commit_order=ON; START REPLICA")
 
 
 def test_a_server_that_lacks_what_was_landed(pair, tmp_path):
