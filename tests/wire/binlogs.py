@@ -109,6 +109,9 @@ class Binlog:
     def xid(self, number: int = 1, *, seconds: int = 1_700_000_000) -> int:
         return self.event(16, number.to_bytes(8, "little"), seconds=seconds)
 
+    def xa_prepare(self, gtrid: bytes, *, one_phase: bool = False) -> int:
+        return self.event(38, struct.pack("<?iII", one_phase, 1, len(gtrid), 0) + gtrid)
+
     def insert(self, gno: int, values: list[int], *, micros: int = 0) -> int:
         """A whole transaction."""
         at = self.gtid(gno, micros=micros)

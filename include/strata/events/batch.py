@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from strata.events.xa import Undecided, XaMark
     from strata.gtid.sets import GtidSetBuilder, Sid, Span
 
     Numbers = npt.NDArray[np.int64]
@@ -40,6 +41,8 @@ class TransactionBatch(Struct, frozen=True):
     commit_timestamps: Numbers
     incidents: tuple[tuple[int, str], ...]
     """Row and message of each transaction with which the server says that it lost events."""
+    marks: tuple[tuple[int, XaMark], ...]
+    """Row and step of each transaction that prepares, commits or rolls back an XA transaction."""
     tables: tuple[tuple[str, str], ...]
     """Databases and tables; `entry_tables` points in here."""
     entries_end: Numbers
@@ -66,6 +69,11 @@ class TransactionBatch(Struct, frozen=True):
         """Adds the GTIDs to a set."""
         add_gtids(executed, self.sids, self.slots, self.numbers)
 
+    def decide(self, undecided: Undecided) -> None:
+        """Takes its steps of XA."""
+        for row, mark in self.marks:
+            undecided.take(self.first_seq + row, mark)
+
     def is_quiet(self) -> bool:
         """Whether rows are all that there is: no statement, and the server lost nothing."""
         return not len(self.statements) and not self.incidents
@@ -76,7 +84,7 @@ class TransactionBatch(Struct, frozen=True):
 
     def records(self) -> Iterator[TransactionRecord]:
         """The same, row by row."""
-        incidents = dict(self.incidents)
+        incidents, marks = dict(self.incidents), dict(self.marks)
         sids, file = self.sids, self.binlog_file
         entries = statements = splits = 0
         table_rows = self._table_rows()
@@ -112,6 +120,7 @@ class TransactionBatch(Struct, frozen=True):
                 tuple(statement_offsets[statements:statements_end]),
                 tuple(split_points[splits:splits_end]),
                 incidents.get(row) if incidents else None,
+                marks.get(row) if marks else None,
             )
             entries, statements, splits = entries_end, statements_end, splits_end
 

@@ -17,6 +17,7 @@ from strata.errors import DamagedIndexError, StoreFormatError
 from strata.events.batch import TransactionBatch, add_gtids
 from strata.events.columns import from_numbers, to_numbers, to_texts
 from strata.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
+from strata.events.xa import Prepared, XaMark
 from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
 from strata.values import to_plain
 from strata.wire.storage import lake_errors
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from strata.events.model import TransactionRecord
     from strata.wire.storage import Folder
 
-FORMAT = 3
-"""Number of the stored form. Every older form keeps opening: in form 1 every landing was by GTID, form 2 has no
-checksums (`seal.py`)."""
+FORMAT = 4
+"""Number of the stored form. Every older form keeps opening: in form 1 every landing was by GTID, forms 1 and 2 have no
+checksums (`seal.py`). Those before 4 know nothing of XA, and are made anew from their segments before anybody reads
+their transactions (`repair.py`)."""
 SUFFIX = ".index.parquet"
 _METADATA = b"strata.segment"
 _TAIL_BYTES = 1 << 16
@@ -53,8 +55,10 @@ SCHEMA = pa.schema(
         ("ddl_offsets", pa.list_(pa.int64())),
         ("splits", pa.list_(_SPLIT)),
         ("incident", pa.string()),
+        ("xa", pa.string()),
     ]
 )
+_SCHEMA_3 = SCHEMA.remove(len(SCHEMA) - 1)
 
 
 class Resume(StrEnum):
@@ -92,6 +96,8 @@ class SegmentSummary(Struct, frozen=True):
     """GTID set of all that the stream had executed behind it."""
     resume: str = Resume.GTID
     """How a landing goes on behind it."""
+    prepared: tuple[Prepared, ...] | None = None
+    """XA transactions that are prepared and undecided behind it; None if that is not known yet (forms before 4)."""
 
     @property
     def last_seq(self) -> int:
@@ -114,7 +120,9 @@ class SegmentSummary(Struct, frozen=True):
             raise StoreFormatError(
                 "a transaction index has a newer form than this Strata reads", remedy="Upgrade Strata."
             )
-        return cls(**fields)
+        prepared = fields.pop("prepared", None)
+        known = None if prepared is None else tuple(Prepared(**one) for one in prepared)
+        return cls(**fields, prepared=known)
 
 
 class IndexWriter:
@@ -185,7 +193,7 @@ class SegmentIndex:
             summary = SegmentSummary.from_json((opened.metadata.metadata or {})[_METADATA].decode())
             if summary.segment != name.removesuffix(SUFFIX):
                 raise ValueError(f"it is that of {summary.segment}")
-            if opened.metadata.num_rows != summary.transactions or not opened.schema_arrow.equals(SCHEMA):
+            if opened.metadata.num_rows != summary.transactions or opened.schema_arrow not in (SCHEMA, _SCHEMA_3):
                 raise ValueError("it has other rows than it says")
         return cls(summary, opened, url)
 
@@ -222,6 +230,18 @@ class SegmentIndex:
             for record in batch.records():
                 if record.seq >= first_seq and (last_seq is None or record.seq <= last_seq):
                     yield record
+
+    def marks(self) -> Iterator[tuple[int, XaMark]]:
+        """The transactions that prepare, commit or roll back an XA transaction: their ordinals and what they do."""
+        seq = self.summary.first_seq
+        for group in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(group)
+            # It comes last: nested columns in front of it have several numbers each in the file.
+            known = rows.column(rows.num_columns - 1).statistics
+            if known is None or not known.has_null_count or known.null_count < rows.num_rows:
+                steps = self._read(group, ["xa"]).column(0).to_pylist()
+                yield from ((seq + row, XaMark.parse(step)) for row, step in enumerate(steps) if step is not None)
+            seq += rows.num_rows
 
     def executed_after(self, count: int) -> GtidSet:
         """GTID set behind the first `count` transactions."""
@@ -295,7 +315,7 @@ def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
     anonymous = batch.slots < 0
     sids = to_texts([str(sid) for sid in batch.sids] or [""])
     slots = to_numbers(np.where(anonymous, 0, batch.slots).astype(np.int32), anonymous)
-    incidents = dict(batch.incidents)
+    incidents, marks = dict(batch.incidents), dict(batch.marks)
     databases = to_texts([database for database, _ in batch.tables] or [""])
     tables = to_texts([table for _, table in batch.tables] or [""])
     entry_tables = to_numbers(batch.entry_tables.astype(np.int32))
@@ -332,6 +352,9 @@ def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
             to_texts([incidents.get(row) for row in range(len(batch))])
             if incidents
             else pa.nulls(len(batch), pa.string()),
+            to_texts([str(marks[row]) if row in marks else None for row in range(len(batch))])
+            if marks
+            else pa.nulls(len(batch), pa.string()),
         ],
         schema=SCHEMA,
     )
@@ -353,6 +376,9 @@ def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
     tables, entry_tables = _tables(entries)
     incidents = batch.column("incident")
     lost = [] if incidents.null_count == len(incidents) else incidents.to_pylist()
+    # Forms before 4 lack it: they are read to be checked only.
+    steps = batch.column("xa") if "xa" in batch.schema.names else None
+    marks = [] if steps is None or steps.null_count == len(steps) else steps.to_pylist()
     return TransactionBatch(
         binlog_file=binlog_file,
         first_seq=batch.column("seq")[0].as_py() if len(batch) else 0,
@@ -365,6 +391,7 @@ def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
         committed_at=from_numbers(batch.column("committed_at")),
         commit_timestamps=from_numbers(batch.column("commit_timestamp")),
         incidents=tuple((row, text) for row, text in enumerate(lost) if text is not None),
+        marks=tuple((row, XaMark.parse(text)) for row, text in enumerate(marks) if text is not None),
         tables=tables,
         entries_end=entries_end,
         entry_tables=entry_tables,

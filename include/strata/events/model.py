@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from strata.events.xa import XaMark
     from strata.gtid.sets import Gtid, GtidSet
 
 
@@ -198,3 +199,5 @@ class TransactionRecord(Struct, frozen=True):
     splits: tuple[SplitPoint, ...]
     incident: str | None = None
     """What the server says if it lost events here (INCIDENT): changes are missing from the stream."""
+    mark: XaMark | None = None
+    """What it has to do with XA. The rows of one that prepares are those of the `XA COMMIT` that follows, if any."""

@@ -14,6 +14,7 @@ from strata.events.gtid import encode_gtid_set
 from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
 from strata.events.places import arriving_chain
 from strata.events.scanner import TransactionScanner
+from strata.events.xa import Prepared, Undecided
 from strata.gtid.clock import CommitClock
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
@@ -38,12 +39,15 @@ class StreamEnd(Struct, frozen=True):
     """The commit clock, microseconds UTC."""
     executed: GtidSet = field(default_factory=GtidSet)
     resume: Resume = Resume.GTID
+    prepared: tuple[Prepared, ...] | None = ()
+    """XA transactions that nobody has decided; None if that is not known yet."""
 
     @classmethod
     def of(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
         """Behind a segment."""
         executed = GtidSet.parse(summary.executed)
-        return cls(ordinal, summary.last_seq, summary.clock_after, executed, Resume(summary.resume))
+        resume = Resume(summary.resume)
+        return cls(ordinal, summary.last_seq, summary.clock_after, executed, resume, summary.prepared)
 
 
 class Sender(Struct, frozen=True):
@@ -109,6 +113,7 @@ class SegmentRecorder:
         self._numbered = 0
         self._clock = CommitClock(after.clock)
         self._executed = GtidSetBuilder(after.executed)
+        self._undecided = Undecided(after.prepared or ())
         self._scanner = TransactionScanner(
             head.form,
             chain=arriving_chain(head.form, offset),
@@ -179,6 +184,7 @@ class SegmentRecorder:
                     with storage_errors(self._folder):
                         self._index.write(batch)
                     batch.add_to(self._executed)
+                    batch.decide(self._undecided)
                     self.transactions += len(batch)
                     self._numbered += int((batch.slots >= 0).sum())
             except StrataError as error:
@@ -230,6 +236,7 @@ class SegmentRecorder:
             executed_before=str(self._after.executed),
             executed=str(executed),
             resume=self._sender.resume(self._head.binlog_file),
+            prepared=self._undecided.prepared(),
         )
         with storage_errors(self._folder):
             self._index.close(summary)

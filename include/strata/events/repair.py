@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from strata.errors import DamagedIndexError, LakeUnavailableError, StreamHoleError
 from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
 from strata.events.model import PreviousGtids
@@ -18,6 +20,7 @@ from strata.events.parse import parse_event
 from strata.events.places import arriving_chain
 from strata.events.recorder import StreamEnd
 from strata.events.transactions import scan_transactions
+from strata.events.xa import Undecided
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.wire.files import BinlogFile, open_binlog
@@ -25,6 +28,7 @@ from strata.wire.frames import index_events
 from strata.wire.segment import SegmentName, remove_leftovers, storage_errors
 
 if TYPE_CHECKING:
+    from strata.events.xa import Prepared
     from strata.wire.storage import Folder
 
 
@@ -64,6 +68,7 @@ def repair_landing(folder: Folder) -> None:
         rebuild_index(folder, name, after)
     if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
         _write_checked(folder, checked)
+    upgrade_indexes(folder)
 
 
 def _is_sound(folder: Folder, name: SegmentName, size: int, before: SegmentSummary | None) -> bool:
@@ -119,6 +124,36 @@ def _write_checked(folder: Folder, checked: dict[str, list[int]]) -> None:
         folder.write(_CHECKED, json.dumps(checked).encode())
 
 
+def upgrade_indexes(folder: Folder) -> None:
+    """Makes the indexes anew that know nothing of XA, the oldest first: what is undecided is handed on.
+
+    Two at once write the same, and one that is killed has left the newest as it was: needs no lock.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer, or is read-only.
+        CorruptEventError: A segment is damaged.
+    """
+    names = folder.names()
+    indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+    segments = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
+    if not segments or SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is not None:
+        return
+    prepared: tuple[Prepared, ...] = ()
+    for name in segments:
+        before = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
+        if before.prepared is None:
+            start = StreamEnd(
+                seq=before.first_seq - 1,
+                clock=before.clock_before,
+                executed=GtidSet.parse(before.executed_before),
+                resume=Resume(before.resume),
+                prepared=prepared,
+            )
+            prepared = _write_index(folder, name, start, before).prepared or ()
+        else:
+            prepared = before.prepared
+
+
 def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> StreamEnd:
     """Makes the index of a segment from its bytes.
 
@@ -131,13 +166,23 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
         CorruptEventError: The segment is damaged.
         LakeUnavailableError: The storage, or this machine's temporary folder, refuses or is full.
     """
+    if not after.ordinal:
+        with open_binlog(folder.join(str(name))) as binlog:
+            after = replace(after, executed=_previous(binlog))
+    return StreamEnd.of(_write_index(folder, name, after), name.ordinal)
+
+
+def _write_index(
+    folder: Folder, name: SegmentName, after: StreamEnd, known: SegmentSummary | None = None
+) -> SegmentSummary:
+    """Makes an index by a segment's bytes, and by what an older index says that they do not tell."""
     with (
         open_binlog(folder.join(str(name))) as binlog,
         storage_errors(folder),
         tempfile.TemporaryDirectory(prefix="strata-") as place,
     ):
-        before = after.executed if after.ordinal else _previous(binlog)
-        executed, clock = GtidSetBuilder(before), CommitClock(after.clock)
+        executed, clock = GtidSetBuilder(after.executed), CommitClock(after.clock)
+        undecided = Undecided(after.prepared or ())
         path, transactions, resume = f"{place}/index", 0, after.resume
         writer = IndexWriter(path)
         try:
@@ -146,28 +191,30 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
             for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock, chain=chain):
                 writer.write(batch)
                 batch.add_to(executed)
+                batch.decide(undecided)
                 transactions += len(batch)
                 if (batch.slots < 0).any():
                     resume = Resume.FILE
             summary = SegmentSummary(
                 segment=str(name),
                 binlog_file=name.binlog_file,
-                server_uuid="",
+                server_uuid=known.server_uuid if known else "",
                 bytes=len(binlog.buffer),
                 first_seq=after.seq + 1,
                 transactions=transactions,
                 clock_before=after.clock,
                 clock_after=clock.now,
-                server_end=0,
-                executed_before=str(before),
+                server_end=known.server_end if known else 0,
+                executed_before=str(after.executed),
                 executed=str(executed.build()),
-                resume=resume,
+                resume=known.resume if known else resume,
+                prepared=None if after.prepared is None else undecided.prepared(),
             )
             writer.close(summary)
         finally:
             writer.abandon()
         folder.write(f"{name}{SUFFIX}", Path(path).read_bytes())
-    return StreamEnd.of(summary, name.ordinal)
+    return summary
 
 
 def _previous(binlog: BinlogFile) -> GtidSet:

@@ -6,13 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from strata.errors import ChecksumError, StrataError
 from strata.events.batch import TransactionBatch
 from strata.events.faults import check_end, compare_format, fault_of
 from strata.events.known import KnownServers, KnownShapes
-from strata.events.parse import event_body, parse_incident, parse_table_map
+from strata.events.parse import event_body, parse_event, parse_incident, parse_table_map
 from strata.events.room import Room
+from strata.events.xa import XaMark, mark_of
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import Gtid
 from strata.kernels import grammar
@@ -74,6 +76,8 @@ class TransactionScanner:
         self._shapes = KnownShapes()
         self._room = Room()
         self._state = self._room.state
+        self._compressed: dict[int, XaMark | None] = {}
+        """Marks of compressed transactions by the offset of their payload, until they are taken."""
 
     @property
     def open_transaction(self) -> int | None:
@@ -175,11 +179,31 @@ class TransactionScanner:
                     index.raise_fault()
                     self._walk(chunk.buffer, index, len(index), position)
                     begin = index.next
+                self._note_mark(chunk.buffer, position)
         except StrataError as error:
             # An inner event has no offset of its own in the file.
             error.offset = position
             raise
         self._state[walk.WHERE] = check_end(int(self._state[walk.WHERE]), position, grammar.PAYLOAD_END)
+
+    def _note_mark(self, inner: npt.NDArray[np.uint8], payload: int) -> None:
+        """Reads XA_PREPARE inside a payload, whose bytes are gone when the transaction is taken."""
+        at = int(self._state[walk.XA_AT])
+        if at >= 0 and payload not in self._compressed:
+            self._compressed[payload] = self._read_mark(inner, at, replace(self._format, has_checksum=False))
+            self._state[walk.XA_AT] = payload
+
+    @staticmethod
+    def _read_mark(buffer: npt.NDArray[np.uint8], position: int, form: FormatDescription) -> XaMark | None:
+        length = int.from_bytes(buffer[position + 9 : position + 13].tobytes(), "little")
+        return mark_of(parse_event(buffer, position, length, form))
+
+    def _marks(self, buffer: npt.NDArray[np.uint8], events: npt.NDArray[np.int64]) -> Iterator[tuple[int, XaMark]]:
+        for row in np.flatnonzero(events >= 0).tolist():
+            at = int(events[row])
+            mark = self._compressed.pop(at) if at in self._compressed else self._read_mark(buffer, at, self._format)
+            if mark is not None:
+                yield row, mark
 
     def _add_shape(self, body: bytes, position: int) -> None:
         try:
@@ -195,7 +219,7 @@ class TransactionScanner:
 
     def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
         taken = self._room.take()
-        begins, ends, log_begins, slots, numbers, stamps, incidents, *row_ends = np.ascontiguousarray(
+        begins, ends, log_begins, slots, numbers, stamps, incidents, xa_events, *row_ends = np.ascontiguousarray(
             taken.transactions.T
         )
         entries_end, statements_end, splits_end = row_ends
@@ -216,6 +240,7 @@ class TransactionScanner:
             committed_at=committed,
             commit_timestamps=stamps,
             incidents=tuple((int(row), self._incident(buffer, int(incidents[row]))) for row in lost),
+            marks=tuple(self._marks(buffer, xa_events)),
             tables=tuple(self._shapes.tables),
             entries_end=entries_end,
             entry_tables=entry_tables,

@@ -10,9 +10,11 @@ import numpy as np
 from strata.kernels.grammar import (
     BAD_ROWS,
     BAD_TABLE_MAP,
+    BETWEEN,
     CLOSES,
     FAULT_SHIFT,
     GTID,
+    HEADED,
     INCIDENT,
     NEW_TABLE_MAP,
     NEXT,
@@ -20,6 +22,7 @@ from strata.kernels.grammar import (
     OPENS,
     ROWS,
     TABLE_MAP,
+    XA_PREPARE,
     ends_statement,
     goes_on,
     has_table_id,
@@ -34,7 +37,7 @@ from strata.kernels.gtid import KEY_NUMBER, read_head
 from strata.kernels.jit import kernel, part
 from strata.kernels.scan import HEADER_BYTES, read_i64
 from strata.kernels.shapes import NO_SHAPE, SHAPE_JSON, SHAPE_TABLE, SHAPE_WIDTHS, shape_slot
-from strata.kernels.statements import STATEMENT
+from strata.kernels.statements import END, STATEMENT
 from strata.kernels.status import DONE, FULL
 from strata.kernels.widths import count_image_rows
 
@@ -64,7 +67,8 @@ FIRST_ENTRY = 15
 FIRST_STATEMENT = 16
 KEYS = 17
 """How many rows of `Known.keys` are in use."""
-STATE_FIELDS = 18
+XA_AT = 18
+STATE_FIELDS = 19
 
 # Columns of a transaction; the last three say where its entries in the other tables end.
 T_BEGIN = 0
@@ -76,10 +80,13 @@ T_NUMBER = 4
 T_STAMP = 5
 T_INCIDENT = 6
 """Offset of an INCIDENT; -1 without."""
-T_ENTRIES_END = 7
-T_STATEMENTS_END = 8
-T_SPLITS_END = 9
-TRANSACTION_FIELDS = 10
+T_XA = 7
+"""Offset of the event that says what it has to do with XA: XA_PREPARE, a QUERY that is all of it, or the payload that
+XA_PREPARE is in; -1 without. Not each of them is a step of two phases (`events/xa.py`)."""
+T_ENTRIES_END = 8
+T_STATEMENTS_END = 9
+T_SPLITS_END = 10
+TRANSACTION_FIELDS = 11
 
 # Columns of what a transaction did to one table.
 E_TABLE = 0
@@ -120,6 +127,7 @@ def open_transaction(position: Int, log_begin: Int, state: Ints) -> None:
     state[NUMBER] = 0
     state[STAMP] = 0
     state[INCIDENT_AT] = -1
+    state[XA_AT] = -1
     state[ROW] = 0
     state[SPLIT_AT] = position
     state[MAPS] = 0
@@ -139,6 +147,7 @@ def close_transaction(transactions: IntRows, state: Ints, end: Int, seconds: Int
     transactions[row, T_NUMBER] = state[NUMBER]
     transactions[row, T_STAMP] = stamp
     transactions[row, T_INCIDENT] = state[INCIDENT_AT]
+    transactions[row, T_XA] = state[XA_AT]
     transactions[row, T_ENTRIES_END] = state[ENTRIES]
     transactions[row, T_STATEMENTS_END] = state[STATEMENTS]
     transactions[row, T_SPLITS_END] = state[SPLITS]
@@ -187,6 +196,9 @@ def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state:
         state[INCIDENT_AT] = position
     elif word == STATEMENT:
         _add_statement(statements, position, payload, state)
+    elif word == XA_PREPARE or (word == END and state[WHERE] in (BETWEEN, HEADED)):
+        # XA COMMIT and XA ROLLBACK of what was prepared: nothing else ends what did not begin.
+        state[XA_AT] = position
     else:
         return request_of(word)
     return np.int64(DONE)
