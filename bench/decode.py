@@ -14,7 +14,6 @@ from pathlib import Path
 from bench.spark import make_lake, spark_job
 from bench.timing import Run, interleaved, print_ratios, python, quietly
 from bench.workloads import WORKLOADS, make, make_demo, write_definitions
-from strata.events.places import chain_of
 from strata.rows.book import TableBook, Version
 from strata.rows.decode import ChangeBatch, decode_steps
 from strata.rows.plan import Slice
@@ -115,7 +114,7 @@ def decode_all(path: str, end: int | None = None) -> int:
         slots = Slots(binlog.format)
         book = TableBook(slots, lambda table, _: versions.get(str(table)), wanted=lambda _: True)
         try:
-            for step in decode_steps(RowStream(binlog, whole, slots, book, chain_of(binlog, 4)), slots, binlog.name):
+            for step in decode_steps(RowStream(binlog, whole.ranges(), slots, book), slots, binlog.name):
                 if isinstance(step, ChangeBatch):
                     rows += step.batch.num_rows
         except Exception:

@@ -75,13 +75,7 @@ def compare(moves, folder):
     assert tracked(path) == (len(naive.done), expected)
     rows, of_decoder = decoded(path)
     assert of_decoder == expected
-    stream = naive.done + ([naive.open] if naive.open else [])
-    every = [
-        (seq, at, n.gtid, table, value)
-        for seq, n in enumerate(stream, start=1)
-        for at, (table, value) in enumerate(n.rows)
-    ]
-    assert rows == every
+    assert rows == naive.effects()
 
 
 @pytest.mark.parametrize("kind", sorted(WHOLE))

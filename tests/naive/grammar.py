@@ -33,6 +33,10 @@ class Transaction:
     is_packed: bool = False
     is_over: bool = False
     """All of a payload has been read but its end."""
+    is_xa: bool = False
+    step: str = ""
+    """`prepare`, `commit` or `rollback` of the XA transaction `xid`."""
+    xid: str = ""
 
 
 class Reader:
@@ -104,9 +108,33 @@ class Reader:
             self.refuse_if_over(at)
             if not self.open:
                 raise bad
+            if kind == 38 and not body[0]:
+                split = 13 + int.from_bytes(body[5:9], "little")
+                self.open.step = "prepare"
+                self.open.xid = (
+                    f"x'{body[13:split].hex()}',x'{body[split:].hex()}',{int.from_bytes(body[1:5], 'little')}"
+                )
             self.end(at, behind)
         elif not flags & 0x80:
             raise Fault(UNSUPPORTED, at)
+
+    def effects(self) -> list[tuple[int, int, str | None, str, int]]:
+        """Each row with the transaction with which it takes effect: ordinal, ordinal in it, GTID, table and value."""
+        prepared: dict[str, Transaction] = {}
+        found = []
+        # What is cut off gives the rows in front of the fault, unless it might have been prepared.
+        cut = [self.open] if self.open and not self.open.is_xa else []
+        for seq, one in enumerate(self.done + cut, start=1):
+            rows = one.rows
+            if one is self.open or not one.step:
+                pass
+            elif one.step == "prepare":
+                prepared[one.xid], rows = one, []
+            else:
+                before = prepared.pop(one.xid, None)
+                rows = before.rows if before and one.step == "commit" else []
+            found += [(seq, at, one.gtid, table, value) for at, (table, value) in enumerate(rows)]
+        return found
 
     def start(self, at: int) -> Transaction:
         if self.open is None:
@@ -137,8 +165,10 @@ class Reader:
         if word == "BEGIN" or word.startswith("XA START"):
             if current.has_begun:
                 raise Fault(CORRUPT, at)
-            current.has_begun = True
+            current.has_begun, current.is_xa = True, word != "BEGIN"
         elif word in ("COMMIT", "ROLLBACK") or word.startswith("XA "):
+            if word.startswith("XA ") and not current.has_begun:
+                current.step, current.xid = word[3:].lower().split(" ", 1)
             self.end(at, behind)
         else:
             place = current.end if current.is_packed else at

@@ -142,7 +142,7 @@ def steps(
         lookup = None if definitions is None else (lambda name, _: versions.get(name))
         book = TableBook(slots, lookup, wanted=lambda _: True, on_mismatch=on_mismatch)
         yield from decode_steps(
-            RowStream(binlog, whole, slots, book, chain_of(binlog, whole.begin)), slots, binlog.name
+            RowStream(binlog, whole.ranges(), slots, book, chain_of(binlog, whole.begin)), slots, binlog.name
         )
 
 

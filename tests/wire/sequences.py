@@ -32,6 +32,9 @@ WHOLE: dict[str, tuple[str, ...]] = {
     "lost without a head": ("incident",),
     "prepared": ("gtid", "xa start", "map", "write", "xa end", "xa prepare"),
     "decided": ("gtid", "xa commit"),
+    "undone": ("gtid", "xa rollback"),
+    "one phase": ("gtid", "xa start", "map", "write", "xa end", "one phase"),
+    "packed and prepared": ("gtid", "[", "xa start", "map", "write", "xa end", "xa prepare", "]"),
     "rolled back": ("gtid", "begin", "savepoint", "map", "write", "rollback"),
     "dummy": ("gtid", "begin", "map", "more", "dummy", "xid"),
     "short dummy": ("gtid", "begin", "map", "more", "short dummy", "xid"),
@@ -106,12 +109,14 @@ _QUERIES = {
     "xa start": "XA START X'31',X'',1",
     "xa end": "XA END X'31',X'',1",
     "xa commit": "XA COMMIT X'31',X'',1",
+    "xa rollback": "XA ROLLBACK X'31',X'',1",
 }
 _ROW = b"\0\7\0\0\0"
 _DUMMY = b"\1\0\2\0"
 _EVENTS = {
     "xid": (16, bytes(8), 0),
     "xa prepare": (38, b"\0" + (1).to_bytes(4, "little") * 2 + bytes(4) + b"1", 0),
+    "one phase": (38, b"\1" + (1).to_bytes(4, "little") * 2 + bytes(4) + b"1", 0),
     "dummy": (30, b"\xff" * 6 + _DUMMY, 0),
     "short dummy": (30, b"\xff" * 4 + bytes(2) + _DUMMY, 0),
     "manual dummy": (30, b"\xff" * 3 + bytes(3) + _DUMMY, 0),

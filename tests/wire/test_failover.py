@@ -15,6 +15,8 @@ from strata.errors import SourceDivergedError
 from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
+from strata.jobs.count_rows import count_rows
+from strata.schema.model import TableName
 from strata.wire.files import open_binlog
 from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import executed, land
@@ -194,6 +196,32 @@ def test_a_parallel_replica_that_keeps_no_order(pair, tmp_path, capsys):
         assert values_of(rows) == sorted([*expected, ("t1", 7777)])
     finally:
         replica.run_sql("STOP REPLICA; SET GLOBAL replica_preserve_commit_order=ON; START REPLICA")
+
+
+def test_what_is_prepared_before_and_committed_after(pair, tmp_path):
+    """XA: the rows take effect with the commit on the other server."""
+    primary, replica = pair
+    primary.run_sql("XA START 'f'; INSERT INTO t (a) VALUES ('held'); XA END 'f'; XA PREPARE 'f'", "d")
+    land(primary, tmp_path)
+    prepared = LandedStream.open(str(tmp_path), "s").last_seq
+    try:
+        promote(replica, primary)
+        replica.run_sql("FLUSH BINARY LOGS; INSERT INTO t (a) VALUES ('other'); XA COMMIT 'f'", "d")
+        land(replica, tmp_path)
+    finally:
+        replicate(primary, replica)
+        promote(primary, replica)
+        replicate(replica, primary)
+    stream = LandedStream.open(str(tmp_path), "s")
+    last = stream.last_seq
+    assert str(stream.record_at(last)[1].mark) == "XA COMMIT X'66',X'',1"
+    assert [one.seq for one in stream.undecided_at(last - 1).prepared()] == [prepared]
+    assert [count_rows(stream, seq - 1, seq) for seq in (prepared, last - 1, last)] == [
+        {},
+        {TableName("d", "t"): 1},
+        {TableName("d", "t"): 1},
+    ]
+    assert stream.undecided_at(last).prepared() == ()
 
 
 def test_a_server_that_lacks_what_was_landed(pair, tmp_path):

@@ -90,21 +90,20 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise LakeUnavailableError(
             f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
         ) from error
-    _tell(output, to_stdout=out == "-", skip_corrupt=skip_corrupt, as_json=context.obj["json"])
+    _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
     if output.errors:
         raise output.errors[0]
 
 
-def _tell(output: JsonlOutput | ParquetOutput, *, to_stdout: bool, skip_corrupt: bool, as_json: bool) -> None:
-    """Says what was written and left out; on stderr where rows or an error have stdout."""
-    if not to_stdout and (skip_corrupt or output.quarantined or not output.errors):
+def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: bool, as_json: bool) -> None:
+    """Says what was written, but for where the rows themselves are shown, and what was not."""
+    for text in output.told(reported=not is_shown):
+        say(text, err=True)
+    if not is_shown and (all_of_it or output.quarantined or not output.errors):
         print_report(output.report(), as_json=as_json)
-    elif not as_json:
-        for text in output.repeated:
-            say(text, err=True)
-        if output.quarantined:
-            tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
-            say(f"{output.quarantined.total():,} rows are in quarantine ({tables}): {output.quarantine}", err=True)
+    elif output.quarantined and not as_json:
+        tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
+        typer.echo(f"{output.quarantined.total():,} rows are in quarantine ({tables}): {output.quarantine}", err=True)
 
 
 def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:

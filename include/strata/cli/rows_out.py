@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from strata.errors import StrataError, Usage
 from strata.events.repeats import Repeat, describe_repeat
 from strata.events.salvage import Damage, describe
+from strata.jobs.file_ranges import UndecidedRows
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
@@ -46,6 +47,7 @@ class _Output:
         self.skipped: list[Damage] = []
         self.repeated: list[str] = []
         """The first transactions that came again."""
+        self.undecided: list[UndecidedRows] = []
         self._quarantine = quarantine
         self._set_aside = JsonLines()
         self._aside: TextIO | None = None
@@ -60,7 +62,13 @@ class _Output:
             report["skipped"] = [describe(damage) for damage in self.skipped]
         if self.repeated:
             report["repeated"] = self.repeated
+        if self.undecided:
+            report["undecided"] = [str(prepared) for prepared in self.undecided]
         return report
+
+    def told(self, *, reported: bool) -> list[str]:
+        """What is said on standard error: what is undecided, and what came again if no report says it."""
+        return [*map(str, self.undecided), *(() if reported else self.repeated)]
 
     @property
     def quarantine(self) -> str:
@@ -82,6 +90,8 @@ class _Output:
             self.errors.append(step.error)
         elif isinstance(step, Repeat) and len(self.repeated) < MOST_REPEATED:
             self.repeated.append(describe_repeat(step))
+        elif isinstance(step, UndecidedRows):
+            self.undecided.append(step)
         elif isinstance(step, Settled):
             self._write_aside()
 

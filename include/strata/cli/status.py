@@ -17,7 +17,7 @@ from strata.jobs.specs import from_micros
 
 if TYPE_CHECKING:
     from strata.jobs.land_state import LandState
-    from strata.jobs.status import SourceStatus
+    from strata.jobs.status import PreparedStatus, SourceStatus
 
 
 def status(
@@ -56,6 +56,8 @@ def _print(console: Terminal, found: SourceStatus) -> None:
         console.print(_landing(found.landing), highlight=False, soft_wrap=True)
     for line in _left(found):
         console.print(line, highlight=False, soft_wrap=True)
+    for held in found.prepared:
+        console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
     tables = Table(box=None, pad_edge=False)
     tables.add_column("table")
     for title in ("published", "owed", "failed", "held"):
@@ -93,6 +95,14 @@ def _left(found: SourceStatus) -> list[str]:
             "binlog (`strata intervals`)"
         )
     return lines
+
+
+def _prepared(held: PreparedStatus) -> str:
+    rows = ", ".join(f"{count:,} of {table}" for table, count in sorted(held.rows.items())) or "none"
+    if not held.position:
+        return f"XA PREPARE {held.xid} is undecided; its segment is not here any more"
+    place = ", ".join(part for part in (held.gtid, held.position) if part)
+    return f"XA PREPARE {held.xid} is undecided since {_time(held.since)} ({place}); rows held: {rows}"
 
 
 def _landing(state: LandState) -> str:

@@ -3,7 +3,9 @@ Not here: slices of landed segments (`decode_slice.py`), tracking (`track_schema
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -17,11 +19,12 @@ from strata.events.transactions import read_transactions, scan_transactions
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.feed_tracker import feed_files, in_stream_order
+from strata.jobs.file_ranges import PreparedInFiles, UndecidedRows
 from strata.rows.book import OnMismatch, TableBook, Version
 from strata.rows.decode import Decoded, decode_steps
-from strata.rows.plan import Slice
+from strata.rows.plan import Range
 from strata.rows.slots import Slots
-from strata.rows.stream import RowStream
+from strata.rows.stream import Hole, RowStream
 from strata.schema.baseline import read_baseline_file
 from strata.schema.history import AtSeq, History
 from strata.schema.memory import MemoryStore
@@ -30,8 +33,9 @@ from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from strata.events.model import TransactionRecord
     from strata.rows.book import Lookup
     from strata.schema.model import TableName
     from strata.schema.version_store import VersionStore
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from strata.wire.files import BinlogFile
 
 
-Step = Decoded | Damage | Repeat
+Step = Decoded | Damage | Repeat | UndecidedRows
 """What decoding gives: rows, and why others are left out."""
 
 
@@ -54,14 +58,14 @@ class _Place(Struct):
     """The GTIDs before it: what comes again has no ordinal, and gives no rows."""
 
 
-class _Way(Struct, frozen=True):
+class _Way(Struct):
     """How files are decoded."""
 
-    source: str
     lookup: Lookup | None
     wanted: Callable[[TableName], bool]
     on_mismatch: OnMismatch
     skip_corrupt: bool
+    prepared: PreparedInFiles
 
 
 def track_in_memory(
@@ -127,20 +131,22 @@ def decode_files(
         found = history.at(table, AtSeq(seq))
         return versions.setdefault((table, found.version_id), Version(found.version_id, found.definition))
 
+    way = _Way(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
-            place = _tracked_place(store, source, binlog)
-            yield from _decode_file(binlog, place, _Way(source, lookup, wanted, on_mismatch, skip_corrupt))
+            yield from _decode_file(binlog, _tracked_place(store, source, binlog), way)
+    yield from way.prepared.undecided()
 
 
 def decode_files_physically(
     paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
 ) -> Iterator[Step]:
     """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
-    place = _Place()
+    place, way = _Place(), _Way(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
-            yield from _decode_file(binlog, place, _Way("", None, wanted, OnMismatch.FAIL, skip_corrupt))
+            yield from _decode_file(binlog, place, way)
+    yield from way.prepared.undecided()
 
 
 def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Place:
@@ -227,16 +233,17 @@ def _decode_transactions(
 ) -> Iterator[Decoded | Damage]:
     """Whole transactions. One of them whose cells contradict themselves, which shows only here, is damage as well."""
     while begin < end:
-        start = replace(place)
+        start, prepared = replace(place), way.prepared.copy()
         try:
             yield from _decode_bytes(binlog, place, way, begin, end, chain)
         except CorruptEventError as error:
             clock = CommitClock(start.clock)
             records = read_transactions(binlog, first_seq=start.seq + 1, clock=clock, begin=begin, end=end)
-            at = begin if error.offset is None else error.offset
-            damaged = next((record for record in records if record.end > at), None)
-            if damaged is None:
+            damaged = _damaged(binlog, records, prepared, begin if error.offset is None else error.offset)
+            if damaged is None or error.file not in {None, binlog.name, binlog.path}:
+                # Rows of another place than their own: those of a prepared transaction.
                 raise
+            way.prepared = prepared
             place.seq, place.clock, begin = damaged.seq, damaged.committed_at, damaged.end
             chain = chain_of(binlog, begin)
             yield Damage(error, damaged.begin, damaged.end, damaged.gtid, may_hide_ddl=False)
@@ -244,28 +251,36 @@ def _decode_transactions(
             return
 
 
+def _damaged(
+    binlog: BinlogFile, records: Iterable[TransactionRecord], prepared: PreparedInFiles, offset: int
+) -> TransactionRecord | None:
+    """The transaction with a byte of a file in it, if its rows stand where they take effect.
+
+    Brings `prepared` up to it.
+    """
+    for record in records:
+        prepared.take(binlog.path, record)
+        if record.end > offset:
+            return record if record.mark is None else None
+    return None
+
+
 def _decode_bytes(
     binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
 ) -> Iterator[Decoded]:
-    shift = binlog.segment.offset - binlog.first_event if binlog.segment else 0
-    piece = Slice(
-        source=way.source,
-        segment=binlog.path,
-        binlog_file=binlog.name,
-        begin=begin,
-        end=end,
-        binlog_pos=begin + shift,
-        first_seq=place.seq + 1,
-        first_row=0,
-        clock=place.clock,
-    )
-    slots = Slots(binlog.format)
-    book = TableBook(slots, way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
-    stream = RowStream(binlog, piece, slots, book, chain)
-    try:
-        yield from decode_steps(stream, slots, binlog.name)
-        stream.check_end()
-    except StrataError as error:
-        raise error.located(file=binlog.path) from None
-    finally:
-        place.seq, place.clock = stream.seq, stream.clock
+    ranges = way.prepared.ranges(binlog, Range(begin, end, 0, place.seq + 1, place.clock), chain)
+    for path, together in groupby(ranges, key=attrgetter("path")):
+        with ExitStack() as files:
+            opened = binlog if path == binlog.path else files.enter_context(open_binlog(path))
+            slots = Slots(opened.format)
+            book = TableBook(slots, way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
+            stream = RowStream(opened, (each.range for each in together), slots, book, chain)
+            try:
+                yield from decode_steps(stream, slots, opened.name)
+                stream.check_end()
+            except StrataError as error:
+                raise error.located(file=path) from None
+            finally:
+                if opened is binlog:
+                    place.seq, place.clock = stream.seq, stream.clock
+        yield from (Hole(error) for error in way.prepared.take_lost())

@@ -11,9 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import StreamHoleError, Usage
+from strata.events.prepared import Placement
 from strata.gtid.sets import GtidSet
 from strata.jobs.count_rows import count_rows
 from strata.jobs.intervals import close, cover
+from strata.jobs.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.specs import Interval, Left, Span
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
@@ -82,10 +84,6 @@ class Taken(Struct, frozen=True):
     left: Left
     history: int
     """The newest schema version that the source had when it began."""
-
-
-UNTOLD = TableName("", "*")
-"""Stands for the tables of a statement that does not tell them; always wanted, and never anything to commit."""
 
 
 def wanted_tables(
@@ -339,7 +337,9 @@ class _Taker:
         rows: dict[TableName, int] = count_rows(self._stream, first, last)
         for removal in self._schema.row_removals(name, first, last):
             rows |= {table: rows.get(table, 0) for table in removal.tables}
-        for change in self._schema.statement_changes(name, first, last):
+        placement = Placement(self._stream, first, last)
+        rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
+        for change in statement_changes(self._schema, name, placement):
             rows |= {table: rows.get(table, 0) for table in change.tables or (UNTOLD,)}
         since = self._source.settings.owed_since
         late = since is None or interval.start >= since

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
-from strata.jobs.owed import MEGABYTE, UNTOLD, Request, Taken, Work, take
+from strata.events.prepared import Placement
+from strata.jobs.owed import MEGABYTE, Request, Taken, Work, take
+from strata.jobs.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.run_folder import run_folder, write_plan
 from strata.jobs.specs import (
     Interval,
@@ -123,10 +125,16 @@ class _Draft:
     def add(self, work: Work) -> None:
         """Plans what is taken of one interval."""
         interval = work.interval
-        statements = self._logged(work)
+        placement = Placement(self._stream, interval.first_seq, interval.last_seq)
+        statements = self._logged(work, placement)
         held = self._held(statements)
         counted = _Counted(work.tables)
-        refused = self._slice(interval, work.tables - held.keys(), counted)
+        refused = self._slice(interval, placement, work.tables - held.keys(), counted)
+        self._refused += (
+            Refused(interval.start, str(table), 0, {**error.to_json(), "table": str(table)})
+            for table, error in lost_rows(placement)
+            if table in work.tables
+        )
         self._intervals.append(interval)
         self._statements += statements
         self._removed += self._removed_rows(work)
@@ -155,7 +163,9 @@ class _Draft:
             history=taken.history,
         )
 
-    def _slice(self, interval: Interval, wanted: frozenset[TableName], counted: _Counted) -> dict[TableName, int]:
+    def _slice(
+        self, interval: Interval, placement: Placement, wanted: frozenset[TableName], counted: _Counted
+    ) -> dict[TableName, int]:
         """Cuts an interval's transactions for some tables; returns the rows of each that cannot be decoded."""
         stream = self._stream
         refused: dict[TableName, int] = {}
@@ -164,7 +174,7 @@ class _Draft:
         owned = stream.records(interval.first_seq + 1, interval.last_seq)
         for segment, records in groupby(owned, key=itemgetter(0)):
             cut = plan_slices(
-                self._followed(counted.follow(line.follow(record for _, record in records))),
+                self._followed(counted.follow(placement.place(segment, line.follow(record for _, record in records)))),
                 lambda table, seq: self._history.at(table, AtSeq(seq)),
                 source=self._source.name,
                 segment=segment.url,
@@ -190,10 +200,10 @@ class _Draft:
             self._clock = record.committed_at
             yield record
 
-    def _logged(self, work: Work) -> list[StatementLogged]:
+    def _logged(self, work: Work, placement: Placement) -> list[StatementLogged]:
         """Statements that changed rows of the work's tables, or of tables that they do not tell."""
         interval = work.interval
-        changes = self._store.statement_changes(self._source.name, interval.first_seq, interval.last_seq)
+        changes = statement_changes(self._store, self._source.name, placement)
         return [
             StatementLogged(
                 interval.start,

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedSegment, LandedStream, landing_folder
+from strata.events.prepared import decisions
 from strata.jobs.owed import wanted_tables
 from strata.schema.model import TableName
 from strata.schema.store import SchemaStore
@@ -151,6 +152,14 @@ class _Need:
         owners = self._owners(summary.first_seq, summary.last_seq)
         if owners is None:
             return f"no interval owns all of the transactions {summary.first_seq} to {summary.last_seq}"
+        decided = decisions(self._stream, segment)
+        if decided.undecided:
+            return f"XA PREPARE {decided.undecided[0].xid} in it is undecided"
+        for seq in (seq for seq in decided.committed.values() if seq > summary.last_seq):
+            with_rows = self._owners(seq, seq)
+            if with_rows is None:
+                return f"no interval owns the transaction {seq}, an XA COMMIT of what it prepares"
+            owners += with_rows
         for interval in owners:
             where = f"in the interval that ends with transaction {interval.last_seq}"
             if interval.start in self._uncounted:

@@ -3,6 +3,7 @@ Not here: what a server's settings lack (`check_source.py`)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from strata.store.table_intervals import State, TableIntervalLedger
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import sqlalchemy as sa
 
@@ -47,6 +48,21 @@ class TableStatus(Struct, frozen=True):
     """Why the oldest of them failed or are held."""
     gap: str | None
     """Why its schema is not known at the end of the stream."""
+
+
+class PreparedStatus(Struct, frozen=True):
+    """An XA transaction that is prepared, and that nobody has committed or rolled back."""
+
+    xid: str
+    """As `XA COMMIT` takes it."""
+    seq: int
+    gtid: str | None
+    since: int
+    """Commit time of its XA PREPARE, microseconds UTC; 0 if its segment is not here any more."""
+    position: str
+    """FILE:OFFSET in the server's files; empty if its segment is not here any more."""
+    rows: dict[str, int]
+    """By table; held until it is decided."""
 
 
 class SourceStatus(Struct, frozen=True):
@@ -77,6 +93,7 @@ class SourceStatus(Struct, frozen=True):
     """Start of the oldest interval with owed rows, microseconds UTC; 0 if nothing is owed."""
     statements: int
     """Changes that were logged as statements: the binlog does not hold their rows."""
+    prepared: tuple[PreparedStatus, ...]
     tables: tuple[TableStatus, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -122,6 +139,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
         owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
+        prepared=tuple(_prepared(stream)),
         tables=_tables(source, engine, totals),
     )
 
@@ -131,6 +149,25 @@ def _position(stream: LandedStream) -> str | None:
         return None
     summary = stream.segments[-1].summary
     return f"{summary.binlog_file}:{summary.server_end}"
+
+
+def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
+    for one in stream.undecided_at(stream.last_seq).prepared():
+        if one.seq < stream.first_seq:
+            yield PreparedStatus(one.xid, one.seq, None, 0, "", {})
+            continue
+        _, record = stream.record_at(one.seq)
+        rows: Counter[str] = Counter()
+        for table in record.tables:
+            rows[f"{table.database}.{table.table}"] += table.rows
+        yield PreparedStatus(
+            xid=one.xid,
+            seq=one.seq,
+            gtid=str(record.gtid) if record.gtid else None,
+            since=record.committed_at,
+            position=f"{record.binlog_file}:{record.binlog_pos}",
+            rows=dict(rows),
+        )
 
 
 def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> tuple[TableStatus, ...]:

@@ -20,6 +20,7 @@ from strata.kernels.grammar import (
     NEXT,
     NO_TABLE_MAP,
     OPENS,
+    PACKED,
     ROWS,
     TABLE_MAP,
     XA_PREPARE,
@@ -196,7 +197,7 @@ def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state:
         state[INCIDENT_AT] = position
     elif word == STATEMENT:
         _add_statement(statements, position, payload, state)
-    elif word == XA_PREPARE or (word == END and state[WHERE] in (BETWEEN, HEADED)):
+    elif word == XA_PREPARE or (word == END and state[WHERE] in (BETWEEN, HEADED, PACKED)):
         # XA COMMIT and XA ROLLBACK of what was prepared: nothing else ends what did not begin.
         state[XA_AT] = position
     else:

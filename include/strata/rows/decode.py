@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import StrataError, UndecodableTextError
-from strata.events.places import chain_of
 from strata.rows.batch import BatchBuilder, Built, CorruptRow
 from strata.rows.book import OnMismatch, SlotPlan, TableBook, Version
 from strata.rows.slots import Slots
@@ -85,8 +84,7 @@ def decode_slice(
         on_mismatch=on_mismatch,
         columns=columns,
     )
-    chain = chain_of(binlog, slice_.begin, slice_.binlog_pos)
-    for step in decode_steps(RowStream(binlog, slice_, slots, book, chain), slots, slice_.binlog_file):
+    for step in decode_steps(RowStream(binlog, slice_.ranges(), slots, book), slots, slice_.binlog_file):
         if not isinstance(step, Settled):
             yield step
 

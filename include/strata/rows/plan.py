@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from strata.errors import StrataError
+from strata.events.prepared import CommittedRecord
+from strata.events.xa import XaStep
 from strata.schema.model import TableName, definition_from_json
 from strata.schema.versions import SYSTEM_DATABASES
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from strata.events.model import SplitPoint, TransactionRecord
     from strata.schema.model import TableDefinition
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     """The version of a table for the rows of a transaction, by its ordinal; raises SchemaGapError."""
 
 TARGET_BYTES = 64 << 20
+MOST_RANGES = 4096
+"""Of one slice. Where applications commit in two phases, each prepared transaction is a range."""
 
 
 class SliceTable(Struct, frozen=True):
@@ -44,8 +48,32 @@ class SliceTable(Struct, frozen=True):
         return definition_from_json(self.definition)
 
 
+class Range(Struct, frozen=True, omit_defaults=True):
+    """Bytes of a segment that are decoded in one go: transactions in a row, a part of one, or one that was prepared."""
+
+    begin: int
+    """Offset in the segment (bytes) of the first event."""
+    end: int
+    """Offset behind the last event."""
+    binlog_pos: int
+    """Offset of `begin` in the server's file."""
+    first_seq: int
+    """Ordinal of the transaction that the range begins with."""
+    clock: int
+    """The commit clock before the range, microseconds UTC; inside a transaction, that transaction's time."""
+    inside: str | None = None
+    """GTID of the transaction whose rows the range has, '' if it is anonymous: it begins in the middle of that one, or
+    that one is an XA COMMIT and they were prepared here. None for whole transactions, which say it themselves."""
+    first_row: int = 0
+    """Ordinal of the range's first row in that transaction."""
+    table_maps: tuple[int, ...] = ()
+    """Offsets of the TABLE_MAP events that are in force at `begin`."""
+    prepared_seq: int | None = None
+    """Ordinal of the prepared transaction, whose schemas count; None if it is none."""
+
+
 class Slice(Struct, frozen=True):
-    """A range of a segment in which no table with rows changes its schema."""
+    """Ranges of a segment in which no table with rows changes its schema. The fields say it of the first range."""
 
     source: str
     segment: str
@@ -70,6 +98,9 @@ class Slice(Struct, frozen=True):
     """Offsets of the TABLE_MAP events that are in force at `begin`."""
     tables: tuple[SliceTable, ...] = ()
     """Rows of other tables are counted and passed over."""
+    more: tuple[Range, ...] = ()
+    """What is decoded behind the first range, in this order: what lies between belongs to no table of the slice, or is
+    prepared and takes effect elsewhere."""
 
     @property
     def key(self) -> str:
@@ -87,7 +118,23 @@ class Slice(Struct, frozen=True):
         given = {name: value for name, value in found.items() if name in names}
         given["table_maps"] = tuple(given.get("table_maps", ()))
         given["tables"] = tuple(SliceTable(**table) for table in given.get("tables", ()))
+        # Only the first range of a slice begins at a split point, so that the others have no `table_maps`.
+        given["more"] = tuple(Range(**each) for each in given.get("more", ()))
         return cls(**given)
+
+    def ranges(self) -> Iterator[Range]:
+        """All of them, in the order of decoding."""
+        yield Range(
+            self.begin,
+            self.end,
+            self.binlog_pos,
+            self.first_seq,
+            self.clock,
+            self.inside,
+            self.first_row,
+            self.table_maps,
+        )
+        yield from self.more
 
 
 class Refusal(Struct, frozen=True):
@@ -147,20 +194,38 @@ class _Planner(Struct):
     slices: list[Slice] = field(default_factory=list)
     errors: dict[TableName, StrataError] = field(default_factory=dict)
     refused_rows: dict[TableName, int] = field(default_factory=dict)
-    first: TransactionRecord | None = None
-    """The transaction that the open slice begins with."""
-    end: int = 0
+    place: str = ""
+    """Path or URL of the segment that the open slice is of."""
+    binlog_file: str = ""
+    ranges: list[Range] = field(default_factory=list)
+    """Of the open slice, without the open one."""
+    size: int = 0
+    """Bytes of `ranges`."""
     tables: dict[TableName, SliceTable | None] = field(default_factory=dict)
     """Of the open slice; None for a table that is refused."""
+    first: TransactionRecord | None = None
+    """The transaction that the open range begins with."""
+    end: int = 0
     clock_before: int = 0
+    has_rows: bool = False
+    """Whether the open range has any that are wanted."""
 
     def add(self, record: TransactionRecord) -> None:
+        if record.mark is not None and record.mark.step is XaStep.PREPARE:
+            # Its rows come with its XA COMMIT, if that comes.
+            self.clock = record.committed_at
+            return
+        place = record.segment if isinstance(record, CommittedRecord) else self.segment
         needed = {name: self._find(name, record) for name in self._names(record)}
-        if self.first is not None and self._must_cut(record, needed):
+        if self._must_cut(place, needed):
             self.close()
+        elif self._is_apart(record):
+            self._end_range()
         if self.first is None:
-            self.first, self.clock_before, self.tables = record, self.clock, {}
+            self.first, self.clock_before = record, self.clock
+            self.place, self.binlog_file = place, record.binlog_file
         self.tables.update(needed)
+        self.has_rows = self.has_rows or any(needed.values())
         self.end = record.end
         self.clock = record.committed_at
         if record.end - record.begin > self.target_bytes and record.splits:
@@ -168,25 +233,36 @@ class _Planner(Struct):
 
     def close(self) -> None:
         """Ends the open slice, if there is one with rows."""
-        if self.first is not None and any(self.tables.values()):
-            record = self.first
-            self._emit(record, record.begin, self.end, record.binlog_pos, clock=self.clock_before)
-        self.first = None
+        self._end_range()
+        if self.ranges:
+            self._emit()
+        self.tables = {}
+
+    def _end_range(self) -> None:
+        if self.first is not None and self.has_rows:
+            self._add_range(self.first, self.first.begin, self.end)
+        self.first, self.has_rows = None, False
 
     def _names(self, record: TransactionRecord) -> list[TableName]:
         names = (TableName(rows.database, rows.table) for rows in record.tables if rows.rows)
         return [name for name in names if name.database not in SYSTEM_DATABASES and self.wanted(name)]
 
-    def _must_cut(self, record: TransactionRecord, needed: dict[TableName, SliceTable | None]) -> bool:
-        if self.first is None:
+    def _must_cut(self, place: str, needed: dict[TableName, SliceTable | None]) -> bool:
+        if self.first is None and not self.ranges:
             return False
-        grown = self.end - self.first.begin >= self.target_bytes
+        size = self.size + (self.end - self.first.begin if self.first is not None else 0)
         moved = any(self.tables.get(name, table) != table for name, table in needed.items())
-        return grown or moved or record.begin != self.end
+        return size >= self.target_bytes or moved or place != self.place or len(self.ranges) >= MOST_RANGES
+
+    def _is_apart(self, record: TransactionRecord) -> bool:
+        """Whether a transaction does not lie right behind the open range, or is another one's rows."""
+        return (
+            isinstance(record, CommittedRecord) or isinstance(self.first, CommittedRecord) or record.begin != self.end
+        )
 
     def _find(self, name: TableName, record: TransactionRecord) -> SliceTable | None:
         try:
-            version = self.lookup(name, record.seq)
+            version = self.lookup(name, record.prepared_seq if isinstance(record, CommittedRecord) else record.seq)
         except StrataError as error:
             rows = sum(
                 rows.rows for rows in record.tables if (rows.database, rows.table) == (name.database, name.table)
@@ -201,49 +277,54 @@ class _Planner(Struct):
 
     def _split(self, record: TransactionRecord) -> None:
         """Cuts the open slice, which ends with a transaction larger than a slice, at its split points."""
-        if self.first is None or not any(self.tables.values()):
+        if self.first is None or not self.has_rows:
             self.first = None
             return
-        begin, point = self.first.begin, None
+        # The first part takes with it what the slice had before.
+        of, begin, point = self.first, self.first.begin, None
         for following in record.splits:
             if following.offset - begin >= self.target_bytes:
-                self._part(record, begin, following.offset, point)
-                begin, point = following.offset, following
-        self._part(record, begin, record.end, point)
-        self.first = None
+                self._add_range(of, begin, following.offset, point)
+                self._emit()
+                of, begin, point = record, following.offset, following
+        self._add_range(of, begin, record.end, point)
+        self._emit()
+        self.first, self.has_rows, self.tables = None, False, {}
 
-    def _part(self, record: TransactionRecord, begin: int, end: int, point: SplitPoint | None) -> None:
-        if point is None:
-            first = self.first or record
-            self._emit(first, begin, end, first.binlog_pos, clock=self.clock_before)
-        else:
-            position = record.binlog_pos + begin - record.begin
-            self._emit(record, begin, end, position, clock=record.committed_at, point=point)
+    def _add_range(self, record: TransactionRecord, begin: int, end: int, point: SplitPoint | None = None) -> None:
+        """A range of the open slice that begins with a transaction, or inside of one."""
+        is_inside = point is not None or isinstance(record, CommittedRecord)
+        self.ranges.append(
+            Range(
+                begin=begin,
+                end=end,
+                binlog_pos=record.binlog_pos + begin - record.begin,
+                first_seq=record.seq,
+                clock=record.committed_at if is_inside else self.clock_before,
+                inside=(str(record.gtid) if record.gtid else "") if is_inside else None,
+                first_row=point.row if point else 0,
+                table_maps=point.table_maps if point else (),
+            )
+        )
+        self.size += end - begin
 
-    def _emit(
-        self,
-        record: TransactionRecord,
-        begin: int,
-        end: int,
-        binlog_pos: int,
-        *,
-        clock: int,
-        point: SplitPoint | None = None,
-    ) -> None:
-        inside = None if point is None else (str(record.gtid) if record.gtid else "")
+    def _emit(self) -> None:
+        first, *more = self.ranges
         self.slices.append(
             Slice(
                 source=self.source,
-                segment=self.segment,
-                binlog_file=record.binlog_file,
-                begin=begin,
-                end=end,
-                binlog_pos=binlog_pos,
-                first_seq=record.seq,
-                first_row=point.row if point else 0,
-                clock=clock,
-                inside=inside,
-                table_maps=point.table_maps if point else (),
+                segment=self.place,
+                binlog_file=self.binlog_file,
+                begin=first.begin,
+                end=first.end,
+                binlog_pos=first.binlog_pos,
+                first_seq=first.first_seq,
+                first_row=first.first_row,
+                clock=first.clock,
+                inside=first.inside,
+                table_maps=first.table_maps,
                 tables=tuple(table for _, table in sorted(self.tables.items()) if table is not None),
+                more=tuple(more),
             )
         )
+        self.ranges, self.size = [], 0

@@ -109,6 +109,8 @@ class Slots:
 
     def know_server(self, sid: Sid) -> int:
         """Makes a server known by its name; returns its number."""
+        if sid in self.servers.sids:
+            return self.servers.sids.index(sid)
         tag = sid.tag.encode()
         key = UUID(sid.uuid).bytes + bytes([len(tag)]) + tag
         self._key[:KEY_BYTES] = np.frombuffer(key.ljust(KEY_BYTES, b"\0"), np.uint8)

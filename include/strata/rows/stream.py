@@ -11,6 +11,7 @@ from msgspec import Struct
 from strata.errors import ChecksumError, StatementFormatError, StrataError, StreamHoleError
 from strata.events.faults import check_end, compare_format, fault_of
 from strata.events.parse import parse_incident
+from strata.events.places import chain_of
 from strata.events.query import parse_query
 from strata.events.table_map import parse_table_map
 from strata.gtid.sets import Gtid
@@ -25,11 +26,11 @@ from strata.wire.pages import forget_pages
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from strata.kernels.arrays import Bytes
     from strata.rows.book import SlotPlan, TableBook
-    from strata.rows.plan import Slice
+    from strata.rows.plan import Range
     from strata.rows.slots import SlotRows, Slots
     from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
@@ -44,6 +45,8 @@ _ARENA_BYTES = 16 << 20
 _FARTHEST_CELL = (1 << 32) - 1
 _MARGIN = 2
 """Cells 0 and 1 mean NULL and absent, so a region's base lies that far in front of it."""
+
+_HEADS = frozenset({EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID})
 
 
 class FullSlot(Struct, frozen=True):
@@ -89,18 +92,41 @@ Step = FullSlot | Hole | Settled
 
 
 class RowStream:
-    """One walk over one slice."""
+    """One walk over ranges of one file."""
 
-    def __init__(self, binlog: BinlogFile, slice_: Slice, slots: Slots, book: TableBook, chain: EventChain) -> None:
+    def __init__(
+        self,
+        binlog: BinlogFile,
+        ranges: Iterable[Range],
+        slots: Slots,
+        book: TableBook,
+        chain: EventChain | None = None,
+    ) -> None:
+        """Starts in front of the first range.
+
+        Args:
+            binlog: The open file.
+            ranges: What to walk over, in the order of the stream; asked for one at a time.
+            slots: Where rows go.
+            book: Which rows are wanted, and how they are decoded.
+            chain: Where the events of whole transactions must lie, over all of them; by default each range lies where
+                it says, whatever is between them.
+        """
         self._binlog = binlog
-        self._chain = chain
-        self._slice = slice_
+        self._chains = chain
+        self._chain = chain or chain_of(binlog, binlog.first_event)
+        self._ranges = ranges
+        self._prepared_seq: int | None = None
+        self._changed_seq = 0
+        """Ordinal of the last transaction with a statement."""
         self._slots = slots
         self._book = book
         self._state = slots.state
         self._arena = np.empty(0, np.uint8)
         self._arena_used = 0
-        self._region = Region(binlog.buffer, slice_.begin - _MARGIN)
+        self._region = Region(binlog.buffer, 0)
+        self._settled = 0
+        self._end = 0
         self._is_arena = False
 
     def __iter__(self) -> Iterator[Step]:
@@ -111,8 +137,9 @@ class RowStream:
         """
         fault: StrataError | None = None
         try:
-            self._begin()
-            yield from self._walk_file()
+            for piece in self._ranges:
+                yield from self._begin(piece)
+                yield from self._walk_range(piece)
         except StrataError as error:
             fault = error
         yield from self._settle()
@@ -141,50 +168,71 @@ class RowStream:
         return str(Gtid(self._slots.servers.sids[sid], int(self._state[layout.GNO])))
 
     def check_end(self) -> None:
-        """Says that the file ends with the slice, all of which has been walked.
+        """Says that the file ends with the last range, all of which has been walked.
 
         Raises:
             TruncatedEventError: A transaction has begun and not ended.
         """
         try:
-            check_end(int(self._state[layout.OPEN]), self._slice.end, grammar.FILE_END)
+            check_end(int(self._state[layout.OPEN]), self._end, grammar.FILE_END)
         except StrataError as error:
             raise error.located(file=self._binlog.path, gtid=self.gtid()) from None
 
     # The file ---------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        slice_, state = self._slice, self._state
-        state[layout.SEQ] = slice_.first_seq - 1
-        state[layout.CLOCK] = slice_.clock
+    def _begin(self, piece: Range) -> Iterator[Step]:
+        """Goes to the beginning of a range."""
+        state = self._state
+        if not self._is_arena and not 0 <= piece.begin - _MARGIN - self._region.base <= _FARTHEST_CELL:
+            yield from self._flush_all()
+            self._region = Region(self._binlog.buffer, piece.begin - _MARGIN)
+        self._forget_changed(piece.prepared_seq)
+        state[layout.SEQ] = piece.first_seq - 1
+        state[layout.CLOCK] = piece.clock
         state[layout.SID] = -1
-        state[layout.STATEMENT_NUMBER] = 1
-        state[layout.POSITION] = slice_.binlog_pos
-        state[layout.DELTA] = slice_.binlog_pos - slice_.begin
+        state[layout.STATEMENT_NUMBER] += 1
+        state[layout.POSITION] = piece.binlog_pos
+        state[layout.DELTA] = piece.binlog_pos - piece.begin
         state[layout.IS_PIECE] = self._binlog.segment is not None
-        if slice_.inside is None:
+        state[layout.OPEN] = grammar.BETWEEN
+        if piece.inside is None:
             return
-        state[layout.SEQ] = slice_.first_seq
-        state[layout.ROW] = slice_.first_row
+        state[layout.SEQ] = piece.first_seq
+        state[layout.ROW] = piece.first_row
         state[layout.OPEN] = grammar.INSIDE
-        if slice_.inside:
-            gtid = Gtid.parse(slice_.inside)
-            self._slots.know_server(gtid.sid)
-            state[layout.SID], state[layout.GNO] = 0, gtid.gno
-        for offset in slice_.table_maps:
+        if piece.inside:
+            gtid = Gtid.parse(piece.inside)
+            state[layout.SID], state[layout.GNO] = self._slots.know_server(gtid.sid), gtid.gno
+        for offset in piece.table_maps:
             index = index_events(self._binlog.buffer, offset, len(self._binlog.buffer), self._binlog.format, 1)
             for _ in self._take_table_map(self._window(index), 0):
                 pass
 
-    def _walk_file(self) -> Iterator[Step]:
-        at, end, size = self._slice.begin, self._slice.end, WINDOW_BYTES
+    def _chain_of(self, piece: Range, at: int) -> EventChain:
+        """Where a range's events must lie, from offset `at` on."""
+        if self._chains is None:
+            return chain_of(self._binlog, at, piece.binlog_pos + at - piece.begin)
+        return self._chains if piece.inside is None else chain_of(self._binlog, at)
+
+    def _forget_changed(self, prepared_seq: int | None) -> None:
+        """Lets no TABLE_MAP be known by its bytes on the other side of a DDL, which may have changed what they mean."""
+        before, self._prepared_seq = self._prepared_seq, prepared_seq
+        if any(seq is not None and seq < self._changed_seq for seq in (before, prepared_seq)):
+            self._slots.forget_maps()
+
+    def _walk_range(self, piece: Range) -> Iterator[Step]:
+        at, end, size = piece.begin, piece.end, WINDOW_BYTES
+        self._end = end
+        if piece.inside is not None:
+            at = self._pass_gtid(at, end)
+        self._chain = self._chain_of(piece, at)
         settled = at
         while at < end:
-            if at - settled >= SETTLE_BYTES:
+            if self._settled + at - settled >= SETTLE_BYTES:
                 yield from self._settle()
                 # Not earlier: gathering the cells of a slot reads its rows once more.
                 forget_pages(self._binlog.buffer, settled, at)
-                settled = at
+                settled, self._settled = at, 0
             limit = min(at + size, end)
             index = index_events(self._binlog.buffer, at, limit, self._binlog.format, WINDOW_EVENTS)
             if len(index) == 0 and index.status == codes.TRUNCATED and limit < end:
@@ -199,6 +247,16 @@ class RowStream:
             if index.status != codes.TRUNCATED or limit == end:
                 index.raise_fault()
             at, size = index.next, WINDOW_BYTES
+        self._settled += end - settled
+
+    def _pass_gtid(self, begin: int, end: int) -> int:
+        """Goes behind the GTID of a prepared transaction, whose rows belong to that of its XA COMMIT."""
+        index = index_events(self._binlog.buffer, begin, end, self._binlog.format, 1)
+        head = int(index.types[0]) if len(index) else -1
+        if head in _HEADS or head == EventType.QUERY:
+            # XA START, or the payload that it is in, follows; a split point is at neither.
+            self._state[layout.OPEN] = grammar.HEADED
+        return index.next if head in _HEADS else begin
 
     def _window(self, index: EventIndex) -> _Window:
         form, buffer = self._binlog.format, self._binlog.buffer
@@ -301,11 +359,12 @@ class RowStream:
 
     def _hole(self, error: StrataError) -> Hole:
         position = int(self._state[layout.POSITION])
-        return Hole(error.located(gtid=self.gtid(), file=self._slice.binlog_file, offset=position))
+        return Hole(error.located(gtid=self.gtid(), file=self._binlog.name, offset=position))
 
     def _take_table_map(self, window: _Window, at: int) -> Iterator[Step]:
         post_header = self._binlog.format.header_length(EventType.TABLE_MAP)
-        refused = self._book.take(parse_table_map(window.body(at), post_header), self.seq)
+        seq = self.seq if self._prepared_seq is None else self._prepared_seq
+        refused = self._book.take(parse_table_map(window.body(at), post_header), seq)
         if refused is not None:
             yield self._hole(refused)
 
@@ -317,6 +376,7 @@ class RowStream:
         query = parse_query(window.body(at), self._binlog.format, int(window.index.types[at]))
         # A DDL may have changed what any TABLE_MAP means.
         self._slots.forget_maps()
+        self._changed_seq = max(self._changed_seq, self.seq)
         for table in tables_changed_by(statement_text(query), context_of(query, self._binlog.format)) or ():
             if self._book.is_decoded(table):
                 yield self._hole(
