@@ -28,7 +28,7 @@ from strata.schema.model import TableName
 from strata.store.engine import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.tables.commit import publish
-from strata.tables.read import read_generations
+from strata.tables.read import read_columns
 from strata.wire.connection import ServerAddress
 from tests.mysql_server import launch
 
@@ -114,7 +114,7 @@ class Shop:
                     assert found.equal
 
     def changes(self, table: str) -> list[dict]:
-        generations = read_generations(self.source.lake, "s", TableName(self.database, table))
+        generations = read_columns(self.source.lake, "s", TableName(self.database, table))
         rows = [row for generation in generations for row in generation.to_pylist()]
         return sorted(rows, key=lambda row: (row["_seq"], row["_row"]))
 
