@@ -70,7 +70,7 @@ def check_end(state: int, position: int, word: int) -> int:
     Raises:
         CorruptEventError: A transaction has begun and not ended.
     """
-    step = int(grammar.take_word(state, word))
+    step = int(grammar.STEPS[state, word])
     status = step >> grammar.FAULT_SHIFT
     if status == grammar.UNFINISHED:
         raise TruncatedEventError("the file ends inside a transaction", offset=position)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from strata.kernels.jit import kernel, part
+from strata.kernels.jit import part
 from strata.kernels.scan import read_u16, read_u32, read_u48
 from strata.kernels.statements import BEGIN, BROKEN, END, FRAME, STATEMENT, classify
 from strata.kernels.status import DONE, UNSUPPORTED
@@ -190,14 +190,14 @@ def _requests() -> Bytes:
 
 
 _WORD_OF_TYPE = _words()
-_STEPS = _steps()
+STEPS = _steps()
 _REQUESTS = _requests()
 
 
 @part
 def step_of(state: Int, word: Int) -> Int:
     """What a word does in a state: `NEXT` state, `OPENS`, `CLOSES`, or a fault from `FAULT_SHIFT` on."""
-    return _STEPS[state, word]
+    return STEPS[state, word]
 
 
 @part
@@ -232,12 +232,6 @@ def word_of(buf: Bytes, event_type: Int, flags: Int, body: Int, end: Int, post_h
     elif word == UNKNOWN and flags & _IGNORABLE_FLAG:
         word = np.int64(PASSED)
     return word
-
-
-@kernel
-def take_word(state: Int, word: Int) -> Int:
-    """`step_of` for callers in Python."""
-    return step_of(state, word)
 
 
 # Row events and TABLE_MAPs ------------------------------------------------------------------------
