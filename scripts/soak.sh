@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What draws by lot, at length: kills of landings, a group of three servers, new examples of all properties, random DDL on a real server.
+# What takes long or draws by lot: kills of landings, a group of three servers, new examples of all properties, random
+# DDL on a real server.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail
