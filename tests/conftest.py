@@ -39,7 +39,7 @@ def s3_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
         yield environment
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.slow)])
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty lake, on this machine and on an object store; processes that the test starts find it, too."""
     if request.param == "disk":

@@ -63,9 +63,9 @@ def reread(definition: TableDefinition) -> TableDefinition:
 
 def _says_all(definition: TableDefinition) -> bool:
     """Whether a statement can say it: not the origin of an index, nor labels that are not what they look like, nor a
-    length that is not known."""
+    length or a charset that is not known."""
     hidden = any(key.generated for key in definition.keys) or any(c.label_bytes for c in definition.columns)
-    return not hidden and not definition.in_doubt
+    return not hidden and not definition.in_doubt and definition.character_set is not None
 
 
 @pytest.mark.parametrize("definition", [one for one in GOLDEN if _says_all(one)], ids=lambda one: one.fingerprint[:8])

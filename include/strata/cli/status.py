@@ -15,6 +15,9 @@ from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.jobs.specs import from_micros
 
+_SPOKEN = {".": "all tables", ".*": "tables that a statement does not tell"}
+"""Entries of the history and the ledger that are no table."""
+
 if TYPE_CHECKING:
     from strata.jobs.land_state import LandState
     from strata.jobs.status import PreparedStatus, SourceStatus
@@ -67,7 +70,7 @@ def _print(console: Terminal, found: SourceStatus) -> None:
     for table in found.tables:
         numbers = (table.rows, table.owed_rows, table.failed_rows, table.held_rows)
         tables.add_row(
-            escape(table.table if table.table != "." else "all tables"),
+            escape(_SPOKEN.get(table.table, table.table)),
             *(f"{number:,}" for number in numbers),
             _time(table.published_until),
             f"[red]unknown: {escape(table.gap)}[/red]" if table.gap else "known",
