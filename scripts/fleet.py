@@ -12,10 +12,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 import pymysql
 
@@ -23,6 +23,7 @@ from scripts import services
 from scripts.airflow_api import AirflowApi
 from scripts.processes import Fleet, FleetError, deadline
 from scripts.state import State
+from strata.wire.connection import ServerAddress, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,18 +65,8 @@ def status(state: State, say: Callable[[str], None]) -> bool:
 
 
 def connect(url: str, database: str | None = None) -> pymysql.Connection:
-    """A connection to a server that a URL names, in autocommit mode."""
-    parts = urlsplit(url)
-    return pymysql.connect(
-        host=parts.hostname or "127.0.0.1",
-        port=parts.port or 3306,
-        user=unquote(parts.username or "root"),
-        password=unquote(parts.password or ""),
-        database=database,
-        charset="utf8mb4",
-        autocommit=True,
-        local_infile=False,
-    )
+    """A connection to a server that a URL names, with the URL's options, in autocommit mode."""
+    return open_connection(replace(ServerAddress.from_url(url), database=database), autocommit=True)
 
 
 def start_mysql(state: State, say: Callable[[str], None]) -> None:
@@ -138,13 +129,13 @@ def _secure(state: State) -> None:
 
 def make_account(root_url: str, url: str, *, host: str) -> None:
     """Makes the account that a URL of Strata's names, with the grants it needs and no more."""
-    parts = urlsplit(url)
-    account = [unquote(parts.username or ""), host]
+    address = ServerAddress.from_url(url)
+    account = [address.user, host]
     with connect(root_url) as connection, connection.cursor() as cursor:
         # Not in the binlog: accounts are a server's own.
         cursor.execute("SET sql_log_bin = 0")
         cursor.execute("CREATE USER IF NOT EXISTS %s@%s", account)
-        cursor.execute("ALTER USER %s@%s IDENTIFIED BY %s", [*account, unquote(parts.password or "")])
+        cursor.execute("ALTER USER %s@%s IDENTIFIED BY %s", [*account, address.password])
         cursor.execute("GRANT SELECT, SHOW VIEW, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO %s@%s", account)
         cursor.execute("GRANT ALL ON strata.* TO %s@%s", account)
 

@@ -131,10 +131,13 @@ def test_compressed_transactions_large_ones_and_those_with_rows_behind_their_ddl
     assert [one.tables for one in found] == [("shop.big",), ("shop.copied",), ("shop.packed",), ("shop.big",)]
 
 
-def test_our_own_tables_are_no_news(server, settings):
-    watch = begin(settings)
-    open_store(server.url).dispose()
-    assert all(set(one.tables) == set() for one in receive_until(watch, server, "mark_b"))
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_our_own_tables_are_no_news_and_a_database_of_that_name_is(server, settings, is_ours):
+    found = replace(settings.sources["shop"], store=None) if is_ours else settings.sources["shop"]
+    watch = begin(replace(settings, sources={"shop": found}))
+    server.run_sql("CREATE DATABASE IF NOT EXISTS strata; CREATE TABLE strata.mine (id INT)")
+    told = {table for one in receive_until(watch, server, "mark_b") for table in one.tables}
+    assert told == (set() if is_ours else {"strata.mine"})
     watch.close()
     server.run_sql("DROP DATABASE strata")
 

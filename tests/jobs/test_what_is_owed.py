@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from strata.errors import StrataError, Usage
 from strata.jobs.owed import Request, Take
+from strata.jobs.run_folder import read_plan, run_folder
 from strata.store.table_intervals import State
 from strata.store.tables import table_interval
 from tests.jobs.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write
@@ -152,6 +153,17 @@ def test_intervals_of_a_store_without_the_ledger_are_counted(world: World) -> No
     assert report.rows == 1, "what is published is known from its own ledger"
     world.run(scheduled(world))
     world.assert_nothing_is_lost()
+
+
+def test_different_selections_never_share_a_folder(world: World) -> None:
+    live(world, "a", "b", "c")
+    world.land()
+    patterns = [("d.a",), ("d_a",), ("d.b",), ("d.a", "d.b"), ("d.ab",), *((f"d.a{'x' * 90}{n}", "d.c") for n in "12")]
+    runs = [world.plan(Request(tables=tables)) for tables in patterns]
+    planned = [{one.table for one in read_plan(run_folder(world.source.lake, "s", run.run)).tables} for run in runs]
+    # What has the same in it is the same run; those without a table do nothing.
+    assert planned == [{"a"}, set(), {"b"}, {"a", "b"}, set(), {"c"}, {"c"}]
+    assert len({run.run for run in runs if run.rows}) == 4
 
 
 def test_who_plans_the_same_at_once_publishes_it_once(world: World) -> None:
