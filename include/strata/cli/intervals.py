@@ -59,7 +59,7 @@ def intervals(
         for piece in pieces:
             typer.echo(json.dumps(_as_json(piece, ends[piece.start]), ensure_ascii=False))
         return
-    _show(found, pieces, ends)
+    _show(found, pieces)
 
 
 def _as_json(piece: TableInterval, end: int) -> dict[str, Any]:
@@ -76,12 +76,18 @@ def _as_json(piece: TableInterval, end: int) -> dict[str, Any]:
     }
 
 
-def _show(source: Source, pieces: list[TableInterval], ends: dict[int, int]) -> None:
-    shown = Table("interval (UTC)", "table", "state", "rows", "published", "why", box=None, pad_edge=False)
+def _show(source: Source, pieces: list[TableInterval]) -> None:
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("from (UTC)", no_wrap=True)
+    for title in ("table", "state"):
+        shown.add_column(title)
+    for title in ("rows", "published"):
+        shown.add_column(title, justify="right")
+    shown.add_column("why")
     for piece in pieces:
         why = str(piece.reason["message"]) if piece.reason else ""
         numbers = (f"{piece.rows:,}", f"{piece.published_rows:,}")
-        when = f"{_time(piece.start)} to {_time(ends[piece.start])}"
+        when = f"{from_micros(piece.start):%Y-%m-%d %H:%M:%S}"
         shown.add_row(when, piece.name, str(piece.state), *numbers, why)
     console = Terminal(markup=False)
     console.print(shown if pieces else "nothing: no wanted table has such rows")

@@ -84,8 +84,10 @@ def _left(found: SourceStatus) -> list[str]:
     if found.owed_since:
         rows = sum(table.owed_rows for table in found.tables)
         lines.append(f"[yellow]owed:[/yellow] {rows:,} rows since {_time(found.owed_since)}: the next run takes them")
-    if found.unowned or found.uncounted:
-        lines.append(f"{found.unowned:,} transactions and {found.uncounted:,} intervals wait for the next run")
+    if found.unowned:
+        lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
+    if found.uncounted:
+        lines.append(f"intervals of an older version whose rows are not counted: {found.uncounted:,}; the next run does")
     for table in found.tables:
         if table.failed_rows or table.held_rows or table.reason:
             state = "failed" if table.failed_rows else "held"
