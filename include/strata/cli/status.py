@@ -87,7 +87,7 @@ def _left(found: SourceStatus) -> list[str]:
     if found.unowned:
         lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
     if found.uncounted:
-        lines.append(f"intervals of an older version whose rows are not counted: {found.uncounted:,}; the next run does")
+        lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
     for table in found.tables:
         if table.failed_rows or table.held_rows or table.reason:
             state = "failed" if table.failed_rows else "held"
