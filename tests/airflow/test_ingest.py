@@ -10,7 +10,6 @@ import pytest
 from strata.jobs import ingest
 from strata.store.engine import open_store
 from strata.store.table_intervals import State, TableIntervalLedger
-from strata.wire.connection import connect
 from tests.airflow.pipeline import PASSWORD, make_account
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
@@ -81,12 +80,9 @@ def test_a_run_that_was_killed_again_and_again_is_done_again_and_gives_the_same(
     assert len(rows) == len(set(rows)) == ROWS
 
 
-def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_published(pipeline):
+def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_published(source_server, pipeline):
     """The run ends red, and says what was left out; once the reason is gone it is taken by asking for it."""
-    source_server = pipeline.settings.source("shop")
-    with connect(source_server.address) as connection, connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE shop.notes (id INT PRIMARY KEY)")
-        cursor.execute("INSERT INTO shop.notes VALUES (1)")
+    source_server.run_sql("CREATE TABLE notes (id INT PRIMARY KEY); INSERT INTO notes VALUES (1)", "shop")
     checks = pipeline.folder / "checks"
     checks.mkdir()
     rule = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": 0}}
@@ -97,7 +93,7 @@ def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_publishe
     assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
     assert "1 rows of shop.notes were left out" in said
     assert len(pipeline.rows("orders")) == ROWS
-    ledger = TableIntervalLedger(open_store(source_server.store_url))
+    ledger = TableIntervalLedger(open_store(pipeline.settings.source("shop").store_url))
     (failed,) = ledger.select("shop", (State.FAILED,))
     assert (failed.name, failed.rows, failed.published_rows) == ("shop.notes", 1, 0)
     (checks / "shop.notes.json").unlink()
