@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.fs import DeltaStorageHandler
 
 from strata.jobs.check_interval import spark_url
 from strata.schema.model import fold_name
@@ -157,6 +158,20 @@ def test_optimized_and_vacuumed_it_reads_the_same(url: str) -> None:
     table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
     for read in READERS:
         check_rows(read(url), url)
+
+
+def test_arrow_reads_without_calling_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of Arrow's that calls Python while the interpreter ends aborts the process: seen in 1 of 7 scripts."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("deltalake's file system is written in Python")
+
+    monkeypatch.setattr(DeltaStorageHandler, "from_table", refuse)
+    lake = str(tmp_path / "a lake, ü #1")
+    fields, row = HISTORY[0]
+    staged = stage(f"{lake}/runs/a", changes(fields, [{"op": "insert", "after": row}]))
+    publish(lake, SOURCE, ORDERS, INTERVAL, staged)
+    assert read_changes(lake, SOURCE, ORDERS).num_rows == 1
 
 
 def test_read_as_one_where_types_agree(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyarrow.fs import SubTreeFileSystem
 
 from strata.errors import LakeUnavailableError, Usage
 from strata.schema.model import TableName
@@ -14,7 +15,7 @@ from strata.tables.delta_log import open_table
 from strata.tables.layout import INTERVAL, changes_url, name_of_path, table_url
 from strata.tables.old_generations import later_generations
 from strata.tables.united import columns_of, united
-from strata.wire.storage import list_folders
+from strata.wire.storage import arrow_file_system, list_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +122,12 @@ def _read(table: DeltaTable, columns: Sequence[str] | None, start: int | None, e
     ]
     wanted = None if columns is None else columns_of(pa.schema(table.schema().to_arrow()), columns)
     try:
-        return table.to_pyarrow_table(columns=wanted, filters=filters or None)
+        # Not with the file system that deltalake (1.6) takes by itself, which is written in Python: Arrow (26.0) may
+        # free bytes of it in a thread of its own while the interpreter ends. Python (3.11) ends a thread that asks for
+        # its lock so late, in the middle of a C++ destructor, and that aborts the process (exit code 134).
+        files, path = arrow_file_system(table.table_uri)
+        return table.to_pyarrow_table(
+            columns=wanted, filesystem=SubTreeFileSystem(path, files), filters=filters or None
+        )
     except OSError as error:
         raise LakeUnavailableError(f"published files cannot be read: {error}") from error
