@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from strata.cli.main import run
 from strata.jobs.owed import Request
+from strata.jobs.run_folder import read_verdicts, run_folder
 from tests.jobs.owed_world import World
 from tests.jobs.test_what_is_owed import live
 
@@ -84,3 +86,37 @@ def test_a_plan_says_what_it_leaves_and_publishing_a_part_is_no_success(world: W
     said = lines("publish", report.run, code=1)
     assert "1 rows published" in "\n".join(said)
     assert sum(world.published("c").values()) == 1
+
+
+def test_housekeeping_lists_what_it_deletes_and_what_stays(world: World, lines) -> None:
+    for path in (world.folder / "lake" / "runs" / "s").glob("*/*"):
+        os.utime(path, (0, 1))
+    (kept,) = {one["run"] for one in map(json.loads, lines("intervals", "--json", "--failed"))}
+    listed = lines("housekeep", "--dry-run")
+    assert any(kept in line and "d.b" in line for line in listed)
+    assert world.runs() > {kept}, "the run that is owed stays, too"
+    before = world.runs()
+    assert lines("housekeep") == listed
+    assert world.runs() == before
+
+
+def test_a_run_that_is_cleared_says_so_and_is_not_judged_again(world: World, lines, capsys) -> None:
+    world.run(Request())
+    live(world, "c")
+    world.land()
+    report = world.plan(Request())
+    world.decode(report)
+    world.check(report)
+    assert "1 rows published" in lines("publish", report.run)[-1]
+    assert lines("publish", report.run)[-1].startswith("the run was published before, and its staged files are cleared")
+    (told,) = map(json.loads, lines("publish", report.run, "--json"))
+    assert (told["cleared"], told["rows"]) == (True, 1)
+    assert run(["check", report.run, "--source", "s"]) == 2
+    assert "its staged files were cleared" in capsys.readouterr().err
+    assert read_verdicts(run_folder(world.source.lake, "s", report.run))
+    for path in (world.folder / "lake" / "runs" / "s" / report.run).iterdir():
+        os.utime(path, (0, 1))
+    assert lines("housekeep", "--dry-run")[0] == f"would delete {world.folder}/lake/runs/s/{report.run}"
+    (told,) = map(json.loads, lines("housekeep", "--json"))
+    assert (told["runs"], told["deleted"]) == ([f"{world.folder}/lake/runs/s/{report.run}"], True)
+    assert report.run not in world.runs()

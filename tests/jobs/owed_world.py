@@ -18,7 +18,7 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.config.settings import load_settings
 from strata.errors import StrataError
 from strata.events.landed import LandedStream
-from strata.jobs import ingest
+from strata.jobs import housekeep, ingest
 from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land_files import land_files
 from strata.jobs.owed import Request, wanted_tables
@@ -29,12 +29,16 @@ from strata.schema.model import TableName
 from strata.store.engine import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.tables import delta_log
+from strata.tables.quarantine import put_in_quarantine
 from strata.tables.read import published_tables, read_changes
+from strata.wire import storage
+from strata.wire.storage import list_folders
 from tests.wire.binlogs import SERVER, Binlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from strata.jobs.housekeep import Due
     from strata.jobs.specs import PlanReport
 
 BEGIN = 1_789_999_800_000_000
@@ -62,6 +66,7 @@ class World:
     run_mb: int = 4096
     failing: frozenset[str] = frozenset()
     """Tables whose checks fail for now."""
+    lake: str = "lake"
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +102,7 @@ class World:
 
     @property
     def settings(self) -> Any:
-        text = f'lake = "lake"\n[sources.s]\nconnection = "x"\nstore = "sqlite:///{self.folder}/s.db"\n'
+        text = f'lake = "{self.lake}"\n[sources.s]\nconnection = "x"\nstore = "sqlite:///{self.folder}/s.db"\n'
         text += f"tables = {list(self.wanted)}\nrun_mb = {self.run_mb}\n".replace("'", '"')
         path = self.folder / "strata.toml"
         path.write_text(text)
@@ -152,12 +157,24 @@ class World:
                 )
                 for one in plan.of_interval(interval)
             ]
+            failed = [file for file in files if file.table in self.failing]
+            if failed:
+                put_in_quarantine(self.source.lake, "s", report.run, interval.start, failed, {})
             digest = staged_digest((str(file.name), file.digest) for file in files)
             verdicts.append(IntervalVerdict("s", interval.start, digest, tuple(tables)))
         write_verdicts(folder, verdicts)
 
     def publish(self, report: PlanReport) -> None:
         ingest.publish("s", report.run, settings=self.settings)
+
+    def housekeep(self) -> Due:
+        """Housekeeping by the clock of eight days later, when all that is settled goes."""
+        due = housekeep.find_due(self.source, self.engine, now=ingest.now_micros() + 8 * 86_400_000_000)
+        housekeep.delete_due(self.source, due)
+        return due
+
+    def runs(self) -> set[str]:
+        return set(list_folders(f"{self.source.lake}/runs/s"))
 
     def steps(self, request: Request) -> Iterator[None]:
         """A run, step by step; as in Airflow, one without slices is published at once."""
@@ -171,6 +188,8 @@ class World:
             self.check(report)
             yield
         self.publish(report)
+        yield
+        self.housekeep()
 
     def run(self, request: Request) -> None:
         """A whole run; what it cannot do is an error that is said, and no more."""
@@ -208,6 +227,8 @@ class World:
                 continue
             listed = [piece for piece in pieces if piece.table == table]
             assert all(piece.reason for piece in listed)
+            explained = {piece.run for piece in listed if piece.run is not None}
+            assert explained <= self.runs(), "verdict and Data Docs of what failed are kept"
             seen, there = self.published(table), self.committed[table]
             assert not seen - there, "twice, or never committed"
             missing = sum((there - seen).values())
@@ -238,6 +259,8 @@ def dying_before_write(last: int) -> Iterator[Callable[[], int]]:
         (delta_log, "create_table_with_add_actions"),
         (DeltaTable, "create_write_transaction"),
         (TableAlterer, "add_columns"),
+        (housekeep, "delete_folder"),
+        (storage, "_delete"),
     )
     former = [(owner, name, getattr(owner, name)) for owner, name in places]
 

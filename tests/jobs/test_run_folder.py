@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict
@@ -86,6 +87,13 @@ def test_a_plan_of_the_first_format_opens(folder: Folder) -> None:
     assert (plan.refused[0].interval, plan.removed, plan.slices) == (1, PLAN.removed, PLAN.slices)
 
 
+def test_what_was_decoded_by_the_second_format_opens(folder: Folder) -> None:
+    stored = json.loads(folder.read("decoded.json"))
+    del stored["cleared"]
+    folder.write("decoded.json", json.dumps({**stored, "format": 2}).encode())
+    assert msgspec.structs.replace(read_decoded(folder), format=3) == DECODED
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_cut_off_anywhere_is_refused(folder: Folder, name: str) -> None:
     whole = folder.read(name)
@@ -107,7 +115,7 @@ def test_what_is_something_else_is_refused(folder: Folder, name: str, content: b
 @pytest.mark.parametrize("name", READERS)
 def test_a_newer_format_is_refused(folder: Folder, name: str) -> None:
     found: dict[str, Any] = json.loads(folder.read(name))
-    assert found["format"] <= PLAN_FORMAT
+    assert found["format"] == (PLAN_FORMAT if name == "plan.json" else folder_of.FORMAT)
     folder.write(name, json.dumps({**found, "format": 99}).encode())
     with pytest.raises(StoreFormatError, match="format 99") as caught:
         READERS[name](folder)

@@ -169,7 +169,7 @@ def test_different_selections_never_share_a_folder(world: World) -> None:
 def test_who_plans_the_same_at_once_publishes_it_once(world: World) -> None:
     live(world, "a", "b")
     first, second = world.steps(scheduled(world)), world.steps(Request())
-    for step in (first, second) * 5:
+    for step in (first, second) * 6:
         next(step, None)
     world.run(scheduled(world))
     world.assert_nothing_is_lost()
@@ -217,7 +217,7 @@ STEPS = st.one_of(
     st.tuples(st.just("fail"), st.sets(st.sampled_from(TABLES), max_size=1)),
     st.tuples(st.just("run"), REQUESTS),
     st.tuples(st.just("die"), REQUESTS, st.integers(1, 60)),
-    st.tuples(st.just("both"), REQUESTS, REQUESTS, st.permutations([0, 1] * 5)),
+    st.tuples(st.just("both"), REQUESTS, REQUESTS, st.permutations([0, 1] * 6)),
 )
 
 

@@ -35,13 +35,14 @@ def check(
 ) -> None:
     """Runs the checks of a decoded run on Spark; the verdict decides whether `strata publish` may go on."""
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.run_folder import VERDICT, read_plan, read_verdicts, run_folder  # noqa: PLC0415  see above
+    from strata.jobs.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder  # noqa: PLC0415  see above
     from strata.wire.storage import delete_file  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     found = settings.source(source)
     folder = run_folder(found.lake, source, run)
     read_plan(folder)
+    read_staged(folder)
     # Its absence is how a job that died is told from one that has judged.
     delete_file(folder.join(VERDICT))
     _run_job(folder.url, found.settings.checks, master)

@@ -31,6 +31,7 @@ COMMANDS = (
     "status",
     "position",
     "retain",
+    "housekeep",
     "doctor",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""

@@ -42,6 +42,9 @@ def _show(report: PublishReport) -> None:
         shown.add_row(entry.table, f"{entry.rows:,}", versions, *map(str, numbers))
     console = Terminal(markup=False)
     console.print(shown)
+    if report.cleared:
+        console.print("the run was published before, and its staged files are cleared: nothing was done")
+        return
     console.print(f"{report.rows:,} rows published, {report.warnings} warnings")
 
 

@@ -46,6 +46,8 @@ class SourceSettings:
     """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
     keep_gb: int | None = None
     """How many gigabytes of landed segments are kept, likewise."""
+    keep_runs_days: int = 7
+    """How long the folders of runs and quarantine are kept, at least until what they hold is settled."""
     track_schema_versions: bool = True
     """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
     watch_replication_stream: bool = False
@@ -197,6 +199,7 @@ _FIELDS = {
     "segment_mb": _NUMBER,
     "keep_days": _NUMBER,
     "keep_gb": _NUMBER,
+    "keep_runs_days": _NUMBER,
     "track_schema_versions": _SWITCH,
     "watch_replication_stream": _SWITCH,
     "run_mb": _NUMBER,

@@ -16,7 +16,7 @@ from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, Severity
 from strata.errors import ChecksFailedError
 from strata.gtid.sets import GtidSet
-from strata.jobs.run_folder import read_decoded, read_plan, run_folder, write_verdicts
+from strata.jobs.run_folder import read_plan, read_staged, run_folder, write_verdicts
 from strata.schema.model import TableName, definition_from_json
 from strata.tables.layout import interval_key
 from strata.tables.pinned import find_damage
@@ -100,12 +100,13 @@ def check_interval(
         The report, also of a failure: `CheckReport.raise_if_failed` decides.
 
     Raises:
-        LakeUnavailableError: The run has not been decoded, or the storage does not answer.
+        Usage: The run has not been decoded, or is published and its files were cleared.
+        LakeUnavailableError: The storage does not answer.
         SettingsError: A file of users' own expectations has mistakes.
     """
     folder = run_folder(lake, source, run)
     plan = read_plan(folder)
-    decoded = read_decoded(folder)
+    decoded = read_staged(folder)
     judge = Judge()
     verdicts = []
     for interval in plan.intervals:

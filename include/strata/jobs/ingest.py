@@ -3,21 +3,30 @@ Not here: the steps themselves (beside this file), Airflow (`dags/`)."""
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import AlreadyRunningError, ChecksFailedError, SchemaGapError, SourceSettingsError
+from strata.errors import (
+    AlreadyRunningError,
+    ChecksFailedError,
+    SchemaGapError,
+    SourceSettingsError,
+    StrataError,
+    Usage,
+)
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs import notify_versions
 from strata.jobs.follow_binlog import wait_for_follower
+from strata.jobs.housekeep import clear_staged, delete_due, find_due
 from strata.jobs.land_binlog import land_binlog
 from strata.jobs.land_state import Doing, read_state
 from strata.jobs.notice_ddl import track_source
 from strata.jobs.owed import MEGABYTE, Request
 from strata.jobs.plan_slices import plan_run
-from strata.jobs.publish_interval import Publication
+from strata.jobs.publish_interval import Publication, PublishedTable, TableOutcome
 from strata.jobs.retain_landed import retain_landed
 from strata.jobs.run_folder import read_plan, run_folder
 from strata.jobs.snapshot_schemas import snapshot_schemas
@@ -29,16 +38,17 @@ from strata.values import to_plain
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
     from strata.jobs.owed import Take
-    from strata.jobs.publish_interval import PublishReport, TableOutcome
+    from strata.jobs.publish_interval import PublishReport
     from strata.jobs.specs import PlannedTable, RunPlan
 
 Report = dict[str, Any]
+_LOG = logging.getLogger("strata.housekeep")
 BRIEF_CHARACTERS = 120
 BRIEF_ITEMS = 3
 """What XCom holds of a text and a list; all of it is in the store and the run folder."""
@@ -172,7 +182,13 @@ def publish(source: str, run: str, *, settings: Settings) -> Report:
 
 
 def publish_run(source: str, run: str, *, settings: Settings) -> PublishReport:
-    """Commits what passed its checks, and notes of each table in the ledger what became of it, as soon as it has."""
+    """Commits what passed its checks, and notes of each table in the ledger what became of it, as soon as it has.
+
+    Afterwards it deletes the run's staged files, if all of it is published, and what older runs have left.
+
+    Raises:
+        Usage: The run was published and cleared, and something of it no longer counts as published.
+    """
     found = settings.source(source)
     engine = open_store(found.store_url)
     ledger = TableIntervalLedger(engine)
@@ -182,11 +198,57 @@ def publish_run(source: str, run: str, *, settings: Settings) -> PublishReport:
         return stored is not None and stored.state is State.PUBLISHED
 
     publication = Publication(found.lake, source, run, is_published=is_published)
-    outcomes = []
+    made = _published_before if publication.is_cleared else _publish
+    report = publication.report(list(made(engine, publication)))
+    _housekeep(found, engine, report)
+    return report
+
+
+def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
     for outcome in publication:
         _note(engine, publication.plan, outcome)
-        outcomes.append(outcome)
-    return publication.report(outcomes)
+        yield outcome
+
+
+def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
+    """What became of a run that is published and cleared: the same that publishing it again would tell."""
+    plan, pieces, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
+    ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
+    for planned in plan.tables:
+        piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
+        if piece is None or piece.state is not State.PUBLISHED:
+            raise Usage(
+                f"the run was published and its staged files were cleared; {planned.name} is "
+                f"{piece.state if piece else 'not in the ledger'} since",
+                source=plan.source,
+                table=planned.name,
+                remedy=f"`strata plan --source {plan.source} --failed` takes what is not published.",
+            )
+        entry = published.get(plan.source, planned.interval, planned.name)
+        tables = () if entry is None else (_table_of(entry, ends[planned.interval]),)
+        yield TableOutcome(planned, State.PUBLISHED, tables)
+
+
+def _table_of(entry: PublishedInterval, gtid_executed: str) -> PublishedTable:
+    return PublishedTable(
+        table=entry.table,
+        interval=entry.interval_start,
+        delta_version=entry.delta_version,
+        rows=entry.rows,
+        schema_versions=tuple(entry.details["schema_versions"]),
+        gtid_executed=gtid_executed,
+        changed=0,
+    )
+
+
+def _housekeep(source: Source, engine: sa.Engine, report: PublishReport) -> None:
+    try:
+        if not report.withheld:
+            clear_staged(run_folder(source.lake, source.name, report.run))
+        delete_due(source, find_due(source, engine, now=now_micros()))
+    except StrataError as error:
+        # What is published is published; the next run tries again.
+        _LOG.warning("what runs have left could not be cleared: %s", error)
 
 
 def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
-from strata.errors import ChecksFailedError, DamagedFileError
+from strata.errors import AlreadyRunningError, ChecksFailedError, DamagedFileError
 from strata.jobs.check_interval import told_of_interval
 from strata.jobs.run_folder import (
     DECODED,
@@ -92,6 +92,8 @@ class PublishReport(Struct, frozen=True):
     """Checks of severity warning that failed."""
     tables: tuple[PublishedTable, ...]
     withheld: tuple[WithheldTable, ...]
+    cleared: bool = False
+    """Whether it was published before and its staged files are gone: nothing was done."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -170,8 +172,17 @@ class Publication:
         try:
             committed = _commit(self.plan, interval, planned, files) if planned.database else ()
         except DamagedFileError as error:
+            self._refuse_cleared()
             return TableOutcome(planned, State.FAILED, reason=error.to_json())
         return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
+
+    def _refuse_cleared(self) -> None:
+        if read_decoded(self._folder).cleared:
+            raise AlreadyRunningError(
+                "another publication of the run was done first, and has cleared its staged files",
+                source=self.plan.source,
+                remedy="Publish the run again: it tells what is published.",
+            )
 
     def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> Reason:
         others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
@@ -214,6 +225,11 @@ class Publication:
                 remedy=f"Run {check}, then publish again.",
             )
 
+    @property
+    def is_cleared(self) -> bool:
+        """Whether all of the run was published and its staged files were deleted then."""
+        return self._decoded.cleared
+
     def report(self, outcomes: Sequence[TableOutcome]) -> PublishReport:
         """What the outcomes amount to."""
         published = tuple(table for outcome in outcomes for table in outcome.published)
@@ -236,6 +252,7 @@ class Publication:
                 for one in outcomes
                 if one.reason is not None
             ),
+            cleared=self.is_cleared,
         )
 
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 PLAN = "plan.json"
 DECODED = "decoded.json"
 VERDICT = "verdict.json"
-FORMAT = 2
+FORMAT = 3
 """Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening, but for files whose
-digests were not noted (`decoded.json` of format 1): nobody can tell whether they are what was decoded."""
+digests were not noted (`decoded.json` of format 1): nobody can tell whether they are what was decoded. Format 3 says
+whether the staged files were cleared."""
 
 
 class FailedSlice(Struct, frozen=True):
@@ -42,6 +43,8 @@ class Decoded(Struct, frozen=True):
 
     files: tuple[StagedFile, ...]
     failed: tuple[FailedSlice, ...] = ()
+    cleared: bool = False
+    """Whether the files were deleted, or are about to be, because all of the run is published."""
     format: int = FORMAT
 
     def lost(self, interval: int) -> dict[tuple[str, str], dict[str, str | int]]:
@@ -65,6 +68,11 @@ class Decoded(Struct, frozen=True):
 class _Verdicts(Struct, frozen=True):
     intervals: tuple[IntervalVerdict, ...]
     format: int = FORMAT
+
+
+def runs_url(lake: str, source: str) -> str:
+    """Where all run folders of a source are."""
+    return f"{lake.rstrip('/')}/runs/{source}"
 
 
 def run_folder(lake: str, source: str, run: str) -> Folder:
@@ -115,6 +123,24 @@ def read_decoded(folder: Folder) -> Decoded:
         )
     read = _numbered(Decoded)
     return _read(folder, DECODED, read, "Decode the run again (task `decode`): it gives the same files.")
+
+
+def read_staged(folder: Folder) -> Decoded:
+    """What `write_decoded` stored, of a run whose files are still there.
+
+    Raises:
+        Usage: The run has not been decoded, or its files were cleared.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+    """
+    decoded = read_decoded(folder)
+    if decoded.cleared:
+        raise Usage(
+            "the run is published, and its staged files were cleared",
+            file=folder.join(DECODED),
+            remedy="Its verdict and Data Docs are still there. To judge it anew, decode it again (task `decode`).",
+        )
+    return decoded
 
 
 def write_verdicts(folder: Folder, verdicts: Iterable[IntervalVerdict]) -> None:

@@ -124,6 +124,11 @@ def interval_key(interval: int) -> str:
     return (_EPOCH + timedelta(microseconds=interval)).strftime(_KEY)
 
 
+def interval_of_key(key: str) -> int:
+    """The inverse of `interval_key`."""
+    return (datetime.strptime(key, _KEY).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
 def partition_value(interval: int) -> str:
     """The start of an interval as Delta's log keeps it: ISO 8601 in UTC, which no reader takes for its local time."""
     return (_EPOCH + timedelta(microseconds=interval)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from strata.tables.layout import interval_key, path_name
+from msgspec import Struct
+
+from strata.tables.layout import interval_key, interval_of_key, name_of_path, path_name
 from strata.tables.pinned import read_pinned
-from strata.wire.storage import list_files, read_file, write_file
+from strata.wire.storage import file_times, list_files, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,9 +21,21 @@ REASON = "reason.json"
 """Beside the files: the verdict, and what each file is."""
 
 
+class QuarantineFolder(Struct, frozen=True):
+    """What a run has put into quarantine of one interval."""
+
+    folder: str
+    interval: int
+    """Start (microseconds UTC)."""
+    tables: frozenset[tuple[str, str]]
+    """Database and table of its rows."""
+    changed_at: int
+    """When its newest file was written, microseconds UTC by the storage's clock."""
+
+
 def quarantine_folder(lake: str, source: str, interval: int, run: str) -> str:
     """Where a run's rows of an interval are kept if they fail."""
-    return f"{lake.rstrip('/')}/quarantine/{path_name(source)}/{interval_key(interval)}/{path_name(run)}"
+    return f"{_root(lake, source)}/{interval_key(interval)}/{path_name(run)}"
 
 
 def put_in_quarantine(
@@ -47,16 +61,41 @@ def put_in_quarantine(
     return folder
 
 
+def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
+    """Everything in quarantine of a source, in order of interval and run; what has no files left is not listed.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = _root(lake, source)
+    tables: dict[str, set[tuple[str, str]]] = {}
+    changed: dict[str, int] = {}
+    for url, changed_at in file_times(root).items():
+        interval, run, *names = url.removeprefix(f"{root}/").split("/")
+        folder = f"{root}/{interval}/{run}"
+        changed[folder] = max(changed.get(folder, 0), changed_at)
+        tables.setdefault(folder, set())
+        if len(names) > 2:
+            tables[folder].add((name_of_path(names[0]), name_of_path(names[1])))
+    return [
+        QuarantineFolder(folder, interval_of_key(folder.split("/")[-2]), frozenset(tables[folder]), changed[folder])
+        for folder in sorted(changed)
+    ]
+
+
 def quarantined(lake: str, source: str) -> list[dict[str, Any]]:
     """The reasons of everything in quarantine of a source, in order of interval and run; each with its `folder`.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    root = f"{lake.rstrip('/')}/quarantine/{path_name(source)}"
     found = []
-    for url in list_files(root):
+    for url in list_files(_root(lake, source)):
         content = read_file(url) if url.endswith(f"/{REASON}") else None
         if content is not None:
             found.append({**json.loads(content), "folder": url.rpartition("/")[0]})
     return found
+
+
+def _root(lake: str, source: str) -> str:
+    return f"{lake.rstrip('/')}/quarantine/{path_name(source)}"

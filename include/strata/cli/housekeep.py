@@ -1,0 +1,45 @@
+"""`strata housekeep`: deletes what runs have left and nobody needs any more.
+Not here: what that is (`jobs/housekeep.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from strata.cli.report import print_report
+from strata.cli.terminal import say
+from strata.config.settings import load_settings
+from strata.values import to_plain
+
+
+def housekeep(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list it.")] = False,  # noqa: FBT002  a switch of the command line
+) -> None:
+    """Deletes run folders and quarantine beyond `keep_runs_days` that are settled, and lists them and what stays."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.housekeep import delete_due, find_due  # noqa: PLC0415  see above
+    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.store.engine import open_store  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    due = find_due(found, open_store(found.store_url), now=now_micros())
+    if not dry_run:
+        delete_due(found, due)
+    if context.obj["json"]:
+        print_report({**to_plain(due), "deleted": not dry_run}, as_json=True)
+        return
+    for url in (*due.runs, *due.quarantine):
+        say(f"{'would delete' if dry_run else 'deleted'} {url}")
+    for one in due.kept:
+        say(f"kept {one.run}: {one.reason}")
+    if not (due.runs or due.quarantine or due.kept):
+        say(f"nothing is older than {found.settings.keep_runs_days} days")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(housekeep)
