@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def prove(source: Source, database: str, connection: pymysql.Connection, console: Console) -> bool:
     """Compares every table of a database, row by row and value by value; true when all are equal."""
     with console.status("replaying all changes from the first transaction"):
-        replayed = replay_source(source.lake, source.name, open_store(source.store_url))
-    states = {name.table: state for name, state in replayed.items() if name.database == database}
+        engine = open_store(source.store_url)
+        replayed = replay_source(source.lake, source.name, engine, lambda name: name.database == database)
+    states = {name.table: state for name, state in replayed.items()}
     found = Table(
         "table", "rows on the server", "rows replayed", "", title="Replay against SELECT", title_justify="left"
     )

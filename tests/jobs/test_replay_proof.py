@@ -94,7 +94,7 @@ def test_replay_equals_select(server: MysqlServer, tmp_path: Path) -> None:
         for interval in {file.interval for file in staged}:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(source.lake, "s", table, interval, files)
-    states = {name: state for name, state in replay_source(source.lake, "s", engine).items() if name.database == "shop"}
+    states = replay_source(source.lake, "s", engine, lambda name: name.database == "shop")
     assert [name.table for name in states] == ["cut", "log", "orders", "pairs", "picked"]
     with server.connect(init_command="SET time_zone = '+00:00'") as connection, connection.cursor() as cursor:
         for name, state in states.items():

@@ -70,8 +70,10 @@ class Removal(Struct, frozen=True):
     """Whether it removed all of them (TRUNCATE); which ones a partition held is in no log."""
 
 
-def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, TableState]:
-    """The rows that every table of a source has after all published changes, and what DDL removed of them.
+def replay_source(
+    lake: str, source: str, engine: sa.Engine, wanted: Callable[[TableName], bool] = lambda _: True
+) -> dict[TableName, TableState]:
+    """The rows that tables of a source have after all published changes, without what DDL removed of them.
 
     Rows that were there before the first landed transaction are in no change and so not in the result.
 
@@ -79,6 +81,7 @@ def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, 
         lake: Folder or URL of the lake.
         source: The source's name.
         engine: The source's store.
+        wanted: Which tables to give.
 
     Raises:
         Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
@@ -86,11 +89,14 @@ def replay_source(lake: str, source: str, engine: sa.Engine) -> dict[TableName, 
         StoreUnavailableError: The database does not answer.
     """
     removals = removals_of(engine, source)
-    return replay(turns_of(engine, source), lambda name: read_columns(lake, source, name), removals)
+    return replay(turns_of(engine, source), lambda name: read_columns(lake, source, name), removals, wanted)
 
 
 def replay(
-    turns: Sequence[Turn], read: Callable[[TableName], Sequence[pa.Table]], removals: Sequence[Removal] = ()
+    turns: Sequence[Turn],
+    read: Callable[[TableName], Sequence[pa.Table]],
+    removals: Sequence[Removal] = (),
+    wanted: Callable[[TableName], bool] = lambda _: True,
 ) -> dict[TableName, TableState]:
     """As `replay_source`, from the turns of the schema and the removals in stream order and a reader of change tables.
 
@@ -106,7 +112,7 @@ def replay(
         stage.turn(list(together))
     for removal in reversed(left):
         stage.remove(removal)
-    return stage.end()
+    return stage.end(wanted)
 
 
 class _Stage:
@@ -149,19 +155,19 @@ class _Stage:
         self._removed_at[removal.name] = removal.seq
         self._states[removal.name] = TableState(state.definition, state.rows.slice(0, 0))
 
-    def end(self) -> dict[TableName, TableState]:
-        """Plays what is left, and gives the tables that are there."""
-        for name in list(self._current):
+    def end(self, wanted: Callable[[TableName], bool]) -> dict[TableName, TableState]:
+        """Plays what is left, and gives the tables that are there and wanted."""
+        for name in filter(wanted, list(self._current)):
             self._play(name)
         for name, removal in self._in_doubt.items():
-            if name in self._states:
+            if name in self._states and wanted(name):
                 raise Usage(
                     f"`{removal.statement}` removed rows, and no log says which",
                     table=str(name),
                     gtid=removal.gtid,
                     remedy="Take the table's rows from the server (a dump) and the changes behind it.",
                 )
-        return dict(sorted(self._states.items()))
+        return {name: state for name, state in sorted(self._states.items()) if wanted(name)}
 
     def _play(self, name: TableName) -> None:
         turn = self._current.get(name)
