@@ -140,6 +140,7 @@ class _Taker:
         self._tracked = min(position.seq if position else 0, stream.last_seq)
         self._history = self._schema.newest_version(source.name)
         self._newest: dict[TableName, int] = {}
+        self._known: list[Interval] | None = None
 
     def take(self) -> Taken:
         span = self._span()
@@ -296,7 +297,10 @@ class _Taker:
                     break  # The rest of the piece is next.
 
     def _owned(self) -> list[Interval]:
-        return [_interval(stored) for stored in self._marks.all(self._source.name)]
+        """The intervals that exist; read once, since a year has a hundred thousand."""
+        if self._known is None:
+            self._known = [_interval(stored) for stored in self._marks.all(self._source.name)]
+        return self._known
 
     def _cut(self, span: Span, cut: int | None, *, whole: bool) -> Span:
         """The front of a span that becomes one interval: no larger than a run, and not across `cut`."""
@@ -325,7 +329,11 @@ class _Taker:
             ),
             self._count(marks),
         )
-        return _interval(stored) if (stored.start, stored.end) == (marks.start, marks.end) else None
+        if (stored.start, stored.end) != (marks.start, marks.end):
+            self._known = None
+            return None
+        self._known = [*owned, _interval(stored)]
+        return self._known[-1]
 
     def _seq_before(self, time: int) -> int:
         # What is not tracked yet cannot be planned: it goes to a later interval.
