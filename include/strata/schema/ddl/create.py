@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
 
 # As SHOW CREATE TABLE prints: each column that may be NULL has its default, texts and their like aside.
-_SERVERS_START = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?[`\"](?:[^`\"]|``|\"\")+[`\"] \(\n")
+# The database stands before the table where it is not the session's.
+_QUOTED = r"""[`"](?:[^`"]|``|"")+[`"]"""
+_SERVERS_START = re.compile(rf"CREATE TABLE (?:IF NOT EXISTS )?(?:{_QUOTED}\.)?{_QUOTED} \(\n")
 _SERVERS_LINE = re.compile(
     r"""[ ]{2} (?: [`"] .+ [`"][ ][a-z]+
                    (?: (?<=text|blob|json) | .*[ ] (?: NOT[ ]NULL | DEFAULT[ ] | GENERATED[ ]ALWAYS ) )
