@@ -19,7 +19,7 @@ from strata.rows.decode import ChangeBatch, decode_steps
 from strata.rows.plan import Slice
 from strata.rows.slots import Slots
 from strata.rows.stream import RowStream
-from strata.schema.model import definition_from_json
+from strata.schema.model.definition import definition_from_json
 from strata.wire.files import open_binlog
 from tests.mysql_server import MysqlServer, program, start_server
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.gtid.sets import GtidSet
-from strata.schema.history import AtGtidSet, AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.schema.track import Tracker
-from strata.store.engine import open_store
+from strata.schema.history.historian import AtGtidSet, AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.schema.tracker.track import Tracker
+from strata.store.database import open_store
 from tests.schema.streams import A, Stream
 
 if TYPE_CHECKING:

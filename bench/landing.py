@@ -22,13 +22,13 @@ from pathlib import Path
 from bench.decode import WORKLOADS, make
 from bench.timing import as_a_user, watch_memory
 from strata.events.landed import LandedStream
-from strata.jobs.find_position import find_position
+from strata.jobs.progress.find_position import find_position
 from tests.mysql_server import MysqlServer, program, start_server
 
 LOOKUPS = 200
 LAND = """
 import json, sys
-from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land.land_binlog import land_binlog
 from strata.values import to_plain
 from strata.wire.connection import ServerAddress
 print(json.dumps(to_plain(land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s"))))

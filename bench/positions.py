@@ -21,7 +21,7 @@ from strata.events.batch import TransactionBatch
 from strata.events.index import SUFFIX, IndexWriter, SegmentSummary
 from strata.events.landed import LandedStream, landing_folder
 from strata.gtid.sets import GtidSetBuilder, Sid
-from strata.jobs.find_position import find_position
+from strata.jobs.progress.find_position import find_position
 from strata.wire.segment import SegmentName
 
 SHAPES = (400, 1)

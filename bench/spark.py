@@ -13,9 +13,9 @@ from spark_jobs.decode_slices import decode_all
 from spark_jobs.session import open_local_session
 from strata.config.settings import load_settings
 from strata.jobs import ingest
-from strata.jobs.decode_slice import planned_tasks, store_decoded
-from strata.jobs.land_files import land_files
-from strata.jobs.run_folder import read_decoded, run_folder
+from strata.jobs.decode.decode_slice import planned_tasks, store_decoded
+from strata.jobs.land.land_files import land_files
+from strata.jobs.run.run_folder import read_decoded, run_folder
 from strata.tables.commit import publish
 
 SOURCE = "bench"

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 
 from dags.retries import RetryTransient
 from strata.errors import Usage
-from strata.jobs.specs import to_micros
+from strata.jobs.run.specs import to_micros
 from strata.spark import needed_by_spark, short_job
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _newest_told(asset: Asset) -> int:
     task may have any order, and there are not more of them than are read here.
     """
     accessor = importlib.import_module("airflow.sdk.execution_time.context").InletEventsAccessor
-    most = importlib.import_module("strata.jobs.notify_versions").MOST_VERSIONS
+    most = importlib.import_module("strata.jobs.watch.notify_versions").MOST_VERSIONS
     told = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(most)
     return max((int(event.extra["version"]) for event in told if "version" in event.extra), default=0)
 
@@ -116,7 +116,7 @@ def plan(source: str) -> Report:
     params = context["params"]
     chosen = {name: params[name] or None for name in ("tables", "gtid_range")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
-        chosen["take"] = importlib.import_module("strata.jobs.owed").Take.OWED
+        chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
     report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
     # For the check, which runs where there are no settings.
     return {**report, "checks": _settings().sources[source].checks or ""}

@@ -1,5 +1,5 @@
 """The replication watcher: an Airflow event trigger that fires for each DDL in the stream of a live server.
-Not here: following and reading the stream (`strata.jobs.watch_ddl`), who listens (`dags/watch_schemas.py`)."""
+Not here: following and reading the stream (`strata.jobs.watch.watch_ddl`), who listens (`dags/watch_schemas.py`)."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class DdlStream(SharedStreamProducer):
 
 def _watch_class() -> Any:
     """Imported by the thread of a watch that runs: every process of Airflow loads the plugins."""
-    return importlib.import_module("strata.jobs.watch_ddl").DdlWatch
+    return importlib.import_module("strata.jobs.watch.watch_ddl").DdlWatch
 
 
 async def _settings(source: str) -> Settings:

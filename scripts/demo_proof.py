@@ -1,5 +1,5 @@
 """The proof of the demo: change tables replayed from the first transaction equal what SELECT gives on the server.
-Not here: the replay (`strata.jobs.replay`), what else is printed of the outcome (`demo_report.py`)."""
+Not here: the replay (`strata.jobs.prove.replay`), what else is printed of the outcome (`demo_report.py`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from rich.table import Table
 
-from strata.jobs.replay import replay_source
-from strata.store.engine import open_store
+from strata.jobs.prove.replay import replay_source
+from strata.store.database import open_store
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from strata.config.settings import Source
-    from strata.jobs.replay import TableState
+    from strata.jobs.prove.replay import TableState
 
 
 def prove(source: Source, database: str, connection: pymysql.Connection, console: Console) -> bool:

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from rich.table import Table
 
 from demo.shop import EARLY_KEYS
-from strata.jobs.run_folder import DECODED, read_decoded, read_verdicts, run_folder
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.jobs.run.run_folder import DECODED, read_decoded, read_verdicts, run_folder
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from strata.tables.read import read_columns
 
 if TYPE_CHECKING:

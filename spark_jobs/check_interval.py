@@ -12,7 +12,7 @@ import sys
 from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
-from strata.jobs.check_interval import check_interval
+from strata.jobs.check.check_interval import check_interval
 
 
 def main(arguments: list[str]) -> int:

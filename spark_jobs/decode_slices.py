@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
-from strata.jobs.decode_slice import decode_slice_to_files, failed_slice, planned_tasks, store_decoded
+from strata.jobs.decode.decode_slice import decode_slice_to_files, failed_slice, planned_tasks, store_decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from scripts import services
 from scripts.state import State
 from strata.config.settings import Settings, load_settings
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from strata.tables.read import read_changes
 
 if TYPE_CHECKING:

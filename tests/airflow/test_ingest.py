@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from strata.jobs import ingest
-from strata.store.engine import open_store
+from strata.store.database import open_store
 from strata.store.table_intervals import State, TableIntervalLedger
 from tests.airflow.pipeline import PASSWORD, make_account
 

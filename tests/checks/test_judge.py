@@ -16,7 +16,7 @@ from strata.checks.run import JudgedFile, TableSubject, judge_interval
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, IntervalVerdict, Severity
 from strata.rows.arrow import image_fields
-from strata.schema.model import TableDefinition, TableName
+from strata.schema.model.definition import TableDefinition, TableName
 from tests.spark_session import spark
 from tests.tables.changes import Batch, changes, definition, stage
 

@@ -10,7 +10,7 @@ import pytest
 from strata.checks.own import columns_of, own_rules
 from strata.checks.verdict import Severity
 from strata.errors import SettingsError
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from strata.cli import rows_out
 from strata.cli.main import run
 from strata.errors import SchemaMismatchError
 from strata.rows.decode import ChangeBatch, QuarantinedRows
-from strata.schema.model import Column, TableDefinition, TableName
+from strata.schema.model.definition import Column, TableDefinition, TableName
 from strata.tables import row_groups
 from tests.events.test_transactions import MIXED
 from tests.tables.changes import changes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.cli.main import run
-from strata.jobs.owed import Request
-from strata.jobs.run_folder import read_verdicts, run_folder
+from strata.jobs.plan.owed import Request
+from strata.jobs.run.run_folder import read_verdicts, run_folder
 from tests.jobs.owed_world import World
 from tests.jobs.test_what_is_owed import live
 

@@ -51,7 +51,7 @@ import sys
 from pathlib import Path
 from strata.events.landed import landing_folder
 from strata.events.repair import repair_landing
-from strata.jobs.find_position import find_position
+from strata.jobs.progress.find_position import find_position
 from tests.wire.binlogs import Binlog
 binlog = Binlog()
 binlog.previous()

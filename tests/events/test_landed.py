@@ -19,7 +19,7 @@ from strata.events.repair import repair_landing
 from strata.events.seal import FIELD
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
-from strata.jobs.find_position import find_position
+from strata.jobs.progress.find_position import find_position
 from strata.wire.segment import SegmentName
 from tests.wire.binlogs import SERVER, Binlog
 

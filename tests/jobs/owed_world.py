@@ -18,15 +18,16 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.config.settings import load_settings
 from strata.errors import StrataError
 from strata.events.landed import LandedStream
-from strata.jobs import housekeep, ingest
-from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.land_files import land_files
-from strata.jobs.owed import Request, wanted_tables
-from strata.jobs.plan_slices import plan_run
-from strata.jobs.run_folder import read_decoded, read_plan, run_folder, write_verdicts
-from strata.jobs.track_schema import track_landed
-from strata.schema.model import TableName
-from strata.store.engine import open_store
+from strata.jobs import ingest
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.housekeep import clean_runs
+from strata.jobs.land.land_files import land_files
+from strata.jobs.plan.owed import Request, wanted_tables
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
+from strata.jobs.track.track_schema import track_landed
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.tables import delta_log
 from strata.tables.quarantine import put_in_quarantine
@@ -38,8 +39,8 @@ from tests.wire.binlogs import SERVER, Binlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata.jobs.housekeep import Due
-    from strata.jobs.specs import PlanReport
+    from strata.jobs.housekeep.clean_runs import Due
+    from strata.jobs.run.specs import PlanReport
 
 BEGIN = 1_789_999_800_000_000
 MINUTE = 60_000_000
@@ -169,8 +170,8 @@ class World:
 
     def housekeep(self) -> Due:
         """Housekeeping by the clock of eight days later, when all that is settled goes."""
-        due = housekeep.find_due(self.source, self.engine, now=ingest.now_micros() + 8 * 86_400_000_000)
-        housekeep.delete_due(self.source, due)
+        due = clean_runs.find_due(self.source, self.engine, now=ingest.now_micros() + 8 * 86_400_000_000)
+        clean_runs.delete_due(self.source, due)
         return due
 
     def runs(self) -> set[str]:
@@ -259,7 +260,7 @@ def dying_before_write(last: int) -> Iterator[Callable[[], int]]:
         (delta_log, "create_table_with_add_actions"),
         (DeltaTable, "create_write_transaction"),
         (TableAlterer, "add_columns"),
-        (housekeep, "delete_folder"),
+        (clean_runs, "delete_folder"),
         (storage, "_delete"),
     )
     former = [(owner, name, getattr(owner, name)) for owner, name in places]

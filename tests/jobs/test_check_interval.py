@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from strata.checks.verdict import Severity
 from strata.errors import ChecksFailedError
-from strata.jobs.check_interval import _missing_transactions, check_interval, spark_url
-from strata.jobs.publish_interval import publish_interval
-from strata.jobs.run_folder import (
+from strata.jobs.check.check_interval import _missing_transactions, check_interval, spark_url
+from strata.jobs.publish.publish_interval import publish_interval
+from strata.jobs.run.run_folder import (
     Decoded,
     read_decoded,
     read_plan,
@@ -24,7 +24,7 @@ from strata.jobs.run_folder import (
     write_decoded,
     write_plan,
 )
-from strata.jobs.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved, RunPlan
+from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved, RunPlan
 from strata.tables.layout import table_url
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from strata.jobs.compare_rows import compare_rows
-from strata.jobs.replay import TableState
+from strata.jobs.prove.compare_rows import compare_rows
+from strata.jobs.prove.replay import TableState
 from strata.tables.convert import state_schema
 from tests.tables.changes import definition
 

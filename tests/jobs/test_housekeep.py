@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.errors import Usage
-from strata.jobs import housekeep, ingest
-from strata.jobs.check_interval import check_interval
-from strata.jobs.housekeep import delete_due, find_due
-from strata.jobs.owed import Request
-from strata.jobs.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_url
+from strata.jobs import ingest
+from strata.jobs.check.check_interval import check_interval
+from strata.jobs.housekeep import clean_runs
+from strata.jobs.housekeep.clean_runs import delete_due, find_due
+from strata.jobs.plan.owed import Request
+from strata.jobs.run.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_url
 from strata.store.tables import table_interval
 from strata.tables.quarantine import in_quarantine
 from strata.wire.storage import delete_file, list_files, write_file
@@ -171,5 +172,5 @@ def test_names_save_looking_into_folders(world: World, monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise AssertionError("the span of the run ended later than that")
 
-    monkeypatch.setattr(housekeep, "_is_older", refuse)
+    monkeypatch.setattr(clean_runs, "_is_older", refuse)
     assert find_due(world.source, world.engine, now=world.now + 6 * DAY).runs == ()

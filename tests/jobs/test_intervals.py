@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.jobs.intervals import close, cover
-from strata.jobs.specs import Interval, Span, from_micros, moment_key, to_micros
+from strata.jobs.plan.intervals import close, cover
+from strata.jobs.run.specs import Interval, Span, from_micros, moment_key, to_micros
 
 END = 60
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.config.settings import Settings, load_settings
-from strata.jobs.compare_rows import compare_rows
-from strata.jobs.replay import replay_source
-from strata.store.engine import open_store
+from strata.jobs.prove.compare_rows import compare_rows
+from strata.jobs.prove.replay import replay_source
+from strata.store.database import open_store
 from tests.jobs.test_unnumbered_source import run_all
 from tests.mysql_server import start_server
 from tests.spark_session import spark

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strata.jobs import notify_versions
-from strata.jobs.notify_versions import unsent_versions
-from strata.jobs.track_schema import track_files
-from strata.store.engine import open_store
+from strata.jobs.track.track_schema import track_files
+from strata.jobs.watch import notify_versions
+from strata.jobs.watch.notify_versions import unsent_versions
+from strata.store.database import open_store
 from strata.store.notified import NotifiedLedger
 
 pytestmark = pytest.mark.mysql

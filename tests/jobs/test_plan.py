@@ -13,15 +13,15 @@ from strata.config.settings import Source, SourceSettings
 from strata.errors import SchemaGapError, Usage
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.ingest import report_left
-from strata.jobs.land_binlog import land_binlog
-from strata.jobs.owed import Request
-from strata.jobs.plan_slices import plan_run
-from strata.jobs.publish_interval import publish_interval
-from strata.jobs.run_folder import read_plan, read_verdicts, run_folder
-from strata.jobs.track_schema import track_landed
-from strata.store.engine import open_store
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.plan.owed import Request
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.publish.publish_interval import publish_interval
+from strata.jobs.run.run_folder import read_plan, read_verdicts, run_folder
+from strata.jobs.track.track_schema import track_landed
+from strata.store.database import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.wire.connection import ServerAddress
 

@@ -13,19 +13,19 @@ import pytest
 from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
-from strata.jobs.compare_rows import compare_rows
-from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.land_binlog import land_binlog
-from strata.jobs.owed import Request
-from strata.jobs.place_prepared import UNTOLD
-from strata.jobs.plan_slices import plan_run
-from strata.jobs.replay import replay_source
-from strata.jobs.retain_landed import retain_landed
-from strata.jobs.run_folder import read_decoded, read_plan, run_folder
-from strata.jobs.status import source_status
-from strata.jobs.track_schema import track_landed
-from strata.schema.model import TableName
-from strata.store.engine import open_store
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.housekeep.retain_landed import retain_landed
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.plan.owed import Request
+from strata.jobs.plan.place_prepared import UNTOLD
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.progress.status import source_status
+from strata.jobs.prove.compare_rows import compare_rows
+from strata.jobs.prove.replay import replay_source
+from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
+from strata.jobs.track.track_schema import track_landed
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.tables.commit import publish
 from strata.tables.read import read_columns

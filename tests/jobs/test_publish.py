@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata.errors import ChecksFailedError, Usage
-from strata.jobs.publish_interval import PublishReport, publish_interval
-from strata.jobs.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
-from strata.jobs.specs import Interval, PlannedTable, RunPlan
+from strata.jobs.publish.publish_interval import PublishReport, publish_interval
+from strata.jobs.run.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
+from strata.jobs.run.specs import Interval, PlannedTable, RunPlan
 from strata.store.table_intervals import State
 from strata.tables.read import published_tables, read_changes
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from strata.errors import SchemaGapError, Usage
-from strata.jobs.replay import Removal, Turn, replay
-from strata.schema.model import TableDefinition, TableName
+from strata.jobs.prove.replay import Removal, Turn, replay
+from strata.schema.model.definition import TableDefinition, TableName
 from tests.tables.changes import changes, definition
 
 OLD = definition({"id": "int NOT NULL", "a": "int"})

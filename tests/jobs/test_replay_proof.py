@@ -9,15 +9,15 @@ import pytest
 
 from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
-from strata.jobs.compare_rows import compare_rows
-from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.land_binlog import land_binlog
-from strata.jobs.owed import Request
-from strata.jobs.plan_slices import plan_run
-from strata.jobs.replay import replay_source
-from strata.jobs.run_folder import read_decoded, run_folder
-from strata.jobs.track_schema import track_landed
-from strata.store.engine import open_store
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.plan.owed import Request
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.prove.compare_rows import compare_rows
+from strata.jobs.prove.replay import replay_source
+from strata.jobs.run.run_folder import read_decoded, run_folder
+from strata.jobs.track.track_schema import track_landed
+from strata.store.database import open_store
 from strata.tables.commit import publish
 from strata.wire.connection import ServerAddress
 from tests.mysql_server import start_server

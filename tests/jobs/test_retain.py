@@ -11,9 +11,9 @@ import pytest
 from strata.errors import StreamHoleError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.find_position import find_position
-from strata.jobs.owed import Request
-from strata.jobs.retain_landed import retain_landed
+from strata.jobs.housekeep.retain_landed import retain_landed
+from strata.jobs.plan.owed import Request
+from strata.jobs.progress.find_position import find_position
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from tests.jobs.test_plan import LIFE, Stream
 

@@ -10,9 +10,9 @@ import pytest
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict
 from strata.errors import DamagedFileError, StoreFormatError, Usage
-from strata.jobs import run_folder as folder_of
-from strata.jobs.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
-from strata.jobs.specs import (
+from strata.jobs.run import run_folder as folder_of
+from strata.jobs.run.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
+from strata.jobs.run.specs import (
     PLAN_FORMAT,
     Interval,
     PlannedTable,

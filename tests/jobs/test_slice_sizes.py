@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.jobs.plan_slices import _even
+from strata.jobs.plan.plan_slices import _even
 
 
 @given(st.integers(1, 1 << 40), st.integers(1 << 20, 1 << 32))

@@ -10,15 +10,15 @@ import pytest
 from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings
 from strata.errors import AccessDeniedError, SchemaGapError, SourceUnavailableError
-from strata.jobs.land_binlog import land_binlog
-from strata.jobs.notice_ddl import track_source
-from strata.jobs.snapshot_schemas import snapshot_schemas
-from strata.jobs.track_schema import track_landed
-from strata.schema.history import AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.snapshots import read_drifts
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.track.notice_ddl import track_source
+from strata.jobs.track.snapshot_schemas import snapshot_schemas
+from strata.jobs.track.track_schema import track_landed
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.snapshot_ledger import read_drifts
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from strata.values import to_plain
 from strata.wire.connection import ServerAddress
 from tests.mysql_server import start_server

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.events import transactions
-from strata.jobs.track_schema import track_files
-from strata.schema.track import Tracker
-from strata.store.engine import open_store
+from strata.jobs.track.track_schema import track_files
+from strata.schema.tracker.track import Tracker
+from strata.store.database import open_store
 from tests.wire.binlogs import SERVER, Binlog
 
 OTHER = "11111111-71ca-11e1-9e33-c80aa9429562"

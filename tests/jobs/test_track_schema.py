@@ -15,13 +15,13 @@ from strata.cli.main import run
 from strata.errors import SchemaGapError, TruncatedEventError
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.jobs.feed_tracker import in_stream_order
-from strata.jobs.track_schema import track_files
-from strata.schema.baseline import read_baseline
-from strata.schema.history import AtBinlog, AtGtidSet, AtSeq, AtTime, History
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.jobs.track.feed_tracker import in_stream_order
+from strata.jobs.track.track_schema import track_files
+from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.schema.replay.baseline import read_baseline
+from strata.store.database import open_store
 from tests.mysql_server import program, start_server
 
 STEPS = [
@@ -198,8 +198,8 @@ class TestFiles:
     def test_killed_anywhere_and_run_again(self, life, files, tmp_path):
         url = f"sqlite:///{tmp_path}/store.db"
         code = (
-            "import sys; from strata.schema import track; track.FLUSH_VERSIONS = 1\n"
-            "from strata.jobs.track_schema import track_files; from strata.store.engine import open_store\n"
+            "import sys; from strata.schema.tracker import track; track.FLUSH_VERSIONS = 1\n"
+            "from strata.jobs.track.track_schema import track_files; from strata.store.database import open_store\n"
             "print('ready', flush=True); track_files(sys.argv[2:], open_store(sys.argv[1]), 's')"
         )
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

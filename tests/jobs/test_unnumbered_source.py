@@ -10,21 +10,21 @@ from strata.config.settings import load_settings
 from strata.errors import SourceSettingsError
 from strata.events.landed import LandedStream
 from strata.jobs import ingest
-from strata.jobs.check_interval import check_interval
-from strata.jobs.check_source import check_source
-from strata.jobs.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.findings import Severity
-from strata.jobs.land_binlog import land_binlog
-from strata.jobs.retain_landed import retain_landed
-from strata.jobs.status import source_status
-from strata.jobs.track_schema import track_files, track_landed
-from strata.jobs.watch_ddl import DdlWatch
-from strata.schema.baseline import read_baseline
-from strata.schema.history import AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.snapshots import read_drifts
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.jobs.check.check_interval import check_interval
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.doctor.check_source import check_source
+from strata.jobs.doctor.findings import Severity
+from strata.jobs.housekeep.retain_landed import retain_landed
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.progress.status import source_status
+from strata.jobs.track.track_schema import track_files, track_landed
+from strata.jobs.watch.watch_ddl import DdlWatch
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.snapshot_ledger import read_drifts
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.schema.replay.baseline import read_baseline
+from strata.store.database import open_store
 from strata.tables.read import read_changes
 from tests.mysql_server import start_server
 from tests.spark_session import spark

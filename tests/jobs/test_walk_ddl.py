@@ -9,7 +9,7 @@ import pytest
 from strata.errors import ChecksumError
 from strata.events.transactions import ddl_events, read_transactions
 from strata.gtid.sets import GtidSet
-from strata.jobs.walk_ddl import StatementWalk
+from strata.jobs.watch.walk_ddl import StatementWalk
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 

@@ -9,8 +9,8 @@ import pytest
 
 from strata.config.settings import Settings, SourceSettings
 from strata.errors import SettingsError, SourceDivergedError, SourceUnavailableError
-from strata.jobs.watch_ddl import DdlWatch
-from strata.store.engine import open_store
+from strata.jobs.watch.watch_ddl import DdlWatch
+from strata.store.database import open_store
 from strata.store.notified import NotifiedLedger
 from tests.mysql_server import launch, start_server
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata.errors import StrataError, Usage
-from strata.jobs.owed import Request, Take
-from strata.jobs.run_folder import read_plan, run_folder
+from strata.jobs.plan.owed import Request, Take
+from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.store.table_intervals import State
 from strata.store.tables import table_interval
 from tests.jobs.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write

@@ -31,7 +31,7 @@ import sys
 from strata.cli.main import run
 code = run(["decode", "scripts/warm/every_type.binlog", "--format", "parquet", "--out", sys.argv[1]])
 assert code == 0
-import strata.jobs.land_binlog
+import strata.jobs.land.land_binlog
 loaded = {"numba", "llvmlite", "pandas"} & set(sys.modules)
 assert not loaded, loaded
 """

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 from strata.errors import BadData
 from strata.events.salvage import find_stretches
 from strata.events.transactions import read_transactions
-from strata.jobs.decode_files import decode_files_physically
+from strata.jobs.decode.decode_files import decode_files_physically
 from strata.rows.decode import ChangeBatch
 from strata.rows.jsonl import JsonLines
-from strata.schema.model import TableName, definition_from_json
+from strata.schema.model.definition import TableName, definition_from_json
 from strata.wire.files import open_binlog
 from tests.rows.live import changes, steps
 

@@ -18,8 +18,8 @@ from strata.rows.partial_json import differences_of, rebuilt
 from strata.rows.plan import Slice
 from strata.rows.slots import Slots
 from strata.rows.stream import RowStream
-from strata.schema.model import Column, TableDefinition, TableName
-from strata.schema.types import SPATIAL, TypeKind, parse_column_type
+from strata.schema.model.definition import Column, TableDefinition, TableName
+from strata.schema.model.types import SPATIAL, TypeKind, parse_column_type
 from strata.wire.files import open_binlog
 
 if TYPE_CHECKING:

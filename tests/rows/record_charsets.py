@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from strata.rows.charset import characters_of, codec_table
-from strata.schema.charsets import CHARSETS
+from strata.schema.model.charsets import CHARSETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from strata.errors import UndecodableTextError
 from strata.rows.charset import UTF8, characters_of, charset_table
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.stream import Settled
-from strata.schema.charsets import CHARSETS
-from strata.schema.model import TableName
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.definition import TableName
 from tests.rows.live import Live, changes, steps
 
 pytestmark = pytest.mark.mysql

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from tests.rows.live import Live, changes, replayed
 
 pytestmark = pytest.mark.mysql

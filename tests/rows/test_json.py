@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from tests.rows.live import Live, changes
 
 pytestmark = pytest.mark.mysql

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from strata.schema.model import Column, TableDefinition, TableName
+from strata.schema.model.definition import Column, TableDefinition, TableName
 from tests.rows.live import changes
 from tests.wire.binlogs import Binlog
 

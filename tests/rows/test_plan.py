@@ -15,8 +15,8 @@ from strata.events.scanner import TransactionScanner
 from strata.rows.decode import ChangeBatch, decode_slice
 from strata.rows.physical import physical_definition
 from strata.rows.plan import Plan, Slice, plan_slices
-from strata.schema.model import TableDefinition, TableName, definition_from_json
-from strata.schema.versions import SchemaVersion
+from strata.schema.history.versions import SchemaVersion
+from strata.schema.model.definition import TableDefinition, TableName, definition_from_json
 from strata.wire.files import BinlogFile, open_binlog
 from strata.wire.frames import index_events
 

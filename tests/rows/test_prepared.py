@@ -13,13 +13,13 @@ from strata.events.landed import LandedStream, landing_folder
 from strata.events.prepared import Placement
 from strata.events.repair import repair_landing
 from strata.events.scanner import TransactionScanner
-from strata.jobs.decode_files import decode_files_physically
-from strata.jobs.file_ranges import UndecidedRows
+from strata.jobs.decode.decode_files import decode_files_physically
+from strata.jobs.decode.file_ranges import UndecidedRows
 from strata.rows.decode import ChangeBatch, decode_slice
 from strata.rows.plan import Slice, plan_slices
 from strata.rows.stream import Hole
-from strata.schema.model import Column, TableDefinition
-from strata.schema.versions import SchemaVersion
+from strata.schema.history.versions import SchemaVersion
+from strata.schema.model.definition import Column, TableDefinition
 from strata.wire.files import open_binlog
 from strata.wire.segment import SegmentName
 from tests.wire.binlogs import SERVER, Binlog

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from tests.mysql_server import program
 from tests.naive.decoder import decode
 from tests.rows.live import Live, changes, replayed

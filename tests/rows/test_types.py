@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from tests.rows.live import Live, changes, replayed
 
 pytestmark = pytest.mark.mysql

@@ -9,7 +9,7 @@ from strata.errors import SchemaMismatchError, StatementFormatError
 from strata.rows.book import OnMismatch
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.stream import Hole
-from strata.schema.model import Column, TableDefinition, TableName
+from strata.schema.model.definition import Column, TableDefinition, TableName
 from tests.rows.live import Live, changes, steps
 
 pytestmark = pytest.mark.mysql

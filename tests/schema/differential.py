@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from strata.events.transactions import ddl_events, read_transactions
-from strata.schema.context import context_of, statement_text
-from strata.schema.ddl import read_ddl_or_gap
+from strata.schema.ddl.context import context_of, statement_text
+from strata.schema.ddl.read import read_ddl_or_gap
 from strata.wire.files import open_binlog
 from tests.schema.shown import Shown, differences, read_shown
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from strata.schema.catalog import Catalog, TableChange
-    from strata.schema.changes import Change
+    from strata.schema.ddl.changes import Change
+    from strata.schema.replay.catalog import Catalog, TableChange
 
 
 _BROKEN_TABLE = 1034

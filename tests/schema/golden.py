@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict
 
 from strata.events.transactions import ddl_events, read_transactions
-from strata.schema.context import DdlContext, context_of, statement_text
+from strata.schema.ddl.context import DdlContext, context_of, statement_text
 from strata.wire.files import open_binlog
 from tests.mysql_server import MysqlServer, start_server
 from tests.schema.differential import run_and_record

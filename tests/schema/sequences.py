@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.schema.catalog import Catalog
-from strata.schema.context import DdlContext
-from strata.schema.ddl import read_ddl_or_gap
-from strata.schema.model import TableDefinition, TableName
+from strata.schema.ddl.context import DdlContext
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.model.definition import TableDefinition, TableName
+from strata.schema.replay.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

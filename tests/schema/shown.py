@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from strata.schema.catalog import Catalog, Gap
-from strata.schema.model import KeyKind, TableDefinition
-from strata.schema.types import shown_text
+from strata.schema.model.definition import KeyKind, TableDefinition
+from strata.schema.model.types import shown_text
+from strata.schema.replay.catalog import Catalog, Gap
 
 if TYPE_CHECKING:
     import pymysql

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from strata.events.model import Query, QueryContext
 from strata.gtid.sets import Gtid, GtidSet
-from strata.schema.stream import FileStart, Statement, Transaction
-from strata.schema.track import Tracker
+from strata.schema.tracker.stream import FileStart, Statement, Transaction
+from strata.schema.tracker.track import Tracker
 from strata.wire.format import FormatDescription
 
 A = "aaaaaaaa-0000-0000-0000-000000000000"

@@ -6,12 +6,12 @@ import pytest
 
 from strata.errors import SchemaGapError, Usage
 from strata.gtid.sets import GtidSet
-from strata.schema.baseline import read_baseline
-from strata.schema.history import AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.script import split_script
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.schema.ddl.script import split_script
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.schema.replay.baseline import read_baseline
+from strata.store.database import open_store
 from tests.schema.streams import A, Stream, track
 
 DUMP = """-- MySQL dump 10.13  Distrib 9.7.4, for Linux (x86_64)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.schema.catalog import Catalog, Coverage, Gap, TableChange
-from strata.schema.context import DdlContext
-from strata.schema.ddl import read_ddl_or_gap
-from strata.schema.model import TableName
+from strata.schema.ddl.context import DdlContext
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.model.definition import TableName
+from strata.schema.replay.catalog import Catalog, Coverage, Gap, TableChange
 
 D = DdlContext("d")
 

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.errors import StoreFormatError
-from strata.schema.catalog import Catalog
-from strata.schema.context import STRICT_TRANS_TABLES, DdlContext
-from strata.schema.create_sql import create_table_sql
-from strata.schema.ddl import read_ddl, read_ddl_or_gap
-from strata.schema.diff import apply, diff
-from strata.schema.model import (
+from strata.schema.apply.diff import apply, diff
+from strata.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
+from strata.schema.ddl.read import read_ddl, read_ddl_or_gap
+from strata.schema.model.create_sql import create_table_sql
+from strata.schema.model.definition import (
     FORMAT,
     Column,
     Key,
@@ -25,7 +24,8 @@ from strata.schema.model import (
     TableName,
     definition_from_json,
 )
-from strata.schema.types import TypeKind, parse_column_type
+from strata.schema.model.types import TypeKind, parse_column_type
+from strata.schema.replay.catalog import Catalog
 from tests.schema.golden import CASES, context_from
 from tests.schema.sequences import Sequence
 

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from strata.errors import SourceSettingsError
 from strata.gtid.sets import GtidSet
-from strata.jobs.snapshot_schemas import snapshot_schemas
-from strata.jobs.track_schema import track_files
-from strata.schema.engine import LiveSchema
-from strata.schema.grants import read_sight
-from strata.schema.history import AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.jobs.track.snapshot_schemas import snapshot_schemas
+from strata.jobs.track.track_schema import track_files
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.live.engine import LiveSchema
+from strata.schema.live.grants import read_sight
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from strata.wire.connection import ServerAddress, connect
 from tests.mysql_server import start_server
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.schema.catalog import Catalog, Gap
-from strata.schema.ddl import read_ddl_or_gap
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.replay.catalog import Catalog, Gap
 from tests.schema.golden import CASES, context_from
 from tests.schema.shown import Shown, differences
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from strata.errors import AlreadyRunningError, SchemaGapError, UnknownSourceError
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
-from strata.schema.memory import MemoryStore
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.schema.track import Tracker
-from strata.schema.versions import EVERY_TABLE
-from strata.store.engine import open_store
+from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
+from strata.schema.history.memory_store import MemoryStore
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import EVERY_TABLE
+from strata.schema.model.definition import TableName
+from strata.schema.tracker.track import Tracker
+from strata.store.database import open_store
 from tests.schema.streams import FORMAT, SECOND, A, B, Stream, query, track
 
 T = TableName("d", "t")

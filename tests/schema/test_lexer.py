@@ -9,10 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata.errors import DdlError
-from strata.schema.catalog import Catalog
-from strata.schema.context import DdlContext
+from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.cursor import Cursor
-from strata.schema.lexer import (
+from strata.schema.ddl.lexer import (
     ANSI_QUOTES,
     BITS,
     END,
@@ -25,10 +24,11 @@ from strata.schema.lexer import (
     STRING,
     lex,
 )
+from strata.schema.replay.catalog import Catalog
 from tests.schema.differential import compare, run_and_record
 
 if TYPE_CHECKING:
-    from strata.schema.lexer import Tokens
+    from strata.schema.ddl.lexer import Tokens
     from tests.mysql_server import MysqlServer
 
 MODES = (0, ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ANSI_QUOTES | NO_BACKSLASH_ESCAPES)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strata.schema.baseline import read_baseline
-from strata.schema.catalog import Catalog
-from strata.schema.context import DdlContext
-from strata.schema.ddl import read_ddl
-from strata.schema.model import TableName
+from strata.schema.ddl.context import DdlContext
+from strata.schema.ddl.read import read_ddl
+from strata.schema.model.definition import TableName
+from strata.schema.replay.baseline import read_baseline
+from strata.schema.replay.catalog import Catalog
 
 STRICT = 0x200000
 T = TableName("d", "t")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from strata.cli.schema_lines import history_lines, print_history
-from strata.schema.lineage import lineage
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.schema.history.lineage import lineage
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from tests.schema.streams import Stream, track
 
 T = TableName("d", "t")

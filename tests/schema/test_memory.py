@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from strata.errors import AlreadyRunningError
-from strata.schema.memory import MemoryStore
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.schema.versions import Batch, Before, TrackedPosition
-from strata.store.engine import open_store
+from strata.schema.history.memory_store import MemoryStore
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import Batch, Before, TrackedPosition
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from tests.schema.streams import SECOND, Stream, track
 
 _KEPT = SchemaStore(open_store("sqlite://"))

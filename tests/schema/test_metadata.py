@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.errors import SchemaGapError
-from strata.jobs.track_schema import track_files
-from strata.schema.history import AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.settling import essential
-from strata.schema.store import SchemaStore
-from strata.schema.versions import Origin
-from strata.store.engine import open_store
+from strata.jobs.track.track_schema import track_files
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import Origin
+from strata.schema.model.definition import TableName
+from strata.schema.tracker.reconcile import essential
+from strata.store.database import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

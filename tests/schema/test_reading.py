@@ -8,8 +8,7 @@ import pytest
 
 from strata.errors import DdlError
 from strata.events.model import Query, QueryContext
-from strata.schema.catalog import Catalog
-from strata.schema.changes import (
+from strata.schema.ddl.changes import (
     AlterTable,
     CreateTable,
     CreateView,
@@ -18,11 +17,12 @@ from strata.schema.changes import (
     RenameTables,
     Unreadable,
 )
-from strata.schema.context import DdlContext, context_of, statement_text
-from strata.schema.ddl import read_ddl, read_ddl_or_gap
-from strata.schema.dml import tables_changed_by
-from strata.schema.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, lex
-from strata.schema.model import TableDefinition, TableName
+from strata.schema.ddl.context import DdlContext, context_of, statement_text
+from strata.schema.ddl.dml import tables_changed_by
+from strata.schema.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, lex
+from strata.schema.ddl.read import read_ddl, read_ddl_or_gap
+from strata.schema.model.definition import TableDefinition, TableName
+from strata.schema.replay.catalog import Catalog
 from strata.wire.format import FormatDescription
 from tests.schema.golden import CASES, context_from
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.cli.main import run
-from strata.schema.charsets.ill_formed import as_one_looks_at
-from strata.schema.secrets import cover_secrets, mask_secrets
+from strata.schema.ddl.ill_formed import as_one_looks_at
+from strata.schema.ddl.secrets import cover_secrets, mask_secrets
 from tests.wire.binlogs import Binlog
 
 if TYPE_CHECKING:

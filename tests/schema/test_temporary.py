@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.jobs.land_files import land_files
-from strata.jobs.track_schema import track_files, track_landed
-from strata.schema.baseline import read_baseline
-from strata.schema.catalog import Catalog
-from strata.schema.history import AtSeq, History
-from strata.schema.model import TableName
-from strata.schema.store import SchemaStore
-from strata.store.engine import open_store
+from strata.jobs.land.land_files import land_files
+from strata.jobs.track.track_schema import track_files, track_landed
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.schema.replay.baseline import read_baseline
+from strata.schema.replay.catalog import Catalog
+from strata.store.database import open_store
 from tests.schema.differential import compare, run_and_record
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from strata.errors import SchemaGapError
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history import AtGtidSet, AtSeq, Gap, History
-from strata.schema.model import Column, KeyPart, TableDefinition, TableName
-from strata.schema.snapshot import Snapshot
-from strata.schema.snapshots import add_snapshot, read_drifts, store_shapes
-from strata.schema.store import SchemaStore
-from strata.schema.track import Tracker
-from strata.schema.versions import EVERY_TABLE, DatabaseEntry, Presence
-from strata.store.engine import open_store
+from strata.schema.history.historian import AtGtidSet, AtSeq, Gap, History
+from strata.schema.history.snapshot import Snapshot
+from strata.schema.history.snapshot_ledger import add_snapshot, read_drifts, store_shapes
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, Presence
+from strata.schema.model.definition import Column, KeyPart, TableDefinition, TableName
+from strata.schema.tracker.track import Tracker
+from strata.store.database import open_store
 from tests.schema.streams import A, B, Stream, track
 
 T, U = TableName("d", "t"), TableName("d", "u")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.jobs import ingest
-from strata.jobs.run_folder import DECODED, read_decoded
+from strata.jobs.run.run_folder import DECODED, read_decoded
 from strata.wire.storage import Folder
 from tests.airflow.pipeline import Pipeline, make_account
 from tests.mysql_server import start_server

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from strata.store.engine import open_store
+from strata.store.database import open_store
 from strata.store.ledgers import (
     ClosedInterval,
     IntervalLedger,

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from strata.errors import AccessDeniedError, SettingsError, StoreFormatError, StoreUnavailableError
-from strata.schema.store import SchemaStore
-from strata.store.engine import OnMissing, describe, open_store, reading, writing
+from strata.schema.history.sql_store import SchemaStore
+from strata.store.database import OnMissing, describe, open_store, reading, writing
 from strata.store.migrations import FORMAT
 from strata.store.notified import NotifiedLedger
 from strata.store.tables import METADATA, notified_position, row_removal, store_format, temporary_tables

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from strata.rows.arrow import INVALID, ROW_FIELDS, TIMESTAMP_UTC
-from strata.schema.model import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata.tables.write import ChangeWriter, StagedFile
 
 SOURCE = "shop"

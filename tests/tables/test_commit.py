@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from strata.errors import DamagedFileError, Usage
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from strata.tables.commit import publish, unpublished_files
 from strata.tables.layout import table_url
 from strata.tables.pinned import find_damage

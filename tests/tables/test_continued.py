@@ -8,7 +8,7 @@ from deltalake.schema import StructType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.schema.model import fold_name
+from strata.schema.model.definition import fold_name
 from strata.tables.continued import CONTINUES, Placement, place_columns
 
 TYPES = [pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(12, 2), pa.string(), pa.struct([("a", pa.int8())])]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from strata.errors import Usage
-from strata.schema.model import Column, TableDefinition
+from strata.schema.model.definition import Column, TableDefinition
 from strata.tables.convert import convert_rows, state_schema
 from tests.tables.changes import definition
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from strata.tables.layout import METADATA, column_name, data_path, name_of_path, partition_value, path_name, table_url
 from tests.tables.changes import INTERVAL
 

@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.fs import DeltaStorageHandler
 
-from strata.jobs.check_interval import spark_url
-from strata.schema.model import fold_name
+from strata.jobs.check.check_interval import spark_url
+from strata.schema.model.definition import fold_name
 from strata.tables.commit import publish
 from strata.tables.continued import CONTINUES
 from strata.tables.layout import table_url

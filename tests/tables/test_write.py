@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from strata.errors import LakeUnavailableError
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from strata.tables.layout import METADATA
 from strata.tables.row_groups import ROW_GROUP_ROWS
 from strata.tables.write import ChangeWriter, StagedFile

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
-from strata.jobs.follow_binlog import follow_binlog
-from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land.follow_binlog import follow_binlog
+from strata.jobs.land.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
@@ -111,7 +111,7 @@ def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
 
 LANDER = """
 import sys
-from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 print("ready", flush=True)
 land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s", segment_bytes=40_000)

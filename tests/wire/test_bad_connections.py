@@ -20,7 +20,7 @@ from strata.errors import (
 )
 from strata.events.gtid import encode_gtid_set
 from strata.gtid.sets import GtidSet
-from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land.land_binlog import land_binlog
 from strata.wire import replication
 from strata.wire.compression import ZLIB, ZSTD, CompressedSocket
 from strata.wire.connection import Compression, ServerAddress, TlsMode, connect

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from strata.jobs.check_grants import Grants, judge_backup_admin, judge_grants
-from strata.jobs.check_settings import judge_settings
-from strata.jobs.findings import Severity
+from strata.jobs.doctor.check_grants import Grants, judge_backup_admin, judge_grants
+from strata.jobs.doctor.check_settings import judge_settings
+from strata.jobs.doctor.findings import Severity
 
 GOOD = {
     "version": "9.7.4",

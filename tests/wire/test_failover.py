@@ -15,8 +15,8 @@ from strata.errors import SourceDivergedError
 from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
-from strata.jobs.count_rows import count_rows
-from strata.schema.model import TableName
+from strata.jobs.plan.count_rows import count_rows
+from strata.schema.model.definition import TableName
 from strata.wire.files import open_binlog
 from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import executed, land

@@ -18,9 +18,10 @@ from strata.config.settings import load_settings
 from strata.errors import AlreadyRunningError, SourceDivergedError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs import ingest, land_state
-from strata.jobs.follow_binlog import wait_for_follower
-from strata.jobs.land_state import Doing, LandProgress, read_state
+from strata.jobs import ingest
+from strata.jobs.land import land_state
+from strata.jobs.land.follow_binlog import wait_for_follower
+from strata.jobs.land.land_state import Doing, LandProgress, read_state
 from tests.mysql_server import MysqlServer, launch, start_server
 from tests.wire.landing import address_of, assert_is_the_servers, executed, following, land
 

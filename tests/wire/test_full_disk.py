@@ -13,7 +13,7 @@ import pytest
 from strata.errors import LakeUnavailableError
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedStream
-from strata.jobs.land_files import land_files
+from strata.jobs.land.land_files import land_files
 from tests.wire.binlogs import SERVER, Binlog
 
 if TYPE_CHECKING:

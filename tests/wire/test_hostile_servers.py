@@ -15,8 +15,8 @@ from strata.errors import (
     SourceUnavailableError,
     StrataError,
 )
-from strata.jobs.land_binlog import land_binlog
-from strata.store.engine import open_store
+from strata.jobs.land.land_binlog import land_binlog
+from strata.store.database import open_store
 from strata.wire import client, replication, source_lock, storage
 from strata.wire.connection import ServerAddress, connect
 from tests.wire.hostile import (

@@ -21,7 +21,7 @@ from strata.errors import (
 from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
-from strata.jobs.land_files import land_files
+from strata.jobs.land.land_files import land_files
 from strata.wire.files import open_binlog
 from tests.wire.binlogs import SERVER, Binlog
 from tests.wire.landing import assert_is_the_servers, executed, land

@@ -25,7 +25,7 @@ from strata.events.index import SUFFIX
 from strata.events.landed import LandedStream, landing_folder
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 from strata.wire.files import open_binlog
 from strata.wire.segment import staging_folder
@@ -42,7 +42,7 @@ from tests.wire.landing import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.jobs.land_state import LandProgress
+    from strata.jobs.land.land_state import LandProgress
 
 pytestmark = pytest.mark.mysql
 
@@ -111,7 +111,7 @@ def test_events_over_sixteen_megabytes_and_memory(server, tmp_path):
     server.run_sql("INSERT INTO t (a) VALUES (REPEAT('a', 100000000)); DELETE FROM t WHERE LENGTH(a) > 1000000", "d")
     script = f"""
 import resource
-from strata.jobs.land_binlog import land_binlog
+from strata.jobs.land.land_binlog import land_binlog
 from strata.wire.connection import ServerAddress
 import strata.kernels.packets, strata.events.recorder
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

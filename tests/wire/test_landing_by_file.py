@@ -13,8 +13,8 @@ from strata.events.index import SUFFIX
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.transactions import read_transactions
 from strata.gtid.position import BinlogPosition
-from strata.jobs.find_position import find_position
-from strata.jobs.follow_binlog import wait_for_follower
+from strata.jobs.land.follow_binlog import wait_for_follower
+from strata.jobs.progress.find_position import find_position
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 from tests.mysql_server import MysqlServer, start_server

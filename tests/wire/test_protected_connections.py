@@ -12,7 +12,7 @@ import pytest
 
 from strata.cli.main import run
 from strata.errors import SourceSettingsError, StoreUnavailableError, StrataError
-from strata.store.engine import open_store, reading
+from strata.store.database import open_store, reading
 from strata.wire.connection import ServerAddress, TlsMode, connect
 from tests.mysql_server import MysqlServer, start_server
 from tests.wire.certificates import make_authority, make_certificate

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.cli.main import run
-from strata.jobs.land_files import land_files
-from strata.store.engine import open_store
+from strata.jobs.land.land_files import land_files
+from strata.store.database import open_store
 from strata.wire.storage import write_file
 from tests.wire.binlogs import SERVER, Binlog
 

@@ -12,7 +12,7 @@ from strata.errors import SettingsError
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
-    from strata.schema.model import TableName
+    from strata.schema.model.definition import TableName
 
 _SEVERITIES = {
     "critical": Severity.ERROR,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from strata.checks.verdict import Severity
-from strata.schema.types import ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import ColumnType, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from strata.schema.model import Column, TableDefinition
+    from strata.schema.model.definition import Column, TableDefinition
 
 IMAGES_AGREE = "_images_agree"
 """Derived column: whether the operation has the images that it must have."""

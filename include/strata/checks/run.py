@@ -1,5 +1,6 @@
 """The checks of one interval: frames over staged files, rules over frames, a verdict over all.
-Not here: the rules (`rules.py`), Great Expectations (`suite.py`), storing the verdict (`jobs/check_interval.py`)."""
+Not here: the rules (`rules.py`), Great Expectations (`suite.py`), storing the verdict
+(`jobs/check/check_interval.py`)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from strata.checks.rules import Rule
     from strata.checks.suite import Judge
-    from strata.schema.model import TableDefinition, TableName
+    from strata.schema.model.definition import TableDefinition, TableName
 
 
 class JudgedFile(Struct, frozen=True):

@@ -1,5 +1,5 @@
 """Verdicts: what the checks of an interval found, as values that are stored.
-Not here: finding it (`run.py`), acting on it (`jobs/publish_interval.py`)."""
+Not here: finding it (`run.py`), acting on it (`jobs/publish/publish_interval.py`)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def check(
 ) -> None:
     """Runs the checks of a decoded run on Spark; the verdict decides whether `strata publish` may go on."""
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder  # noqa: PLC0415  see above
+    from strata.jobs.run.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder  # noqa: PLC0415  see above
     from strata.wire.storage import delete_file  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)

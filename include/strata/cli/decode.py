@@ -1,5 +1,5 @@
 """`strata decode`: the rows of binlog files as JSON lines or Parquet.
-Not here: decoding (`rows/`), which versions apply (`jobs/decode_files.py`)."""
+Not here: decoding (`rows/`), which versions apply (`jobs/decode/decode_files.py`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from strata.cli.rows_out import JsonlOutput, ParquetOutput
-    from strata.jobs.decode_files import Step
-    from strata.schema.model import TableName
-    from strata.schema.version_store import VersionStore
+    from strata.jobs.decode.decode_files import Step
+    from strata.schema.history.version_store import VersionStore
+    from strata.schema.model.definition import TableName
 
 FILES = "files"
 """Name of the source that files without a store are tracked as."""
@@ -123,7 +123,7 @@ def _is_own(table: TableName) -> bool:
 
 
 def _physical(files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool) -> Iterator[Step]:
-    from strata.jobs.decode_files import decode_files_physically  # noqa: PLC0415  as above
+    from strata.jobs.decode.decode_files import decode_files_physically  # noqa: PLC0415  as above
 
     return decode_files_physically(files, wanted=wanted, skip_corrupt=skip_corrupt)
 
@@ -139,14 +139,14 @@ def _versioned(
     *,
     skip_corrupt: bool,
 ) -> Iterator[Step]:
-    from strata.jobs.decode_files import decode_files, track_in_memory  # noqa: PLC0415  as above
+    from strata.jobs.decode.decode_files import decode_files, track_in_memory  # noqa: PLC0415  as above
     from strata.rows.book import OnMismatch  # noqa: PLC0415  as above
 
     fault = None
     versions: VersionStore
     if store:
-        from strata.schema.store import SchemaStore  # noqa: PLC0415 - a database's library is loaded where there is one
-        from strata.store.engine import open_store  # noqa: PLC0415  see above
+        from strata.schema.history.sql_store import SchemaStore  # noqa: PLC0415 - a database's library is loaded where there is one
+        from strata.store.database import open_store  # noqa: PLC0415  see above
 
         versions = SchemaStore(open_store(store))
     else:

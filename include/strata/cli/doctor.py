@@ -1,5 +1,5 @@
 """`strata doctor`: what of a server's settings and grants, of store and lake stands in the way, each with its mend.
-Not here: looking (`jobs/check_source.py`)."""
+Not here: looking (`jobs/doctor/check_source.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strata.config.settings import load_settings
 from strata.errors import Permanent
 
 if TYPE_CHECKING:
-    from strata.jobs.findings import Finding
+    from strata.jobs.doctor.findings import Finding
 
 _MARKS = {"ok": "[green]ok[/green]", "warning": "[yellow]warning[/yellow]", "error": "[red]error[/red]"}
 
@@ -27,7 +27,7 @@ def doctor(
 ) -> int:
     """Looks at all that a source needs. Exit code 3 if something stands in the way."""
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
+    from strata.jobs.doctor.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     failed = False

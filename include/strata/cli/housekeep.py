@@ -1,5 +1,5 @@
 """`strata housekeep`: deletes what runs have left and nobody needs any more.
-Not here: what that is (`jobs/housekeep.py`)."""
+Not here: what that is (`jobs/housekeep/clean_runs.py`)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def housekeep(
 ) -> None:
     """Deletes run folders and quarantine beyond `keep_runs_days` that are settled, and lists them and what stays."""
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.housekeep import delete_due, find_due  # noqa: PLC0415  see above
+    from strata.jobs.housekeep.clean_runs import delete_due, find_due  # noqa: PLC0415  see above
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
-    from strata.store.engine import open_store  # noqa: PLC0415  see above
+    from strata.store.database import open_store  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
     due = find_due(found, open_store(found.store_url), now=now_micros())

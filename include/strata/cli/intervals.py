@@ -13,7 +13,7 @@ from rich.table import Table
 from strata.cli.plan import parse_time
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
-from strata.jobs.specs import from_micros
+from strata.jobs.run.specs import from_micros
 from strata.store.table_intervals import State
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def intervals(
     """
     # Imported here: the command's help must not load Arrow.
     from strata.events.landed import LandedStream  # noqa: PLC0415  see above
-    from strata.jobs.owed import wanted_tables  # noqa: PLC0415  see above
-    from strata.schema.model import TableName  # noqa: PLC0415  see above
-    from strata.store.engine import open_store  # noqa: PLC0415  see above
+    from strata.jobs.plan.owed import wanted_tables  # noqa: PLC0415  see above
+    from strata.schema.model.definition import TableName  # noqa: PLC0415  see above
+    from strata.store.database import open_store  # noqa: PLC0415  see above
     from strata.store.ledgers import IntervalLedger  # noqa: PLC0415  see above
     from strata.store.table_intervals import TableIntervalLedger  # noqa: PLC0415  see above
 

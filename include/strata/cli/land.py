@@ -1,5 +1,5 @@
 """`strata land`: copies the binlog of a source into the lake, with a progress bar.
-Not here: landing (`jobs/land_binlog.py`, `jobs/follow_binlog.py`, `jobs/land_files.py`)."""
+Not here: landing (`jobs/land/land_binlog.py`, `jobs/land/follow_binlog.py`, `jobs/land/land_files.py`)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from strata.config.settings import Source
-    from strata.jobs.cut_segments import LandReport
-    from strata.jobs.land_state import LandProgress
+    from strata.jobs.land.cut_segments import LandReport
+    from strata.jobs.land.land_state import LandProgress
 
     Tell = Callable[[LandProgress], None]
 
@@ -59,7 +59,7 @@ def land(
 
 def _land(source: Source, tell: Tell) -> LandReport:
     # Imported here, as below: the command's help must not load Arrow.
-    from strata.jobs.land_binlog import land_binlog  # noqa: PLC0415  see above
+    from strata.jobs.land.land_binlog import land_binlog  # noqa: PLC0415  see above
 
     return land_binlog(
         source.address,
@@ -71,14 +71,14 @@ def _land(source: Source, tell: Tell) -> LandReport:
 
 
 def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
-    from strata.jobs.land_files import land_files  # noqa: PLC0415  as in _land
+    from strata.jobs.land.land_files import land_files  # noqa: PLC0415  as in _land
 
     segment_bytes = source.settings.segment_mb * _MEGABYTE
     return land_files(files, lake=source.lake, source=source.name, segment_bytes=segment_bytes, progress=tell)
 
 
 def _follow(source: Source, tell: Tell) -> LandReport:
-    from strata.jobs.follow_binlog import follow_binlog  # noqa: PLC0415  as in _land
+    from strata.jobs.land.follow_binlog import follow_binlog  # noqa: PLC0415  as in _land
 
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):

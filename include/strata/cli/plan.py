@@ -1,5 +1,5 @@
 """`strata plan`: cuts a span of time into slices for the Spark job.
-Not here: planning (`jobs/plan_slices.py`)."""
+Not here: planning (`jobs/plan/plan_slices.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
-from strata.jobs.specs import to_micros
+from strata.jobs.run.specs import to_micros
 
 
 def plan(

@@ -1,5 +1,5 @@
 """`strata publish`: makes a checked run what readers see.
-Not here: publishing (`jobs/publish_interval.py`)."""
+Not here: publishing (`jobs/publish/publish_interval.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 
 if TYPE_CHECKING:
-    from strata.jobs.publish_interval import PublishReport
+    from strata.jobs.publish.publish_interval import PublishReport
 
 
 def publish(

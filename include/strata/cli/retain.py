@@ -1,5 +1,5 @@
 """`strata retain`: deletes landed segments that the settings do not keep and that nothing needs any more.
-Not here: which those are (`jobs/retain_landed.py`)."""
+Not here: which those are (`jobs/housekeep/retain_landed.py`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from strata.values import to_plain
 def retain(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
     """Deletes landed segments beyond `keep_days` and `keep_gb` whose rows are all published, and lists them."""
     # Imported here: the command's help must not load Arrow.
+    from strata.jobs.housekeep.retain_landed import retain_landed  # noqa: PLC0415  see above
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
-    from strata.jobs.retain_landed import retain_landed  # noqa: PLC0415  see above
-    from strata.store.engine import open_store  # noqa: PLC0415  see above
+    from strata.store.database import open_store  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
     report = retain_landed(found, open_store(found.store_url), now=now_micros())

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from strata.errors import StrataError, Usage
 from strata.events.repeats import Repeat, describe_repeat
 from strata.events.salvage import Damage, describe
-from strata.jobs.file_ranges import UndecidedRows
+from strata.jobs.decode.file_ranges import UndecidedRows
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
 from strata.rows.stream import Hole, Settled
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata.jobs.decode_files import Step
-    from strata.schema.model import TableName
+    from strata.jobs.decode.decode_files import Step
+    from strata.schema.model.definition import TableName
 
 
 MOST_HELD_BYTES = 2 * ROW_GROUP_BYTES

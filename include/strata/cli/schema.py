@@ -1,5 +1,5 @@
 """`strata schema`: what tables looked like, when they changed, and by which statement.
-Not here: the answers (`schema/history.py`), their form (`schema_lines.py`)."""
+Not here: the answers (`schema/history/historian.py`), their form (`schema_lines.py`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from strata.cli.track import store_url
 from strata.errors import SchemaGapError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
-from strata.schema.model import TableName
-from strata.schema.versions import EVERY_TABLE
+from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
+from strata.schema.history.versions import EVERY_TABLE
+from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from strata.schema.history import StreamPosition
-    from strata.schema.store import SchemaStore
-    from strata.schema.versions import SchemaVersion
+    from strata.schema.history.historian import StreamPosition
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.versions import SchemaVersion
 
 
 class Format(StrEnum):
@@ -126,8 +126,8 @@ def _history(store: str | None, source: str) -> History:
 
 
 def _open(store: str | None, source: str) -> SchemaStore:
-    from strata.schema.store import SchemaStore  # noqa: PLC0415  as in show
-    from strata.store.engine import OnMissing, open_store  # noqa: PLC0415  as in show
+    from strata.schema.history.sql_store import SchemaStore  # noqa: PLC0415  as in show
+    from strata.store.database import OnMissing, open_store  # noqa: PLC0415  as in show
 
     return SchemaStore(open_store(store_url(store, source), OnMissing.REFUSE))
 
@@ -168,7 +168,7 @@ def _any_position(history: History, text: str) -> StreamPosition:
 
 
 def _spoken(micros: int) -> str:
-    from strata.jobs.specs import from_micros  # noqa: PLC0415  as in show
+    from strata.jobs.run.specs import from_micros  # noqa: PLC0415  as in show
 
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}"
 

@@ -1,5 +1,5 @@
 """The lines that `strata schema` prints: one JSON object per table, and tables for people.
-Not here: the commands (`schema.py`), the answers (`schema/history.py`)."""
+Not here: the commands (`schema.py`), the answers (`schema/history/historian.py`)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rich.table import Table
 
 from strata.cli.terminal import Terminal
 from strata.errors import SchemaGapError
-from strata.jobs.specs import from_micros
-from strata.schema.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff, lengths_in_doubt
-from strata.schema.folding import fold_name
-from strata.schema.history import Gap
-from strata.schema.lineage import lineage, online_changes
-from strata.schema.snapshots import read_drifts
-from strata.schema.types import shown_text
-from strata.schema.versions import EVERY_TABLE, Origin
+from strata.jobs.run.specs import from_micros
+from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff, lengths_in_doubt
+from strata.schema.history.historian import Gap
+from strata.schema.history.lineage import lineage, online_changes
+from strata.schema.history.snapshot_ledger import read_drifts
+from strata.schema.history.versions import EVERY_TABLE, Origin
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from strata.schema.diff import Difference
-    from strata.schema.history import History, StreamPosition
-    from strata.schema.model import Column, TableDefinition, TableName
-    from strata.schema.store import SchemaStore
-    from strata.schema.versions import SchemaVersion, StoredEntry
+    from strata.schema.apply.diff import Difference
+    from strata.schema.history.historian import History, StreamPosition
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.versions import SchemaVersion, StoredEntry
+    from strata.schema.model.definition import Column, TableDefinition, TableName
 
 EVERY: Final = "*"
 """Stands for the name where a line speaks of all tables."""

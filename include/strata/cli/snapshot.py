@@ -1,5 +1,5 @@
 """`strata snapshot`: reads the live schema at one GTID set, for the tracker.
-Not here: reading it (`schema/engine.py`), what the tracker makes of it (`jobs/track_schema.py`)."""
+Not here: reading it (`schema/live/engine.py`), what the tracker makes of it (`jobs/track/track_schema.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """`strata status`: how far landing, tracking and publishing have come.
-Not here: where that is read from (`jobs/status.py`)."""
+Not here: where that is read from (`jobs/progress/status.py`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich.table import Table
 
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
-from strata.jobs.specs import from_micros
+from strata.jobs.run.specs import from_micros
 
 _SPOKEN = {".": "all tables", ".*": "tables that a statement does not tell"}
 """Entries of the history and the ledger that are no table."""
 
 if TYPE_CHECKING:
-    from strata.jobs.land_state import LandState
-    from strata.jobs.status import PreparedStatus, SourceStatus
+    from strata.jobs.land.land_state import LandState
+    from strata.jobs.progress.status import PreparedStatus, SourceStatus
 
 
 def status(
@@ -30,8 +30,8 @@ def status(
     """Shows how far each step has come, and which tables wait for something."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
-    from strata.jobs.status import source_status  # noqa: PLC0415  see above
-    from strata.store.engine import open_store  # noqa: PLC0415  see above
+    from strata.jobs.progress.status import source_status  # noqa: PLC0415  see above
+    from strata.store.database import open_store  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     names = [source] if source else sorted(settings.sources)

@@ -1,5 +1,5 @@
 """`strata track`: binlog files, or what has landed of a source, to schema versions.
-Not here: tracking (`jobs/track_schema.py`, `schema/track.py`)."""
+Not here: tracking (`jobs/track/track_schema.py`, `schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from strata.cli.terminal import Terminal, say
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import SchemaGapError, Usage
-from strata.schema.notices import MOST_OF_A_KIND, NoticeKind, worst_first
+from strata.schema.tracker.notices import MOST_OF_A_KIND, NoticeKind, worst_first
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
-    from strata.schema.stream import TrackReport
+    from strata.schema.tracker.stream import TrackReport
 
 
 def track(
@@ -56,8 +56,8 @@ def track(
         )
     elif store is None and baseline is None:
         # Imported here: the command's help must not load Arrow.
-        from strata.jobs.notice_ddl import track_source  # noqa: PLC0415  see above
-        from strata.store.engine import open_store  # noqa: PLC0415  see above
+        from strata.jobs.track.notice_ddl import track_source  # noqa: PLC0415  see above
+        from strata.store.database import open_store  # noqa: PLC0415  see above
 
         found = load_settings(os.environ).source(source)
         report = track_source(found, open_store(found.store_url))
@@ -103,9 +103,9 @@ def _track_files(
     skip_corrupt: bool,
 ) -> TrackReport:
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.track_schema import track_files  # noqa: PLC0415  see above
-    from strata.schema.baseline import read_baseline_file  # noqa: PLC0415  see above
-    from strata.store.engine import open_store  # noqa: PLC0415  see above
+    from strata.jobs.track.track_schema import track_files  # noqa: PLC0415  see above
+    from strata.schema.replay.baseline import read_baseline_file  # noqa: PLC0415  see above
+    from strata.store.database import open_store  # noqa: PLC0415  see above
 
     known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0) if baseline else None
     engine = open_store(url)

@@ -1,5 +1,5 @@
 """The landed stream of one source: its segments in order, and where a time, a GTID set or a position is in it.
-Not here: landing (`jobs/land_binlog.py`), the form of an index (`index.py`)."""
+Not here: landing (`jobs/land/land_binlog.py`), the form of an index (`index.py`)."""
 
 from __future__ import annotations
 

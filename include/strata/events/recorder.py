@@ -1,5 +1,5 @@
 """Records a segment as it arrives: bytes to a file, transactions to its index, both published together.
-Not here: where the bytes come from (`wire/replication.py`), when a segment ends (`jobs/land_binlog.py`)."""
+Not here: where the bytes come from (`wire/replication.py`), when a segment ends (`jobs/land/land_binlog.py`)."""
 
 from __future__ import annotations
 

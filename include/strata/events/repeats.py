@@ -1,5 +1,5 @@
 """Transactions of a file that the stream has had before: their GTID comes again.
-Not here: where events must lie (`places.py`), a tracker that reads the same files again (`schema/track.py`)."""
+Not here: where events must lie (`places.py`), a tracker that reads the same files again (`schema/tracker/track.py`)."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 """GTID sets, binlog positions and commit time: values and their order.
-Not here: reading them from events (`events/`), storing them (`schema/store.py`)."""
+Not here: reading them from events (`events/`), storing them (`schema/history/sql_store.py`)."""

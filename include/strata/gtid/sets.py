@@ -1,5 +1,5 @@
 """GTID set algebra. Text and numbers in, sets out.
-Not here: reading GTIDs from events (`events/parse.py`), storing them (`schema/store.py`)."""
+Not here: reading GTIDs from events (`events/parse.py`), storing them (`schema/history/sql_store.py`)."""
 
 from __future__ import annotations
 

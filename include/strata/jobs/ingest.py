@@ -18,20 +18,20 @@ from strata.errors import (
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs import notify_versions
-from strata.jobs.follow_binlog import wait_for_follower
-from strata.jobs.housekeep import clear_staged, delete_due, find_due
-from strata.jobs.land_binlog import land_binlog
-from strata.jobs.land_state import Doing, read_state
-from strata.jobs.notice_ddl import track_source
-from strata.jobs.owed import MEGABYTE, Request
-from strata.jobs.plan_slices import plan_run
-from strata.jobs.publish_interval import Publication, PublishedTable, TableOutcome
-from strata.jobs.retain_landed import retain_landed
-from strata.jobs.run_folder import read_plan, run_folder
-from strata.jobs.snapshot_schemas import snapshot_schemas
-from strata.schema.engine import Moment
-from strata.store.engine import open_store
+from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
+from strata.jobs.housekeep.retain_landed import retain_landed
+from strata.jobs.land.follow_binlog import wait_for_follower
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.land.land_state import Doing, read_state
+from strata.jobs.plan.owed import MEGABYTE, Request
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.publish.publish_interval import Publication, PublishedTable, TableOutcome
+from strata.jobs.run.run_folder import read_plan, run_folder
+from strata.jobs.track.notice_ddl import track_source
+from strata.jobs.track.snapshot_schemas import snapshot_schemas
+from strata.jobs.watch import notify_versions
+from strata.schema.live.engine import Moment
+from strata.store.database import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.values import to_plain
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
-    from strata.jobs.owed import Take
-    from strata.jobs.publish_interval import PublishReport
-    from strata.jobs.specs import PlannedTable, RunPlan
+    from strata.jobs.plan.owed import Take
+    from strata.jobs.publish.publish_interval import PublishReport
+    from strata.jobs.run.specs import PlannedTable, RunPlan
 
 Report = dict[str, Any]
 _LOG = logging.getLogger("strata.housekeep")

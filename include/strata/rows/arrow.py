@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from strata.schema.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.schema.model import Column, TableDefinition
+    from strata.schema.model.definition import Column, TableDefinition
 
 MOST_DIGITS = 38
 """Digits of Arrow's decimal128, and of Spark's and Delta's decimals."""

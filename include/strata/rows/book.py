@@ -15,8 +15,8 @@ from strata.events.shape import RowShape
 from strata.rows.columns import ColumnPlan, plan_columns
 from strata.rows.physical import physical_definition
 from strata.rows.witness import differing_values, disagreements
-from strata.schema.model import TableDefinition, TableName
-from strata.schema.versions import SYSTEM_DATABASES
+from strata.schema.history.versions import SYSTEM_DATABASES
+from strata.schema.model.definition import TableDefinition, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ from strata.kernels.charsets import (
     UTF32,
 )
 from strata.rows.charset_tables import EXCEPTIONS
-from strata.schema.charsets import CHARSETS
+from strata.schema.model.charsets import CHARSETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,7 +36,7 @@ from strata.rows.gather_text import (
     gather_enum,
     gather_set,
 )
-from strata.schema.types import LABELLED, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import LABELLED, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from strata.events.model import TableMap
     from strata.rows.gather import Gather
-    from strata.schema.model import Column
+    from strata.schema.model.definition import Column
 
 
 class ColumnPlan(Struct, frozen=True):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from strata.rows.plan import Slice
-    from strata.schema.model import TableDefinition, TableName
+    from strata.schema.model.definition import TableDefinition, TableName
     from strata.wire.files import BinlogFile
 
 

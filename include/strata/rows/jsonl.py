@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from strata.rows.arrow import ROW_FIELDS
-from strata.schema.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata.schema.model import TableDefinition, TableName
+    from strata.schema.model.definition import TableDefinition, TableName
 
     Value = Callable[[pa.Array], list[Any]]
 

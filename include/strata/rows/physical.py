@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.events.shape import bit_length
-from strata.schema.charsets import COLLATION_NAMES, charset_of_collation
-from strata.schema.model import Column, TableDefinition
+from strata.schema.model.charsets import COLLATION_NAMES, charset_of_collation
+from strata.schema.model.definition import Column, TableDefinition
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:

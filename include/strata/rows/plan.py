@@ -10,16 +10,16 @@ from msgspec import Struct, field
 from strata.errors import StrataError
 from strata.events.prepared import CommittedRecord
 from strata.events.xa import XaStep
-from strata.schema.model import TableName, definition_from_json
-from strata.schema.versions import SYSTEM_DATABASES
+from strata.schema.history.versions import SYSTEM_DATABASES
+from strata.schema.model.definition import TableName, definition_from_json
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from strata.events.model import SplitPoint, TransactionRecord
-    from strata.schema.model import TableDefinition
-    from strata.schema.versions import SchemaVersion
+    from strata.schema.history.versions import SchemaVersion
+    from strata.schema.model.definition import TableDefinition
 
     Lookup = Callable[[TableName, int], SchemaVersion]
     """The version of a table for the rows of a transaction, by its ordinal; raises SchemaGapError."""

@@ -370,8 +370,8 @@ class RowStream:
 
     def _take_statement(self, window: _Window, at: int) -> Iterator[Step]:
         # Imported here: the grammar takes its time to load, and most slices have no statement.
-        from strata.schema.context import context_of, statement_text  # noqa: PLC0415  see above
-        from strata.schema.dml import tables_changed_by  # noqa: PLC0415  see above
+        from strata.schema.ddl.context import context_of, statement_text  # noqa: PLC0415  see above
+        from strata.schema.ddl.dml import tables_changed_by  # noqa: PLC0415  see above
 
         query = parse_query(window.body(at), self._binlog.format, int(window.index.types[at]))
         # A DDL may have changed what any TABLE_MAP means.

@@ -1,5 +1,5 @@
 """Does a TABLE_MAP agree with the schema version that is to decode its rows?
-Not here: what becomes of rows where it does not (`stream.py`), finding versions (`schema/history.py`)."""
+Not here: what becomes of rows where it does not (`stream.py`), finding versions (`schema/history/historian.py`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.events.shape import bit_length
-from strata.schema.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
-from strata.schema.types import SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
+from strata.schema.model.types import SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
     from strata.events.model import TableMap
-    from strata.schema.model import Column, TableDefinition
+    from strata.schema.model.definition import Column, TableDefinition
 
 _INTEGERS = {
     TypeKind.TINYINT: FieldType.TINY,

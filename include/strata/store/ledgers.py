@@ -1,5 +1,5 @@
 """Ledgers of the jobs: marks of closed intervals, verdicts, published intervals.
-Not here: what an interval owns (`jobs/intervals.py`), schema versions (`schema/store.py`)."""
+Not here: what an interval owns (`jobs/plan/intervals.py`), schema versions (`schema/history/sql_store.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 from msgspec import Struct
 
-from strata.store.engine import reading, writing
+from strata.store.database import reading, writing
 from strata.store.table_intervals import insert_counted
 from strata.store.tables import closed_interval, published_interval, tracked_position, verdict
 

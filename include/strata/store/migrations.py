@@ -1,5 +1,5 @@
 """The store's format: a number in the store, and the steps from each number to the next.
-Not here: what the tables are for (`tables.py`), connections (`engine.py`)."""
+Not here: what the tables are for (`tables.py`), connections (`database.py`)."""
 
 from __future__ import annotations
 

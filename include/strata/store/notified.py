@@ -1,5 +1,5 @@
 """How far others have been told of DDL: one row a source.
-Not here: telling them (`jobs/watch_ddl.py`, `jobs/notify_versions.py`)."""
+Not here: telling them (`jobs/watch/watch_ddl.py`, `jobs/watch/notify_versions.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from strata.store.engine import reading, writing
+from strata.store.database import reading, writing
 from strata.store.tables import notified_position
 
 

@@ -1,5 +1,5 @@
 """What of a source's stream is the store's own: it may live on the source itself, and is then in its binlog.
-Not here: the store's tables (`tables.py`), leaving its rows out (`jobs/`, `schema/track.py`)."""
+Not here: the store's tables (`tables.py`), leaving its rows out (`jobs/`, `schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from strata.store.engine import DEFAULT_DATABASE, reading
+from strata.store.database import DEFAULT_DATABASE, reading
 from strata.store.tables import METADATA
 
 if TYPE_CHECKING:

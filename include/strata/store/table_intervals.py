@@ -1,5 +1,5 @@
 """The ledger of what is owed: for each table and closed interval, whether its rows are published, and if not, why.
-Not here: closing intervals (`ledgers.py`), which of it a run takes (`jobs/owed.py`)."""
+Not here: closing intervals (`ledgers.py`), which of it a run takes (`jobs/plan/owed.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from strata.store.engine import reading, writing
+from strata.store.database import reading, writing
 from strata.store.tables import closed_interval, table_interval
 
 if TYPE_CHECKING:

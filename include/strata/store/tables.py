@@ -1,5 +1,5 @@
 """Tables of the store: the version table and the ledgers.
-Not here: making them (`migrations.py`), reading and writing them (`ledgers.py`, `schema/store.py`)."""
+Not here: making them (`migrations.py`), reading and writing them (`ledgers.py`, `schema/history/sql_store.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Publishing: staged files become rows that readers see, one Delta commit for each table and interval.
-Not here: whether they may (`jobs/publish_interval.py`), which column takes which (`continued.py`)."""
+Not here: whether they may (`jobs/publish/publish_interval.py`), which column takes which (`continued.py`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-    from strata.schema.model import TableName
+    from strata.schema.model.definition import TableName
     from strata.tables.write import StagedFile
 
 ATTEMPTS = 12

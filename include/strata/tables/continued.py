@@ -18,7 +18,7 @@ from deltalake.schema import StructType
 from msgspec import Struct
 
 from strata.rows.arrow import BEFORE
-from strata.schema.folding import fold_name
+from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 """What an ALTER TABLE does to the rows that are there, as the server does it: for replays that reach over DDL.
-Not here: what the ALTER asks for (`schema/changes.py`), the rows between two of them (`state.py`)."""
+Not here: what the ALTER asks for (`schema/ddl/changes.py`), the rows between two of them (`state.py`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from strata.errors import Usage
 from strata.rows.arrow import arrow_type
-from strata.schema.folding import fold_name
-from strata.schema.types import INTEGERS, STRINGS, TypeKind, parse_column_type
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import INTEGERS, STRINGS, TypeKind, parse_column_type
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from strata.schema.model import Column, TableDefinition
+    from strata.schema.model.definition import Column, TableDefinition
 
 _WIDEST = 38
 _ZERO_NUMBERS = INTEGERS | {TypeKind.DECIMAL, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.BIT, TypeKind.YEAR}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from strata.schema.model import TableName
+    from strata.schema.model.definition import TableName
 
 METADATA = (
     "_before",

@@ -1,5 +1,5 @@
 """Staged files are pinned by size and digest: what is checked, kept and published is what was decoded, byte for byte.
-Not here: writing them (`write.py`), what a difference means for the interval (`jobs/check_interval.py`)."""
+Not here: writing them (`write.py`), what a difference means for the interval (`jobs/check/check_interval.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Published changes as Arrow tables, for proofs and for users in Python.
-Not here: what the changes amount to (`jobs/replay.py`)."""
+Not here: what the changes amount to (`jobs/prove/replay.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow.fs import SubTreeFileSystem
 
 from strata.errors import LakeUnavailableError, Usage
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from strata.tables.common_types import common_schema
 from strata.tables.delta_log import open_table
 from strata.tables.layout import INTERVAL, changes_url, name_of_path, table_url

@@ -1,5 +1,5 @@
 """What a change log amounts to: rows of a table after its changes, in Arrow and NumPy, without a loop over rows.
-Not here: what DDL does to rows (`convert.py`), which changes belong together (`jobs/replay.py`)."""
+Not here: what DDL does to rows (`convert.py`), which changes belong together (`jobs/prove/replay.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from strata.schema.model import TableDefinition
+    from strata.schema.model.definition import TableDefinition
 
     Codes = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from strata.errors import Usage
 from strata.rows.arrow import BEFORE
-from strata.schema.folding import fold_name
+from strata.schema.model.folding import fold_name
 from strata.tables.common_types import common_type
 from strata.tables.continued import CONTINUES
 from strata.tables.layout import METADATA

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata.events.columns import from_numbers, repeated_number, repeated_text
-from strata.schema.model import TableName
+from strata.schema.model.definition import TableName
 from strata.tables.columns import published
 from strata.tables.layout import INTERVAL, staged_folder
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group

@@ -1,6 +1,6 @@
 """Connections to MySQL: the address, TLS, and failures as errors of ours. All connections are made here.
 Not here: what the client refuses of a server (`client.py`), the replication protocol (`replication.py`), what is asked
-over a connection (`store/engine.py`, `schema/engine.py`, `jobs/`)."""
+over a connection (`store/database.py`, `schema/live/engine.py`, `jobs/`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A table's definition after ALTER TABLE: the server's order of things.
-Not here: single columns (`columns.py`), CONVERT TO (`convert.py`), the new name (`schema/catalog.py`).
+Not here: single columns (`columns.py`), CONVERT TO (`convert.py`), the new name (`schema/replay/catalog.py`).
 
 The order is that of `prepare_fields_and_keys` in sql/sql_table.cc: the old columns are walked first and dropped,
 replaced or renamed in place, then the steps that place columns run in the order of the statement."""
@@ -20,7 +20,7 @@ from strata.schema.apply.limits import possible_limits
 from strata.schema.apply.placed import Placed
 from strata.schema.apply.surviving import surviving_keys
 from strata.schema.apply.timestamps import with_implicit_timestamps
-from strata.schema.changes import (
+from strata.schema.ddl.changes import (
     AddColumn,
     AddKey,
     ChangeColumn,
@@ -33,17 +33,17 @@ from strata.schema.changes import (
     SetOptions,
     SetVisibility,
 )
-from strata.schema.charsets import default_collation
-from strata.schema.folding import fold_name
-from strata.schema.model import TableDefinition
-from strata.schema.types import INTEGERS, TypeKind, parse_column_type
+from strata.schema.model.charsets import default_collation
+from strata.schema.model.definition import TableDefinition
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import INTEGERS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.schema.changes import AlterStep, AlterTable
-    from strata.schema.context import DdlContext
-    from strata.schema.model import Column, Key
+    from strata.schema.ddl.changes import AlterStep, AlterTable
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import Column, Key
 
 GENERATED_KEY = "my_row_id"
 """The generated invisible primary key (`sql_generate_invisible_primary_key`)."""

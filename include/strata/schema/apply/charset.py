@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
-from strata.schema.charsets import CHARSETS, Charset, charset_named, charset_of_collation, collation_named
-from strata.schema.context import UTF8_AS_UTF8MB4
+from strata.schema.ddl.context import UTF8_AS_UTF8MB4
+from strata.schema.model.charsets import CHARSETS, Charset, charset_named, charset_of_collation, collation_named
 
 if TYPE_CHECKING:
-    from strata.schema.context import DdlContext
+    from strata.schema.ddl.context import DdlContext
 
 
 def collation_for(charset: str | None, collation: str | None, inherited: str | None, context: DdlContext) -> str | None:

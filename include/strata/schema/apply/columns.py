@@ -12,10 +12,10 @@ from strata.errors import DdlError
 from strata.schema.apply.charset import charset_of, collation_for, known_charset
 from strata.schema.apply.defaults import default_text
 from strata.schema.apply.labels import hidden_bytes, label_bytes, shown_label
-from strata.schema.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
-from strata.schema.literals import Literal, LiteralKind
-from strata.schema.model import Column
-from strata.schema.types import (
+from strata.schema.ddl.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
+from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.model.definition import Column
+from strata.schema.model.types import (
     AS_BINARY,
     BLOBS,
     INTEGERS,
@@ -29,8 +29,8 @@ from strata.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from strata.schema.changes import WrittenType
-    from strata.schema.context import DdlContext
+    from strata.schema.ddl.changes import WrittenType
+    from strata.schema.ddl.context import DdlContext
 
 # Display widths are not shown from 8.0.19 on, but for tinyint(1) and ZEROFILL.
 WIDTHS_HIDDEN_SINCE = 80019

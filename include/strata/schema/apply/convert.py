@@ -14,8 +14,8 @@ from strata.schema.apply.columns import column_text, sized_text
 from strata.schema.apply.defaults import shown_bytes
 from strata.schema.apply.labels import codec_of, hidden_bytes, raw_labels, shown_label
 from strata.schema.apply.widths import characters_of
-from strata.schema.charsets import CHARSETS
-from strata.schema.types import (
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.types import (
     AS_BINARY,
     BLOBS,
     LABELLED,
@@ -26,9 +26,9 @@ from strata.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from strata.schema.changes import ConvertCharset, WrittenType
-    from strata.schema.context import DdlContext
-    from strata.schema.model import Column
+    from strata.schema.ddl.changes import ConvertCharset, WrittenType
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import Column
 
 _LONGEST_VARCHAR = 65535
 _ALWAYS_LONG = frozenset({TypeKind.LONGTEXT, TypeKind.LONGBLOB})

@@ -1,5 +1,6 @@
 """A table's definition from CREATE TABLE.
-Not here: single columns (`columns.py`), keys (`keys.py`), whether the table is created at all (`schema/catalog.py`)."""
+Not here: single columns (`columns.py`), keys (`keys.py`), whether the table is created at all
+(`schema/replay/catalog.py`)."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from strata.schema.apply.keys import primary_columns, with_keys
 from strata.schema.apply.limits import possible_limits
 from strata.schema.apply.placed import Placed
 from strata.schema.apply.timestamps import with_implicit_timestamps
-from strata.schema.folding import fold_name
-from strata.schema.model import TableDefinition
+from strata.schema.model.definition import TableDefinition
+from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.schema.changes import CreateTable
-    from strata.schema.model import Column, Key
+    from strata.schema.ddl.changes import CreateTable
+    from strata.schema.model.definition import Column, Key
 
 
 def definition_from(change: CreateTable, database_collation: str | None) -> TableDefinition:

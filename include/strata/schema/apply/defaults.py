@@ -11,10 +11,10 @@ from strata.schema.apply.charset import charset_of
 from strata.schema.apply.floats import approximate_text, double_text
 from strata.schema.apply.labels import bytes_of_literal, shown_label
 from strata.schema.apply.temporal import temporal_text
-from strata.schema.charsets import CHARSETS
-from strata.schema.folding import fold_name
-from strata.schema.literals import Literal, LiteralKind
-from strata.schema.types import (
+from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import (
     BLOBS,
     INTEGERS,
     LABELLED,
@@ -27,8 +27,8 @@ from strata.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from strata.schema.context import DdlContext
-    from strata.schema.model import Column
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import Column
 
 _WITHOUT_DEFAULT = TEXTS | BLOBS | SPATIAL | {TypeKind.JSON, TypeKind.VECTOR}
 _APPROXIMATE = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})

@@ -6,10 +6,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from strata.schema.types import TypeKind
+from strata.schema.model.types import TypeKind
 
 if TYPE_CHECKING:
-    from strata.schema.types import ColumnType
+    from strata.schema.model.types import ColumnType
 
 _LARGEST_FIXED_EXPONENT = 15  # MAX_DECPT_FOR_F_FORMAT (strings/dtoa.cc)
 _FLOAT_WIDTH, _DOUBLE_WIDTH = 12, 22

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to
-from strata.schema.charsets import CHARSETS
-from strata.schema.folding import fold_name
-from strata.schema.model import Key, KeyKind, KeyPart
-from strata.schema.types import AS_TEXT, SPATIAL, TEXT_BYTES, parse_column_type
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.definition import Key, KeyKind, KeyPart
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import AS_TEXT, SPATIAL, TEXT_BYTES, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata.schema.changes import WrittenKey, WrittenKeyPart
-    from strata.schema.model import Column
+    from strata.schema.ddl.changes import WrittenKey, WrittenKeyPart
+    from strata.schema.model.definition import Column
 
 _ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 _LONGEST_NAME = 64

@@ -1,20 +1,20 @@
 """Members of ENUM and SET as the server keeps them: bytes in the column's charset, without trailing blanks.
-Not here: how COLUMN_TYPE quotes them (`schema/types.py`)."""
+Not here: how COLUMN_TYPE quotes them (`schema/model/types.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
-from strata.schema.charsets import CHARSETS, decode_text
-from strata.schema.charsets.ill_formed import read_utf8mb4
-from strata.schema.literals import Literal, LiteralKind
-from strata.schema.types import LABELLED, parse_column_type
+from strata.schema.ddl.ill_formed import read_utf8mb4
+from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.model.charsets import CHARSETS, decode_text
+from strata.schema.model.types import LABELLED, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.schema.model import Column
+    from strata.schema.model.definition import Column
 
 _WIDTHS = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 _ONE_OR_TWO_BYTES = frozenset({"big5", "cp932", "euckr", "gb2312", "gbk", "sjis"})

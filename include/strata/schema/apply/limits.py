@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from strata.schema.apply.widths import key_length
-from strata.schema.charsets import CHARSETS
-from strata.schema.folding import fold_name
-from strata.schema.model import Key, KeyKind
-from strata.schema.types import BLOBS, TEXTS, TypeKind, parse_column_type
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.definition import Key, KeyKind
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import BLOBS, TEXTS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from strata.schema.context import DdlContext
-    from strata.schema.model import Column, KeyPart
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import Column, KeyPart
 
 FULL_LENGTH_COUNTS: Final = frozenset({TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY, TypeKind.VARBINARY})
 CAN_BE_CUT: Final = FULL_LENGTH_COUNTS | TEXTS | BLOBS

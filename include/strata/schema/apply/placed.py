@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from strata.schema.changes import WrittenColumn
-    from strata.schema.model import Column
+    from strata.schema.ddl.changes import WrittenColumn
+    from strata.schema.model.definition import Column
 
 
 class Placed(Struct):

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from strata.errors import DdlError
 from strata.schema.apply.keys import prefix_of
 from strata.schema.apply.widths import characters_of, key_length, label_bytes
-from strata.schema.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
-from strata.schema.charsets import CHARSETS
-from strata.schema.folding import fold_name
-from strata.schema.model import Key, KeyKind, KeyPart, TableDefinition
-from strata.schema.types import BLOBS, LABELLED, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
+from strata.schema.ddl.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.definition import Key, KeyKind, KeyPart, TableDefinition
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import BLOBS, LABELLED, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.schema.apply.placed import Placed
-    from strata.schema.changes import AlterStep
-    from strata.schema.model import Column
-    from strata.schema.types import ColumnType
+    from strata.schema.ddl.changes import AlterStep
+    from strata.schema.model.definition import Column
+    from strata.schema.model.types import ColumnType
 
 _CAN_HAVE_PREFIX = STRINGS | BLOBS | {TypeKind.BINARY, TypeKind.VARBINARY}
 _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})

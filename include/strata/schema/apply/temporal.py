@@ -6,8 +6,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
-from strata.schema.literals import Literal, LiteralKind
-from strata.schema.types import ColumnType, TypeKind
+from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.model.types import ColumnType, TypeKind
 
 _NO_ZERO_IN_DATE = 0x800000
 

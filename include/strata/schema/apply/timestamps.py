@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata.schema.folding import fold_name
-from strata.schema.types import TypeKind, parse_column_type
+from strata.schema.model.folding import fold_name
+from strata.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.schema.apply.placed import Placed
-    from strata.schema.context import DdlContext
-    from strata.schema.model import Column
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import Column
 
 
 def with_implicit_timestamps(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.schema.charsets import CHARSETS
-from strata.schema.types import (
+from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.types import (
     AS_TEXT,
     BLOBS,
     LABELLED,
@@ -19,8 +19,8 @@ from strata.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from strata.schema.model import Column
-    from strata.schema.types import ColumnType
+    from strata.schema.model.definition import Column
+    from strata.schema.model.types import ColumnType
 
 _FIXED = {
     TypeKind.TINYINT: 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.schema.changes import (
+from strata.schema.ddl.changes import (
     AddColumn,
     AddKey,
     AlterStep,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.schema.ddl.cursor import Cursor
-    from strata.schema.model import TableName
+    from strata.schema.model.definition import TableName
 
 
 _REBUILT = SetOptions(TableOptions())

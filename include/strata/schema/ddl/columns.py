@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.schema.changes import (
+from strata.schema.ddl.changes import (
     CurrentTimestamp,
     ExpressionDefault,
     NullDefault,
@@ -17,13 +17,13 @@ from strata.schema.changes import (
     WrittenKeyPart,
 )
 from strata.schema.ddl.keys import read_references
+from strata.schema.ddl.lexer import NUMBER, STRING
+from strata.schema.ddl.literals import Literal, LiteralKind
 from strata.schema.ddl.types import read_charset_name, read_type
-from strata.schema.lexer import NUMBER, STRING
-from strata.schema.literals import Literal, LiteralKind
-from strata.schema.model import Generated, KeyKind
+from strata.schema.model.definition import Generated, KeyKind
 
 if TYPE_CHECKING:
-    from strata.schema.changes import WrittenType
+    from strata.schema.ddl.changes import WrittenType
     from strata.schema.ddl.cursor import Cursor
 
 NOW_NAMES = frozenset({"NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})

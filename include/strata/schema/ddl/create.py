@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from strata.schema.changes import (
+from strata.schema.ddl.changes import (
     Change,
     CreateTable,
     CreateTableLike,
@@ -18,7 +18,7 @@ from strata.schema.changes import (
 from strata.schema.ddl.columns import read_column
 from strata.schema.ddl.keys import KEY_STARTS, read_constraint_or_key
 from strata.schema.ddl.options import read_table_options
-from strata.schema.model import KeyKind, TableName
+from strata.schema.model.definition import KeyKind, TableName
 
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor

@@ -1,20 +1,20 @@
 """A statement's tokens and a place among them: what every part of the grammar reads with.
-Not here: what a token is (`schema/lexer.py`), any statement's grammar (its siblings)."""
+Not here: what a token is (`schema/ddl/lexer.py`), any statement's grammar (its siblings)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
 from strata.errors import DdlError
-from strata.schema.charsets.ill_formed import as_one_looks_at, as_the_server_reads
-from strata.schema.lexer import BITS, END, HEX, NAME, NATIONAL, NUMBER, STRING, lex
-from strata.schema.literals import Literal, LiteralKind
-from strata.schema.model import TableName
-from strata.schema.secrets import cover_secrets
+from strata.schema.ddl.ill_formed import as_one_looks_at, as_the_server_reads
+from strata.schema.ddl.lexer import BITS, END, HEX, NAME, NATIONAL, NUMBER, STRING, lex
+from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.ddl.secrets import cover_secrets
+from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from strata.schema.context import DdlContext
-    from strata.schema.lexer import Tokens
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.ddl.lexer import Tokens
 
 STRINGS = frozenset({STRING, NATIONAL})
 LITERALS = STRINGS | {NUMBER, HEX, BITS}

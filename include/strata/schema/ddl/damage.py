@@ -9,8 +9,8 @@ from strata.errors import DdlError
 from strata.schema.ddl.cursor import Cursor, tokens_of
 
 if TYPE_CHECKING:
-    from strata.schema.context import DdlContext
-    from strata.schema.model import TableName
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import TableName
 
 _NO_TEXT = "\ufffd"
 _BEFORE_A_TABLE = frozenset({"TABLE", "TABLES"})

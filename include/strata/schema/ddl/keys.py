@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.schema.changes import WrittenKey, WrittenKeyPart
-from strata.schema.model import KeyKind
+from strata.schema.ddl.changes import WrittenKey, WrittenKeyPart
+from strata.schema.model.definition import KeyKind
 
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.schema.changes import TableOptions
+from strata.schema.ddl.changes import TableOptions
 from strata.schema.ddl.cursor import LITERALS, STRINGS
+from strata.schema.ddl.lexer import END
 from strata.schema.ddl.types import read_charset_name
-from strata.schema.lexer import END
 
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
-from strata.schema.changes import (
+from strata.schema.ddl.alter import read_alter_table
+from strata.schema.ddl.changes import (
     AddKey,
     AlterDatabase,
     AlterTable,
@@ -22,18 +23,17 @@ from strata.schema.changes import (
     RenameTables,
     WrittenKey,
 )
-from strata.schema.ddl.alter import read_alter_table
 from strata.schema.ddl.create import read_create_table
 from strata.schema.ddl.keys import read_key_options, read_key_parts
+from strata.schema.ddl.lexer import STRING
 from strata.schema.ddl.options import read_charset_option
-from strata.schema.lexer import STRING
-from strata.schema.model import KeyKind
+from strata.schema.model.definition import KeyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.schema.ddl.cursor import Cursor
-    from strata.schema.model import TableName
+    from strata.schema.model.definition import TableName
 
 
 def read_statement(cursor: Cursor) -> tuple[Change, ...]:

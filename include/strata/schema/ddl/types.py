@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.schema.changes import WrittenType
-from strata.schema.charsets.ill_formed import has_kept_bytes
-from strata.schema.lexer import STRING
-from strata.schema.types import INTEGERS, LABELLED, STRINGS, TEMPORAL_WITH_FRACTION, TypeKind
+from strata.schema.ddl.changes import WrittenType
+from strata.schema.ddl.ill_formed import has_kept_bytes
+from strata.schema.ddl.lexer import STRING
+from strata.schema.model.types import INTEGERS, LABELLED, STRINGS, TEMPORAL_WITH_FRACTION, TypeKind
 
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
-    from strata.schema.literals import Literal
+    from strata.schema.ddl.literals import Literal
 
 _SINGLE_WORDS = {
     **{kind.value.upper(): kind for kind in TypeKind},

@@ -1,0 +1,1 @@
+"""The checking step: staged files to a stored verdict."""

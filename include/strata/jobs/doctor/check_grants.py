@@ -1,0 +1,116 @@
+"""Judges the grants of the user that Strata logs in as.
+Not here: asking the server for them (`check_source.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from strata.jobs.doctor.findings import Finding, error, ok, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?:TABLE )?(?P<scope>\S+\.\S+) TO ", re.IGNORECASE | re.DOTALL)
+_STORE_RIGHTS = ("CREATE", "ALTER", "INDEX", "SELECT", "INSERT", "UPDATE", "DELETE")
+_EVERYWHERE = "*.*"
+
+
+class Grants(Struct):
+    """Rights by scope: `*.*`, `database.*` or `database.table`, without quotes."""
+
+    by_scope: dict[str, set[str]] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, lines: Iterable[str]) -> Grants:
+        """Reads what SHOW GRANTS prints; grants of roles and of proxies are passed over."""
+        grants = cls()
+        for line in lines:
+            found = _GRANT.match(line)
+            if found:
+                scope = found["scope"].replace("`", "").replace("\\_", "_")
+                # Column lists, as in SELECT (a, b), are rights to some columns: not to the table.
+                rights = re.sub(r"\w+ \([^)]*\)", "", found["rights"]).upper().split(",")
+                grants.by_scope.setdefault(scope, set()).update(right.strip() for right in rights)
+        return grants
+
+    def has(self, right: str, scope: str = _EVERYWHERE) -> bool:
+        """Whether a right holds in a scope."""
+        scopes = {_EVERYWHERE, scope}
+        given = set().union(*(self.by_scope.get(each, set()) for each in scopes))
+        return bool(given & {right, "ALL", "ALL PRIVILEGES"})
+
+
+def judge_grants(grants: Grants, user: str, store_database: str | None) -> list[Finding]:
+    """Findings on the grants.
+
+    Args:
+        grants: Of the user.
+        user: Quoted, as in a GRANT statement.
+        store_database: Where the store lives on this server; None if it lives elsewhere.
+    """
+    found = [_replication(grants, user), _state(grants, user), _select(grants, user)]
+    if store_database is not None:
+        found.append(_store(grants, user, store_database))
+    return found
+
+
+def judge_backup_admin(grants: Grants, user: str) -> Finding:
+    """For a server that runs without GTIDs."""
+    if grants.has("BACKUP_ADMIN"):
+        return ok("BACKUP_ADMIN", "granted")
+    return error(
+        "BACKUP_ADMIN",
+        "not granted: without GTIDs a snapshot of the schema has to keep DDL out for a moment, in which its place in "
+        "the binlog is read",
+        f"GRANT BACKUP_ADMIN ON *.* TO {user}; before MySQL 8.0 `strata land` and `strata track SEGMENTS... --baseline "
+        "FILE.sql` begin a source by hand.",
+    )
+
+
+def _replication(grants: Grants, user: str) -> Finding:
+    if grants.has("REPLICATION SLAVE"):
+        return ok("REPLICATION SLAVE", "granted")
+    return error(
+        "REPLICATION SLAVE",
+        "not granted: the server will not send its binlog",
+        f"GRANT REPLICATION SLAVE ON *.* TO {user};",
+    )
+
+
+def _state(grants: Grants, user: str) -> Finding:
+    if grants.has("REPLICATION CLIENT") or grants.has("SUPER"):
+        return ok("REPLICATION CLIENT", "granted")
+    return error(
+        "REPLICATION CLIENT",
+        "not granted: the server will not tell which binlogs it has, nor whether it is a replica",
+        f"GRANT REPLICATION CLIENT ON *.* TO {user};",
+    )
+
+
+def _select(grants: Grants, user: str) -> Finding:
+    if grants.has("SELECT"):
+        return ok("SELECT", "granted on all databases")
+    some = sorted(scope for scope, rights in grants.by_scope.items() if rights & {"SELECT", "ALL", "ALL PRIVILEGES"})
+    mend = f"GRANT SELECT ON *.* TO {user};"
+    if some:
+        return warning(
+            "SELECT",
+            f"granted on {', '.join(some[:5])}{' and others' if len(some) > 5 else ''} only: the schema of other "
+            "tables cannot be read, so their rows from before the first DDL that names them stay undecoded",
+            mend,
+        )
+    return error("SELECT", "not granted: the schema of tables cannot be read", mend)
+
+
+def _store(grants: Grants, user: str, database: str) -> Finding:
+    missing = [right for right in _STORE_RIGHTS if not grants.has(right, f"{database}.*")]
+    if not missing:
+        return ok("store grants", f"granted on {database}")
+    return error(
+        "store grants",
+        f"{', '.join(missing)} not granted on database {database}, where schema versions are kept",
+        f"GRANT {', '.join(_STORE_RIGHTS)} ON `{database}`.* TO {user};",
+    )

@@ -1,0 +1,1 @@
+"""The housekeeping step: what nobody needs any more is deleted."""

@@ -1,0 +1,1 @@
+"""The landing step: a server's binlog, or files, as segments."""

@@ -1,0 +1,217 @@
+"""Lands what a server has executed: its binlog as segments with their indexes, resumed from what lies on disk.
+Not here: the protocol (`wire/replication.py`), cutting the stream (`cut_segments.py`), never ending
+(`follow_binlog.py`)."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from typing import TYPE_CHECKING
+
+from strata.errors import SourceUnavailableError
+from strata.events.parse import parse_rotate
+from strata.events.recorder import FileHead
+from strata.jobs.land.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
+from strata.jobs.land.land_state import Doing, LandNotes, LandProgress
+from strata.jobs.land.resume_landing import open_resume
+from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
+from strata.wire.format import parse_format_description
+from strata.wire.replication import BinlogStream, Control, Piece, Quiet, Until
+from strata.wire.server_files import server_file_name
+from strata.wire.source_lock import SourceLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.jobs.land.resume_landing import ByFile, ByGtid
+    from strata.wire.connection import ServerAddress
+
+_TELL_SECONDS = 1.0
+
+
+def land_binlog(
+    address: ServerAddress,
+    *,
+    lake: str,
+    source: str,
+    segment_bytes: int = SEGMENT_BYTES,
+    progress: Callable[[LandProgress], None] | None = None,
+) -> LandReport:
+    """Lands all that the server has executed by now and that has not landed yet.
+
+    Killed at any time, it leaves what is published; the next run goes on from there, and doubles nothing.
+
+    Args:
+        address: The server.
+        lake: Folder or URL of the lake.
+        source: Name of the source, which is the folder below `landing`.
+        segment_bytes: A segment ends with a transaction within some megabytes behind so many bytes.
+        progress: Is told about every 16 MB.
+
+    Raises:
+        AlreadyRunningError: Another landing of this source runs.
+        BinlogPurgedError: The server no longer has what comes next.
+        SourceDivergedError: The server lacks transactions that have landed, or nothing proves that it has them.
+        SourceSettingsError: The server writes no binlog, or not all that it executes.
+        AccessDeniedError: Wrong password, or no grant to replicate.
+        SourceUnavailableError: The server does not answer, or the connection broke; what had arrived is kept.
+        LakeUnavailableError: The storage refuses or is full.
+        CorruptEventError: What the server sent is damaged.
+    """
+    notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
+    with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
+        landing = Landing(address, cutter, notes)
+        landing.run()
+    return cutter.report(landing.resume.executed)
+
+
+def landing_lock(address: ServerAddress, source: str) -> SourceLock:
+    """What keeps a second landing of a source away where the lake is no local folder."""
+    return SourceLock(address, f"strata-land-{source}")
+
+
+class Landing:
+    """One connection to a server: the state between two pieces of its stream."""
+
+    def __init__(self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes) -> None:
+        """Goes on where the cutter is; needs the locks of the landing."""
+        self._address = address
+        self._cutter, self._notes = cutter, notes
+        self._binlog_file = ""
+        self.resume: ByGtid | ByFile
+        """Where the connection went on, and what the server had executed when it was made."""
+        self._has_arrived = False
+        self._server_now = 0
+        self._server_asked = self._told = time.monotonic()
+
+    def run(self) -> None:
+        """Lands up to what the server had executed when this began.
+
+        Raises:
+            StrataError: As `land_binlog`.
+        """
+        stream = self._open()
+        try:
+            if not self._has_arrived:
+                self._receive(stream, Until.END_OF_BINLOG, lambda _: self._has_arrived)
+        finally:
+            stream.close()
+        self.resume.check_complete()
+
+    def follow(self, stop: Callable[[], bool], segment_seconds: float) -> None:
+        """Lands until `stop` says so; what is whole by then is published.
+
+        Args:
+            stop: Is asked at least every half second.
+            segment_seconds: A segment is published when it is so old.
+
+        Raises:
+            StrataError: As `land_binlog`.
+        """
+        stream = self._open()
+
+        def at_item(item: Piece | Control | Quiet) -> bool:
+            if time.monotonic() - self._told >= _TELL_SECONDS:
+                self._cutter.scan(_TELL_SECONDS)
+                self._tell(is_idle=isinstance(item, Quiet))
+            self._cutter.cut(segment_seconds)
+            return stop()
+
+        try:
+            self._receive(stream, Until.CLOSED, at_item)
+        finally:
+            stream.close()
+
+    def _open(self) -> BinlogStream:
+        stream = BinlogStream.open(self._address)
+        try:
+            server = stream.state()
+            self.resume = open_resume(self._address, stream, server, self._cutter)
+        except BaseException:
+            stream.close()
+            raise
+        self._cutter.sender = self.resume.sender
+        self._server_now, self._server_asked = server.now, time.monotonic()
+        self._note_arrival()
+        self._tell()
+        return stream
+
+    def _receive(
+        self, stream: BinlogStream, until: Until, is_enough: Callable[[Piece | Control | Quiet], bool]
+    ) -> None:
+        cutter = self._cutter
+        try:
+            for item in stream.read(self.resume.start(), until):
+                if isinstance(item, Control):
+                    self._take_control(item.event)
+                elif isinstance(item, Piece):
+                    cutter.append(item.data)
+                    cutter.require_room(item.missing)
+                    self._look()
+                if is_enough(item):
+                    break
+            cutter.finish()
+        except SourceUnavailableError:
+            # A connection that breaks every few minutes would otherwise never get beyond its first segment.
+            cutter.finish()
+            raise
+        finally:
+            cutter.discard()
+        self._note_arrival()
+        self._tell(is_idle=self._has_arrived)
+
+    def _look(self) -> None:
+        if self._cutter.scan():
+            self._note_arrival()
+            self._tell()
+            self._cutter.cut()
+
+    def _take_control(self, event: bytes) -> None:
+        kind = event[4]
+        flags = int.from_bytes(event[17:19], "little")
+        if kind == EventType.ROTATE:
+            if flags & EventFlag.ARTIFICIAL:
+                self._cutter.finish()
+                self._binlog_file = _rotate_name(event)
+            else:
+                self._cutter.append_last(event)
+                self._cutter.finish()
+            self._note_arrival()
+        elif kind == EventType.FORMAT_DESCRIPTION:
+            event = self.resume.format_event(self._binlog_file, event)
+            self._cutter.start_file(FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event))
+        elif kind == EventType.PREVIOUS_GTIDS:
+            self.resume.take_previous(event)
+
+    def _note_arrival(self) -> None:
+        # Only where the set has grown: comparing large sets for each piece would cost more than landing them.
+        self._has_arrived = self.resume.has_arrived()
+
+    def _tell(self, *, is_idle: bool = False) -> None:
+        cutter = self._cutter
+        self._told = now = time.monotonic()
+        landed = cutter.seq - cutter.before.seq
+        server_now = self._server_now + (now - self._server_asked) * 1e6
+        behind = 0.0 if is_idle or not cutter.clock else max(0.0, (server_now - cutter.clock) / 1e6)
+        self._notes.tell(
+            LandProgress(
+                transactions=landed,
+                of_transactions=landed + self.resume.transactions_left(),
+                bytes=cutter.landed_bytes,
+                clock=cutter.clock,
+                lag_seconds=round(behind, 3),
+            )
+        )
+
+
+def _rotate_name(event: bytes) -> str:
+    """The file that an artificial ROTATE names.
+
+    Whether a checksum stands behind the name is said only by the FORMAT_DESCRIPTION that follows
+    (`Binlog_sender::fake_rotate_event`), so the checksum itself has to tell.
+
+    Raises:
+        CorruptEventError: It is not the name of a binlog file.
+    """
+    has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
+    return server_file_name(parse_rotate(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]).file)

@@ -1,0 +1,143 @@
+"""How far a landing is: told while it runs, and kept beside the segments for whoever looks later.
+Not here: what a landing goes on from, which is the segments themselves (`cut_segments.py`)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata.errors import LakeUnavailableError
+from strata.events.landed import landing_folder
+from strata.jobs.run.specs import from_micros
+from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STATE_FILE = "state.json"
+_LOG = logging.getLogger("strata.land")
+_LOG_SECONDS = 60.0
+_STORE_SECONDS = 10.0
+_MEGABYTE = 1 << 20
+
+
+class Doing(StrEnum):
+    """What a landing was doing when its state was kept."""
+
+    LANDING = "landing"
+    FOLLOWING = "following"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class LandProgress(Struct, frozen=True):
+    """How far a landing is."""
+
+    transactions: int
+    of_transactions: int
+    """As far as is known; a server that is followed executes more."""
+    bytes: int
+    clock: int
+    """Commit time of the newest whole transaction, microseconds UTC; 0 before the first."""
+    lag_seconds: float | None = None
+    """From that time to now by the server's clock, 0 when all that it executed is here; None for files."""
+
+    def __str__(self) -> str:
+        lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s behind the server"
+        until = f", committed until {from_micros(self.clock):%Y-%m-%d %H:%M:%S} UTC" if self.clock else ""
+        return (
+            f"{self.transactions:,} of {self.of_transactions:,} transactions, {self.bytes / _MEGABYTE:,.1f} MB"
+            f"{until}{lag}"
+        )
+
+
+class LandState(Struct, frozen=True):
+    """The newest state of a source's landing."""
+
+    doing: Doing
+    at: int
+    """When it was noted, by this machine's clock, microseconds UTC."""
+    origin: str
+    """The server, or the folder of the files."""
+    transactions: int
+    bytes: int
+    lag_seconds: float | None
+    error: str | None = None
+
+
+class LandNotes:
+    """Takes note of progress: a line in the log every minute, the state in the lake every ten seconds."""
+
+    def __init__(
+        self, lake: str, source: str, origin: str, doing: Doing, also: Callable[[LandProgress], None] | None = None
+    ) -> None:
+        """Starts with nothing.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: Name of the source.
+            origin: As in `LandState`.
+            doing: LANDING or FOLLOWING.
+            also: Is told every time.
+        """
+        self._folder = landing_folder(lake, source)
+        self._source, self._origin, self._doing, self._also = source, origin, doing, also
+        self._last = LandProgress(0, 0, 0, 0)
+        self._logged = time.monotonic()
+        self._stored = self._logged - _STORE_SECONDS
+
+    def tell(self, progress: LandProgress) -> None:
+        """Takes note of how far it is."""
+        self._last = progress
+        now = time.monotonic()
+        if self._also:
+            self._also(progress)
+        if now - self._logged >= _LOG_SECONDS:
+            self._logged = now
+            _LOG.info("%s: %s", self._source, progress)
+        if now - self._stored >= _STORE_SECONDS:
+            self._stored = now
+            self._store(self._doing)
+
+    def retry(self, error: Exception, seconds: float) -> None:
+        """A connection broke, and the next one is tried after so many seconds."""
+        _LOG.warning("%s: %s Trying again in %.0f s.", self._source, error, seconds)
+        self._store(self._doing, str(error))
+
+    def end(self) -> None:
+        """The landing ended as it should."""
+        _LOG.info("%s: landed %s", self._source, self._last)
+        self._store(Doing.ENDED)
+
+    def fail(self, error: Exception) -> None:
+        """The landing ended with an error."""
+        self._store(Doing.FAILED, str(error))
+
+    def _store(self, doing: Doing, error: str | None = None) -> None:
+        last = self._last
+        at = time.time_ns() // 1000
+        state = LandState(doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error)
+        try:
+            self._folder.write(STATE_FILE, json.dumps(to_plain(state)).encode())
+        except LakeUnavailableError as refused:
+            # Nothing depends on it, and what matters meets the same storage a moment later.
+            _LOG.warning("%s: the state of the landing cannot be kept: %s", self._source, refused)
+
+
+def read_state(lake: str, source: str) -> LandState | None:
+    """The state that the newest landing kept; None if there is none that this Strata reads.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    folder = landing_folder(lake, source)
+    if not folder.exists(STATE_FILE):
+        return None
+    found = json.loads(folder.read(STATE_FILE))
+    known = {name: found.get(name) for name in LandState.__struct_fields__}
+    return LandState(**{**known, "doing": Doing(known["doing"])}) if known["doing"] in set(Doing) else None

@@ -1,0 +1,365 @@
+"""Where a landing goes on, and whether a server can go on there: by GTID set, or by file and offset.
+Not here: the stream itself (`land_binlog.py`), cutting it (`cut_segments.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
+
+from strata.errors import (
+    BinlogPurgedError,
+    BinlogUnreadableError,
+    CorruptEventError,
+    SourceDivergedError,
+    SourceSettingsError,
+)
+from strata.events.gtid import encode_gtid_set
+from strata.events.index import Resume
+from strata.events.recorder import Sender
+from strata.gtid.position import BinlogPosition
+from strata.wire.codes import HEADER_BYTES, MAGIC, EventType
+from strata.wire.replication import BinlogStream, Control, Piece
+from strata.wire.segment import storage_errors
+
+if TYPE_CHECKING:
+    from strata.events.landed import LandedSegment, LandedStream
+    from strata.gtid.sets import GtidSet
+    from strata.jobs.land.cut_segments import SegmentCutter
+    from strata.wire.connection import ServerAddress
+    from strata.wire.replication import ServerState
+    from strata.wire.server_files import ServerFiles
+
+_PROOF_BYTES = 1 << 16
+"""Of the last landed transaction, to compare with the server's: a whole one may have gigabytes."""
+_GTID_EVENTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
+_NEW_NAME = (
+    "Land it under another source name: what has landed stays as it is, and the new one begins where its binlog does."
+)
+
+
+def open_resume(
+    address: ServerAddress, stream: BinlogStream, server: ServerState, cutter: SegmentCutter
+) -> ByGtid | ByFile:
+    """How a landing from a server goes on behind what has landed.
+
+    By GTID where everything that follows has one. A server that executes transactions without a GTID is landed by file
+    and offset, and so is what it has written until it numbers all of them.
+
+    Raises:
+        SourceDivergedError: What has landed is not in this server's binlog.
+        BinlogPurgedError: The server no longer has what comes next.
+        SourceUnavailableError: The server does not answer.
+    """
+    if is_by_gtid(server, cutter.end.resume):
+        return ByGtid(address, server, cutter)
+    return ByFile(address, server, stream.files(), cutter)
+
+
+def is_by_gtid(server: ServerState, resume: Resume) -> bool:
+    """Whether a landing goes on by GTID."""
+    return server.numbers_all and resume is Resume.GTID
+
+
+class ByGtid:
+    """The stream is what is not in the set that has landed, whichever server sends it."""
+
+    def __init__(self, address: ServerAddress, server: ServerState, cutter: SegmentCutter) -> None:
+        """As `open_resume`."""
+        self._address, self._cutter = address, cutter
+        self._unseen = cutter.last
+        """The segment behind which the server may pass over files of its own."""
+        cutter.begin_at(server.purged)
+        check_sets(cutter.end.executed, server)
+        self.executed = server.executed
+        """What the server had executed when this began."""
+        self.sender = Sender(server.uuid)
+
+    def start(self) -> bytes:
+        """What to ask for."""
+        return encode_gtid_set(self._cutter.end.executed)
+
+    def has_arrived(self) -> bool:
+        """Whether all that the server had executed is here."""
+        return self.executed <= self._cutter.executed()
+
+    def transactions_left(self) -> int:
+        """How many are to come, as far as is known."""
+        return (self.executed - self._cutter.executed()).count()
+
+    def check_complete(self) -> None:
+        """Behind the end of the stream.
+
+        Raises:
+            SourceSettingsError: The server did not send all that it had executed.
+        """
+        missing = self.executed - self._cutter.end.executed
+        if missing:
+            raise SourceSettingsError(
+                "the server's binlog ends before what it has executed",
+                gtid=str(missing),
+                remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
+            )
+
+    def format_event(self, binlog_file: str, sent: bytes) -> bytes:
+        """The FORMAT_DESCRIPTION of a file: the server sends it as it is there.
+
+        Raises:
+            SourceSettingsError: Between what has landed and the first file that is sent, transactions have no GTID.
+        """
+        last, self._unseen = self._unseen, None
+        if last and last.summary.server_uuid == self.sender.server_uuid:
+            _refuse_passed_over(self._address, LandedTail.read(last).end, BinlogPosition.of(binlog_file, 0))
+        return sent
+
+    def take_previous(self, event: bytes) -> None:
+        """The PREVIOUS_GTIDS of a file."""
+        self._cutter.take_previous(event)
+
+
+def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: BinlogPosition) -> None:
+    """Asked by GTID set, a server begins with its newest file in front of which nothing numbered is missing. If it was
+    in another gtid_mode for a while, the files before that may have transactions without a number."""
+    files = first.file_number - begin.file_number
+    if files <= 0:
+        return
+    stream = BinlogStream.open(address)
+    try:
+        # In mode ON the server itself ends this with an error at the first one without a GTID.
+        for item in stream.read(begin):
+            files -= isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION
+            if files < 0:
+                break
+    except BinlogPurgedError:
+        # What is gone cannot be asked for any more.
+        return
+    finally:
+        stream.close()
+
+
+def check_sets(landed: GtidSet, server: ServerState) -> None:
+    """Whether a server can go on where a landed GTID set ends.
+
+    Raises:
+        SourceDivergedError: It lacks transactions that have landed.
+        BinlogPurgedError: It no longer has what comes next.
+    """
+    lost = landed - server.executed
+    if lost:
+        raise SourceDivergedError(
+            f"the server lacks transactions that have landed; it has {server.executed or 'none'}, landed are {landed}",
+            gtid=str(lost),
+            remedy="Its binlog was reset, or it is another server than the one that was landed. Point the "
+            "connection at a server that has them, or land this one under another source name.",
+        )
+    gone = server.purged - landed
+    if gone:
+        raise BinlogPurgedError(
+            f"the server purged transactions before they landed; what it still has begins behind {server.purged}",
+            gtid=str(gone),
+            remedy="Land them from a replica that still has them, or from copies of the files: `strata land "
+            "--files DIR`. Otherwise land under another source name, which begins where the server's binlog does, "
+            "and keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",
+        )
+
+
+class ByFile:
+    """The stream is what one server's files hold behind a place. Nothing in a transaction says where it belongs, so
+    that each time the server has to show that it is the same, with the same bytes in front of that place."""
+
+    def __init__(self, address: ServerAddress, server: ServerState, files: ServerFiles, cutter: SegmentCutter) -> None:
+        """As `open_resume`."""
+        self._cutter = cutter
+        self._tail = LandedTail.read(cutter.last) if cutter.last else None
+        if self._tail:
+            check_files(self._tail, server, files)
+            self._tail.check_bytes(address)
+        self.executed = server.executed
+        """As of the other way; a part of what there is to land."""
+        self._goal = files.end
+        # The server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`).
+        self.sender = Sender(server.uuid, files.end.file_number if server.numbers_all else None)
+        self._start = self._tail.end if self._tail else files.begin
+
+    def start(self) -> BinlogPosition:
+        """What to ask for."""
+        return self._start
+
+    def has_arrived(self) -> bool:
+        """Whether all that the server had written is here."""
+        file, offset = self._cutter.position()
+        return bool(file) and BinlogPosition.of(file, offset) >= self._goal
+
+    def transactions_left(self) -> int:
+        """Nobody knows."""
+        return 0
+
+    def check_complete(self) -> None:
+        """The server has sent its files to their end."""
+
+    def format_event(self, binlog_file: str, sent: bytes) -> bytes:
+        """The FORMAT_DESCRIPTION as it is in a file: it is sent with parts blanked out from within one."""
+        if self._tail and self._tail.end.file == binlog_file:
+            return self._tail.format_event
+        return sent
+
+    def take_previous(self, event: bytes) -> None:
+        """The PREVIOUS_GTIDS of a file; as long as nothing has landed, the stream begins behind it."""
+        self._cutter.begin_behind(event)
+        self._cutter.take_previous(event)
+
+
+def check_files(tail: LandedTail, server: ServerState, files: ServerFiles) -> None:
+    """Whether a server may be the one that was landed, and has what comes next.
+
+    Raises:
+        SourceDivergedError: It is another one, or its binlog was reset.
+        BinlogPurgedError: It no longer has what comes next.
+    """
+    if tail.server_uuid not in ("", server.uuid):
+        raise SourceDivergedError(
+            f"the server is {server.uuid}, and what has landed is from {tail.server_uuid}: transactions without a GTID "
+            "cannot be found on another server",
+            file=tail.end.file,
+            offset=tail.end.offset,
+            remedy=f"Point the connection at the old server. {_NEW_NAME}",
+        )
+    size = files.size(tail.end.file)
+    if size is None and tail.end < files.begin:
+        raise BinlogPurgedError(
+            f"the server purged what comes next; the first file that it still has is {files.begin.file}, and what it "
+            f"wrote between {tail.end} and there is lost to this source",
+            file=tail.end.file,
+            offset=tail.end.offset,
+            remedy=f"{_NEW_NAME} Keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",
+        )
+    if size is None or size < tail.end.offset:
+        raise _reset(tail, f"it ends at {files.end}")
+
+
+class LandingGoal(Struct, frozen=True):
+    """All that a server had executed at one moment, for those who wait until another process has landed it."""
+
+    address: ServerAddress
+    server: ServerState
+    files: ServerFiles
+
+    @classmethod
+    def read(cls, address: ServerAddress) -> Self:
+        """Asks the server.
+
+        Raises:
+            StrataError: As `BinlogStream.open`.
+        """
+        stream = BinlogStream.open(address)
+        try:
+            return cls(address, stream.state(), stream.files())
+        finally:
+            stream.close()
+
+    def is_reached(self, landed: LandedStream) -> bool:
+        """Whether it has landed.
+
+        Raises:
+            StrataError: The server or the lake does not answer.
+        """
+        if is_by_gtid(self.server, landed.resume):
+            return self.server.executed <= landed.executed()
+        reached = LandedTail.read(landed.segments[-1]).end if landed.segments else self.files.begin
+        return reached >= self.files.end or not self._follows(reached)
+
+    def _follows(self, start: BinlogPosition) -> bool:
+        """Whether a transaction is behind a place: the ends and beginnings of files never land by themselves."""
+        stream = BinlogStream.open(self.address)
+        try:
+            pieces = (item.data for item in stream.read(start) if isinstance(item, Piece))
+            return any(data[4] != EventType.STOP for data in pieces)
+        finally:
+            stream.close()
+
+
+def _reset(tail: LandedTail, what: str) -> SourceDivergedError:
+    return SourceDivergedError(
+        f"the server's binlog is not the one that was landed up to {tail.end}: {what}",
+        file=tail.end.file,
+        offset=tail.end.offset,
+        remedy=f"It was reset, or the server was restored or lost the end of its binlog in a crash. {_NEW_NAME}",
+    )
+
+
+class LandedTail(Struct, frozen=True):
+    """What the last landed segment says of the place in the server's files where it ends."""
+
+    server_uuid: str
+    """Empty if it is not known."""
+    begin: BinlogPosition
+    """Of the last landed transaction's proof."""
+    end: BinlogPosition
+    """Behind the transaction."""
+    format_event: bytes
+    """Of its file."""
+    proof: bytes
+    """Its first bytes behind the GTID event, which a server does not send in every gtid_mode."""
+
+    @classmethod
+    def read(cls, segment: LandedSegment) -> Self:
+        """Reads a segment and its index.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        summary = segment.summary
+        last = segment.index.record(summary.last_seq)
+        path = f"{segment.folder.path}/{segment.name}"
+        with storage_errors(segment.folder), segment.folder.filesystem.open_input_file(path) as file:
+            file.seek(len(MAGIC))
+            header = file.read(HEADER_BYTES)
+            format_event = header + file.read(_length(header) - HEADER_BYTES)
+            file.seek(last.begin)
+            first = file.read(HEADER_BYTES)
+            skipped = _length(first) if first[4] in _GTID_EVENTS else 0
+            file.seek(last.begin + skipped)
+            proof = file.read(min(last.end - last.begin - skipped, _PROOF_BYTES))
+        begin = BinlogPosition.of(summary.binlog_file, last.binlog_pos + skipped)
+        end = BinlogPosition.of(summary.binlog_file, last.binlog_pos + last.end - last.begin)
+        return cls(summary.server_uuid, begin, end, format_event, proof)
+
+    def check_bytes(self, address: ServerAddress) -> None:
+        """Whether a server has the same bytes where this was landed from.
+
+        Raises:
+            SourceDivergedError: It has others.
+            StrataError: As `BinlogStream.read`.
+        """
+        stream = BinlogStream.open(address)
+        try:
+            self._compare(stream)
+        finally:
+            stream.close()
+
+    def _compare(self, stream: BinlogStream) -> None:
+        sent = b""
+        try:
+            for item in stream.read(self.begin):
+                if isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION:
+                    if _lasting(item.event) != _lasting(self.format_event):
+                        raise _reset(self, f"{self.begin.file} was made at another time or by another version")
+                elif isinstance(item, Piece):
+                    sent += bytes(item.data[: len(self.proof) - len(sent)])
+                if len(sent) == len(self.proof):
+                    break
+        except (BinlogUnreadableError, CorruptEventError) as error:
+            raise _reset(self, f"no event begins at {self.begin}") from error
+        if sent != self.proof:
+            raise _reset(self, "another transaction is there")
+
+
+def _length(header: bytes) -> int:
+    return int.from_bytes(header[9:13], "little")
+
+
+def _lasting(format_event: bytes) -> bytes:
+    """What a FORMAT_DESCRIPTION says wherever in its file a stream begins: the server blanks out its end, its flags and
+    the time of its start, and mends the checksum (sql/rpl_binlog_sender.cc, `send_format_description_event`)."""
+    created = HEADER_BYTES + 2 + 50
+    return format_event[:13] + format_event[HEADER_BYTES:created] + format_event[created + 4 : -4]

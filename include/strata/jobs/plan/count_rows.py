@@ -1,0 +1,61 @@
+"""How many rows of which tables lie in a range of the landed stream, by the counts of the binlog's own events.
+Not here: whether anybody wants them (`owed.py`), counting what was decoded (`checks/`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata.events.prepared import Placement
+from strata.schema.history.versions import SYSTEM_DATABASES
+from strata.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from strata.events.batch import TransactionBatch
+    from strata.events.landed import LandedStream
+
+
+def count_rows(stream: LandedStream, first_seq: int, last_seq: int) -> dict[TableName, int]:
+    """Rows by table that take effect with the transactions first_seq < seq <= last_seq; an update counts once.
+
+    Tables without rows and those of the server's own databases are left out.
+
+    Raises:
+        StreamHoleError: Some of these transactions were deleted by age.
+    """
+    found: Counter[TableName] = Counter()
+    placement = Placement(stream, first_seq, last_seq)
+    committed = placement.committed()
+    left_out = np.array(sorted(placement.prepares - committed), np.int64)
+    for segment in stream.segments_of(first_seq + 1, last_seq):
+        for batch in segment.index.batches(first_seq + 1):
+            if batch.first_seq > last_seq:
+                break
+            for number, rows in enumerate(_rows_by_table(batch, first_seq, last_seq, left_out)):
+                name = TableName(*batch.tables[number])
+                if rows and name.database not in SYSTEM_DATABASES:
+                    found[name] += int(rows)
+    for seq in sorted(seq for seq in committed if seq <= first_seq):
+        for table in stream.record_at(seq)[1].tables:
+            if table.rows and table.database not in SYSTEM_DATABASES:
+                found[TableName(table.database, table.table)] += table.rows
+    return dict(sorted(found.items()))
+
+
+def _rows_by_table(
+    batch: TransactionBatch, first_seq: int, last_seq: int, left_out: npt.NDArray[np.int64]
+) -> list[int]:
+    """Rows by number of the table in `batch.tables`, of the batch's transactions inside the range."""
+    seqs = np.arange(batch.first_seq, batch.first_seq + len(batch))
+    counted = (seqs > first_seq) & (seqs <= last_seq)
+    if len(left_out) and batch.marks:
+        counted &= ~np.isin(seqs, left_out)
+    inside = np.repeat(counted, np.diff(batch.entries_end, prepend=0))
+    tables, rows = batch.entry_tables[inside], batch.entry_rows[inside]
+    # Floats hold whole numbers up to 2**53 exactly.
+    totals: list[int] = np.bincount(tables, rows, len(batch.tables)).astype(np.int64).tolist()
+    return totals

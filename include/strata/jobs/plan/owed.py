@@ -1,0 +1,423 @@
+"""What a run takes: it closes intervals, and picks the tables of each whose rows are owed or asked for.
+Not here: marks (`intervals.py`), the states (`store/table_intervals.py`), slices (`plan_slices.py`)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.errors import StreamHoleError, Usage
+from strata.events.prepared import Placement
+from strata.gtid.sets import GtidSet
+from strata.jobs.plan.count_rows import count_rows
+from strata.jobs.plan.intervals import close, cover
+from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.run.specs import Interval, Left, Span
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import SYSTEM_DATABASES
+from strata.schema.model.definition import TableName
+from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
+from strata.store.own import own_database
+from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.events.landed import LandedStream
+
+MEGABYTE = 1 << 20
+_OPEN = (State.OWED, State.FAILED, State.HELD)
+
+
+class Take(Enum):
+    """What of its time a request takes."""
+
+    OWED = "owed"
+    """What is owed in front of its end, whoever left it, oldest first and so much at most; of its own span also what
+    failed or is held."""
+    SPAN = "span"
+    """Everything in its span, whatever became of it: published rows are replaced by the same ones."""
+
+
+class Request(Struct, frozen=True):
+    """What a run is asked for. Nothing given: all that is owed."""
+
+    start: int | None = None
+    """Commit time (microseconds UTC); None with an end: the stream's beginning."""
+    end: int | None = None
+    """Exclusive; None: now."""
+    gtid_set: GtidSet | None = None
+    """Instead of a span: from the first to the last of these transactions."""
+    tables: tuple[str, ...] = ()
+    """Patterns of `database.table`, on top of the settings'; empty for all of those."""
+    take: Take | None = None
+    """None: SPAN if there is a span or a GTID set, else OWED."""
+    failed: bool = False
+    """With OWED: also everything in front of the end that failed or is held."""
+
+    @property
+    def takes(self) -> Take:
+        """What it takes."""
+        spanless = self.start is None and self.end is None and self.gtid_set is None
+        return self.take or (Take.OWED if spanless else Take.SPAN)
+
+
+class Work(Struct, frozen=True):
+    """What a run does of one interval."""
+
+    interval: Interval
+    tables: frozenset[TableName]
+
+
+class Taken(Struct, frozen=True):
+    """What a run does, and what it leaves."""
+
+    span: Span
+    work: tuple[Work, ...]
+    left: Left
+    history: int
+    """The newest schema version that the source had when it began."""
+
+
+def wanted_tables(
+    source: Source, engine: sa.Engine, stream: LandedStream, patterns: Sequence[str] = ()
+) -> Callable[[TableName], bool]:
+    """Whether a table is to be decoded: by the settings, and by the request's own patterns; never the store's own."""
+    settings = source.settings
+    others = SYSTEM_DATABASES | own_database(engine, stream.servers())
+
+    def wanted(table: TableName) -> bool:
+        name = str(table)
+        return table == UNTOLD or (
+            table.database not in others
+            and any(fnmatchcase(name, pattern) for pattern in settings.tables)
+            and not any(fnmatchcase(name, pattern) for pattern in settings.exclude)
+            and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
+        )
+
+    return wanted
+
+
+def take(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> Taken:
+    """Closes the intervals that a request means, and picks what it takes of them.
+
+    Nothing that lies here is lost by dying: a closed interval keeps its marks, and what is owed in it stays owed until
+    it is published.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        stream: What has landed.
+        request: What to do.
+        now: The time until which intervals may be closed, microseconds UTC.
+
+    Raises:
+        Usage: The request is empty, lies in the future, names transactions that have not landed, or nothing has been
+            tracked of what it needs.
+    """
+    return _Taker(source, engine, stream, request, now).take()
+
+
+class _Taker:
+    """One request at work."""
+
+    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, request: Request, now: int) -> None:
+        position = SchemaStore(engine).position(source.name)
+        self._source, self._stream, self._request, self._now = source, stream, request, now
+        self._schema = SchemaStore(engine)
+        self._marks = IntervalLedger(engine)
+        self._tables = TableIntervalLedger(engine)
+        self._published = PublishedLedger(engine)
+        self._wanted = wanted_tables(source, engine, stream, request.tables)
+        self._by_settings = wanted_tables(source, engine, stream)
+        self._tracked = min(position.seq if position else 0, stream.last_seq)
+        self._history = self._schema.newest_version(source.name)
+        self._newest: dict[TableName, int] = {}
+        self._known: list[Interval] | None = None
+
+    def take(self) -> Taken:
+        span = self._span()
+        self._refuse_untracked(span)
+        self._count_former()
+        self._tables.follow_settings(self._source.name, self._is_wanted, since=self._source.settings.owed_since)
+        work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
+        return Taken(span, tuple(work), self._left(span, work), self._history)
+
+    def _is_wanted(self, database: str, table: str) -> bool:
+        return self._by_settings(TableName(database, table))
+
+    # The request -----------------------------------------------------------------------------------
+
+    def _span(self) -> Span:
+        request, stream, name = self._request, self._stream, self._source.name
+        if request.gtid_set is not None:
+            return _span_of(request.gtid_set, stream)
+        first = stream.record_at(stream.first_seq)[1].committed_at if stream.last_seq else self._now
+        end = self._now if request.end is None else request.end
+        start = min(first, end - 1) if request.start is None else request.start
+        span = Span(start, end)
+        if span.start >= span.end:
+            raise Usage(f"{span} is empty", source=name)
+        if span.end > self._now:
+            raise Usage(f"{span} ends in the future", source=name)
+        return span
+
+    def _refuse_untracked(self, span: Span) -> None:
+        """Nothing is closed before there are versions to plan with; what is landed and not tracked waits otherwise."""
+        if not self._stream.last_seq and self._request.takes is Take.SPAN:
+            raise Usage(
+                "nothing has landed",
+                source=self._source.name,
+                remedy=f"`strata land --source {self._source.name}` lands what the server has.",
+            )
+        needed = self._stream.seq_before(span.end)
+        if needed > self._tracked and (self._tracked == 0 or self._request.takes is Take.SPAN):
+            raise Usage(
+                f"versions are tracked up to transaction {self._tracked} and the run needs {needed}",
+                source=self._source.name,
+                remedy=f"Run `strata track --source {self._source.name}` first.",
+            )
+
+    # What it takes ---------------------------------------------------------------------------------
+
+    def _all_of(self, span: Span) -> list[Work]:
+        """Every interval that shares time with the span, whole, with all wanted tables that have rows in it."""
+        return [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
+
+    def _owed(self, span: Span) -> list[Work]:
+        """What is owed in front of the span's end, oldest first, up to the size that one run takes."""
+        if not self._tracked:
+            return []
+        bound = self._source.settings.run_mb * MEGABYTE
+        own = span.start if self._request.start is not None else None
+        pieces: dict[int, list[TableInterval]] = {}
+        for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end)):
+            pieces.setdefault(piece.start, []).append(piece)
+        whole = Span(min([span.start, self._beginning(span), *pieces]), span.end)
+        work: list[Work] = []
+        taken = 0
+        for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
+            found = pieces.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
+            tables = self._due(found, again=own is not None and own <= interval.start)
+            if tables and not self._hold_deleted(interval, found):
+                work.append(Work(interval, tables))
+                taken += _bytes_of(self._stream, interval)
+            if taken >= bound:
+                break
+        return work
+
+    def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
+        """The tables of an interval that are owed, and those that were left and may do better now."""
+        states = _OPEN if again or self._request.failed else (State.OWED,)
+        return frozenset(
+            name
+            for piece in pieces
+            if self._wanted(name := TableName(piece.database, piece.table))
+            and (piece.state in states or (piece.state is State.HELD and self._learned_of(name) > piece.history))
+        )
+
+    def _learned_of(self, name: TableName) -> int:
+        """The newest schema version that says something of a table: it may close the gap that held rows back."""
+        if name not in self._newest:
+            self._newest[name] = self._schema.newest_version(self._source.name, name)
+        return self._newest[name]
+
+    def _hold_deleted(self, interval: Interval, pieces: Iterable[TableInterval]) -> bool:
+        """Whether an interval's transactions were deleted by age; what is owed of it is held for ever then."""
+        if interval.first_seq == interval.last_seq or interval.first_seq + 1 >= self._stream.first_seq:
+            return False
+        try:
+            self._stream.segments_of(interval.first_seq + 1, interval.last_seq)
+        except StreamHoleError as error:
+            reason = error.to_json()
+            self._tables.put(
+                replace(piece, state=State.HELD, reason=reason, history=self._history, changed_at=self._now)
+                for piece in pieces
+                if piece.state in {State.OWED, State.HELD}
+            )
+        return True
+
+    def _beginning(self, span: Span) -> int:
+        """Commit time of the first transaction that is still here."""
+        if not self._stream.last_seq:
+            return span.start
+        return self._stream.record_at(self._stream.first_seq)[1].committed_at
+
+    def _rows_in(self, interval: Interval) -> frozenset[TableName]:
+        found = self._tables.of_interval(self._source.name, interval.start)
+        names = (TableName(piece.database, piece.table) for piece in found)
+        return frozenset(name for name in names if self._wanted(name))
+
+    def _left(self, span: Span, work: Iterable[Work]) -> Left:
+        taken = {(one.interval.start, name.database, name.table) for one in work for name in one.tables}
+        left = [
+            piece
+            for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end))
+            if (piece.start, piece.database, piece.table) not in taken
+            and self._by_settings(TableName(piece.database, piece.table))
+        ]
+        landed = self._stream.seq_before(span.end)
+        owned = sum(min(one.last_seq, landed) - min(one.first_seq, landed) for one in self._owned())
+        counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}
+        return Left(counts[State.OWED], counts[State.FAILED], counts[State.HELD], landed - owned)
+
+    # Intervals -------------------------------------------------------------------------------------
+
+    def _intervals(
+        self, span: Span, *, cut: int | None = None, opened: frozenset[int] | None = None
+    ) -> Iterator[Interval]:
+        """The intervals of a span in order of time; those that nobody owns are closed as they come.
+
+        Args:
+            span: Whole intervals that share time with it.
+            cut: A time at which what nobody owns is cut, microseconds UTC.
+            opened: Of the intervals that exist, only those that start here; None for all.
+        """
+        at = span.start
+        while at < span.end:
+            for piece in cover(Span(at, span.end), self._owned()):
+                if isinstance(piece, Interval):
+                    at = piece.end
+                    if opened is None or piece.start in opened:
+                        yield piece
+                    continue
+                interval = self._close(self._cut(piece, cut, whole=opened is None))
+                if interval is None:
+                    break  # Another run closed an overlapping one in between: look again.
+                at = interval.end
+                yield interval
+                if interval.end != piece.end:
+                    break  # The rest of the piece is next.
+
+    def _owned(self) -> list[Interval]:
+        """The intervals that exist; read once, since a year has a hundred thousand."""
+        if self._known is None:
+            self._known = [_interval(stored) for stored in self._marks.all(self._source.name)]
+        return self._known
+
+    def _cut(self, span: Span, cut: int | None, *, whole: bool) -> Span:
+        """The front of a span that becomes one interval: no larger than a run, and not across `cut`."""
+        if cut is not None and span.start < cut < span.end:
+            span = Span(span.start, cut)
+        if whole:
+            return span
+        bound, size = self._source.settings.run_mb * MEGABYTE, 0
+        first, last = self._stream.seq_before(span.start) + 1, self._stream.seq_before(span.end)
+        for segment in self._stream.segments_of(max(first, self._stream.first_seq), last):
+            size += segment.summary.bytes
+            # Behind the segment's last transaction: the end of an interval is exclusive.
+            end = segment.summary.clock_after + 1
+            if size >= bound and span.start < end < span.end:
+                return Span(span.start, end)
+        return span
+
+    def _close(self, span: Span) -> Interval | None:
+        """Closes a span for ever, with all that is owed in it; None if another run has just closed some of it."""
+        owned = self._owned()
+        marks = close(span, owned, self._seq_before, lambda seq: str(self._stream.executed_at(seq)))
+        name = self._source.name
+        stored = self._marks.close(
+            ClosedInterval(
+                name, marks.start, marks.end, marks.first_seq, marks.last_seq, marks.gtid_executed, self._now
+            ),
+            self._count(marks),
+        )
+        if (stored.start, stored.end) != (marks.start, marks.end):
+            self._known = None
+            return None
+        self._known = [*owned, _interval(stored)]
+        return self._known[-1]
+
+    def _seq_before(self, time: int) -> int:
+        # What is not tracked yet cannot be planned: it goes to a later interval.
+        return min(self._stream.seq_before(time), self._tracked)
+
+    def _count(self, interval: Interval) -> list[TableInterval]:
+        """Every table that an interval has something of: rows, or a statement that changed or removed rows."""
+        name, first, last = self._source.name, interval.first_seq, interval.last_seq
+        rows: dict[TableName, int] = count_rows(self._stream, first, last)
+        for removal in self._schema.row_removals(name, first, last):
+            rows |= {table: rows.get(table, 0) for table in removal.tables}
+        placement = Placement(self._stream, first, last)
+        rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
+        for change in statement_changes(self._schema, name, placement):
+            rows |= {table: rows.get(table, 0) for table in change.tables or (UNTOLD,)}
+        since = self._source.settings.owed_since
+        late = since is None or interval.start >= since
+        return [
+            TableInterval(
+                source=name,
+                start=interval.start,
+                database=table.database,
+                table=table.table,
+                rows=count,
+                state=State.OWED if late and self._by_settings(table) else State.UNWANTED,
+                changed_at=self._now,
+            )
+            for table, count in sorted(rows.items())
+        ]
+
+    def _count_former(self) -> None:
+        """Counts intervals that a version without the ledger closed; what it published in full is taken as that."""
+        former = self._tables.uncounted(self._source.name)
+        if not former:
+            return
+        published = {
+            (entry.interval_start, entry.table): entry.rows for entry in self._published.list(self._source.name)
+        }
+        marks = {interval.start: interval for interval in self._owned()}
+        for start in former:
+            interval = marks[start]
+            # Of transactions that were deleted nothing is owed: that was allowed once all was published.
+            first = max(interval.first_seq, self._stream.first_seq - 1)
+            here = Interval(start, interval.end, first, max(interval.last_seq, first), interval.gtid_executed)
+            pieces = [_as_published(piece, published.get((start, piece.name), 0)) for piece in self._count(here)]
+            self._tables.count(self._source.name, start, pieces, now=self._now)
+
+
+def _as_published(piece: TableInterval, rows: int) -> TableInterval:
+    if rows < piece.rows:
+        return piece
+    return TableInterval(
+        piece.source, piece.start, piece.database, piece.table, piece.rows, State.PUBLISHED, published_rows=rows
+    )
+
+
+def _interval(stored: ClosedInterval) -> Interval:
+    return Interval(stored.start, stored.end, stored.first_seq, stored.last_seq, stored.gtid_executed)
+
+
+def _bytes_of(stream: LandedStream, interval: Interval) -> int:
+    """Landed bytes of an interval's transactions."""
+    return sum(
+        segment.index.record(min(interval.last_seq, segment.summary.last_seq)).end
+        - segment.index.record(max(interval.first_seq + 1, segment.summary.first_seq)).begin
+        for segment in stream.segments_of(interval.first_seq + 1, interval.last_seq)
+    )
+
+
+def _span_of(wanted: GtidSet, stream: LandedStream) -> Span:
+    """The time from the first to the last of some transactions; other transactions may be between them."""
+    times: list[int] = []
+    for segment in stream.segments:
+        summary = segment.summary
+        if wanted & (GtidSet.parse(summary.executed) - GtidSet.parse(summary.executed_before)):
+            times += [
+                record.committed_at
+                for record in segment.index.records()
+                if record.gtid is not None and wanted.contains(record.gtid)
+            ]
+    if not times:
+        raise Usage(
+            f"none of {wanted} has landed",
+            source=stream.source,
+            remedy=f"`strata land --source {stream.source}` lands what the server has.",
+        )
+    return Span(min(times), max(times) + 1)

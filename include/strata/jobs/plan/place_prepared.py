@@ -1,0 +1,36 @@
+"""What a range of the stream has of prepared transactions beside rows: tables whose rows nobody can tell, statements.
+Not here: the rows (`events/prepared.py`), what becomes of the tables (`owed.py`, `plan_slices.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from strata.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.errors import StrataError
+    from strata.events.prepared import Placement
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.versions import StatementChange
+
+UNTOLD: Final = TableName("", "*")
+"""Stands for the tables of a change that does not tell them; always wanted, and never anything to commit."""
+
+
+def lost_rows(placement: Placement) -> Iterator[tuple[TableName, StrataError]]:
+    """Tables of which the stream does not have, or does not tell of, rows that may have been committed; and why."""
+    for lost in placement.lost():
+        for table in [TableName(*names) for names in lost.tables] or [UNTOLD]:
+            yield table, lost.error
+
+
+def statement_changes(store: SchemaStore, source: str, placement: Placement) -> list[StatementChange]:
+    """Statements that changed rows and take effect in a range: those of what was prepared with its XA COMMIT."""
+    committed = placement.committed()
+    changes = store.statement_changes(source, placement.after_seq, placement.last_seq)
+    found = [change for change in changes if change.seq not in placement.prepares or change.seq in committed]
+    for seq in sorted(seq for seq in committed if seq <= placement.after_seq):
+        found += store.statement_changes(source, seq - 1, seq)
+    return found

@@ -1,0 +1,268 @@
+"""Planning a run: the slices that decode what it takes, and what it has to leave out.
+Not here: what a run takes (`owed.py`), how slices are cut (`rows/plan.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from strata.errors import StatementFormatError
+from strata.events.continuity import Continuity
+from strata.events.prepared import Placement
+from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
+from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.run.run_folder import run_folder, write_plan
+from strata.jobs.run.specs import (
+    Interval,
+    PlannedTable,
+    PlannedVersion,
+    PlanReport,
+    Refused,
+    RowsRemoved,
+    RunPlan,
+    Span,
+    StatementLogged,
+)
+from strata.rows.plan import plan_slices
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.events.landed import LandedSegment, LandedStream
+    from strata.events.model import TransactionRecord
+
+_SHOWN_STATEMENT = 200
+"""Characters."""
+
+
+def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
+    """Takes what the request means, cuts it into slices, and stores the plan.
+
+    A plan is named by its span and by what is in it: the same plan is found again, and a different one never takes its
+    folder.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        stream: What has landed.
+        request: What to do.
+        now: The time until which intervals may be closed, microseconds UTC.
+
+    Raises:
+        Usage: The request has no meaning, or needs what is not tracked yet.
+        StreamHoleError: It asks for transactions that were deleted by age.
+    """
+    taken = take(source, engine, stream, request, now=now)
+    draft = _Draft(source, stream, SchemaStore(engine))
+    for work in taken.work:
+        draft.add(work)
+    plan = _named(draft.plan(taken), taken)
+    folder = run_folder(source.lake, source.name, plan.run)
+    write_plan(folder, plan)
+    return PlanReport(
+        source=source.name,
+        run=plan.run,
+        run_url=folder.url,
+        intervals=len(plan.intervals),
+        slices=len(plan.slices),
+        rows=sum(table.rows for table in plan.tables),
+        refused=sum(refused.rows for refused in plan.refused),
+        reason=str(plan.refused[0].error["message"])[:_SHOWN_STATEMENT] if plan.refused else None,
+        left=taken.left,
+    )
+
+
+def _named(plan: RunPlan, taken: Taken) -> RunPlan:
+    """The plan with its name: its span, and a digest of all that it does."""
+    span = taken.span
+    if plan.intervals:
+        span = Span(plan.intervals[0].start, plan.intervals[-1].end)
+    digest = hashlib.blake2b(plan.to_json(), digest_size=5).hexdigest()
+    return replace(plan, run=f"{span.key}-{digest}")
+
+
+def _bytes_of(interval: Interval, segment: LandedSegment) -> int:
+    """Of an interval's transactions in one segment."""
+    first = segment.index.record(max(interval.first_seq + 1, segment.summary.first_seq))
+    last = segment.index.record(min(interval.last_seq, segment.summary.last_seq))
+    return last.end - first.begin
+
+
+def _even(size: int, most: int) -> int:
+    """The size of the fewest equal parts that are no larger than `most`: a small rest would keep one task waiting for
+    the others, or the others for it."""
+    return -(-size // -(-size // most))
+
+
+class _Draft:
+    """A plan that grows interval by interval."""
+
+    def __init__(self, source: Source, stream: LandedStream, store: SchemaStore) -> None:
+        self._source, self._stream, self._store = source, stream, store
+        self._history = History(store, source.name)
+        self._intervals: list[Interval] = []
+        self._tables: list[PlannedTable] = []
+        self._slices: list[dict[str, Any]] = []
+        self._versions: dict[tuple[int, str, str], PlannedVersion] = {}
+        self._refused: list[Refused] = []
+        self._removed: list[RowsRemoved] = []
+        self._statements: list[StatementLogged] = []
+        self._breaks: dict[str, str] = {}
+        self._clock = 0
+        """The commit clock behind the last transaction that was planned."""
+
+    def add(self, work: Work) -> None:
+        """Plans what is taken of one interval."""
+        interval = work.interval
+        placement = Placement(self._stream, interval.first_seq, interval.last_seq)
+        statements = self._logged(work, placement)
+        held = self._held(statements)
+        counted = _Counted(work.tables)
+        refused = self._slice(interval, placement, work.tables - held.keys(), counted)
+        self._refused += (
+            Refused(interval.start, str(table), 0, {**error.to_json(), "table": str(table)})
+            for table, error in lost_rows(placement)
+            if table in work.tables
+        )
+        self._intervals.append(interval)
+        self._statements += statements
+        self._removed += self._removed_rows(work)
+        for name in sorted(work.tables):
+            rows = counted.rows.get(name, 0)
+            left = 0 if name in held else rows - refused.get(name, 0)
+            self._tables.append(PlannedTable(interval.start, name.database, name.table, rows, left, held.get(name)))
+
+    def plan(self, taken: Taken) -> RunPlan:
+        """All of it, without a name."""
+        return RunPlan(
+            source=self._source.name,
+            run="",
+            lake=self._source.lake,
+            intervals=tuple(self._intervals),
+            tables=tuple(self._tables),
+            slices=tuple(self._slices),
+            versions=tuple(self._versions.values()),
+            refused=tuple(self._refused),
+            removed=tuple(self._removed),
+            statements=tuple(self._statements),
+            executed_before={
+                str(interval.start): str(self._stream.executed_at(interval.first_seq)) for interval in self._intervals
+            },
+            breaks=self._breaks,
+            history=taken.history,
+        )
+
+    def _slice(
+        self, interval: Interval, placement: Placement, wanted: frozenset[TableName], counted: _Counted
+    ) -> dict[TableName, int]:
+        """Cuts an interval's transactions for some tables; returns the rows of each that cannot be decoded."""
+        stream = self._stream
+        refused: dict[TableName, int] = {}
+        clock = stream.clock_at(interval.first_seq)
+        line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
+        owned = stream.records(interval.first_seq + 1, interval.last_seq)
+        for segment, records in groupby(owned, key=itemgetter(0)):
+            cut = plan_slices(
+                self._followed(counted.follow(placement.place(segment, line.follow(record for _, record in records)))),
+                lambda table, seq: self._history.at(table, AtSeq(seq)),
+                source=self._source.name,
+                segment=segment.url,
+                clock=max(clock, self._clock),
+                wanted=wanted.__contains__,
+                target_bytes=_even(_bytes_of(interval, segment), self._source.settings.slice_mb * MEGABYTE),
+            )
+            for piece in cut.slices:
+                self._slices.append({**piece.to_json(), "interval_start": interval.start})
+                for table in piece.tables:
+                    key = (table.version_id, table.database, table.table)
+                    self._versions[key] = PlannedVersion(*key, table.definition)
+            for refusal in cut.refused:
+                refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
+                why = refusal.error.to_json()
+                self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
+        if line.broken_at:
+            self._breaks[str(interval.start)] = line.broken_at
+        return refused
+
+    def _followed(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
+        for record in records:
+            self._clock = record.committed_at
+            yield record
+
+    def _logged(self, work: Work, placement: Placement) -> list[StatementLogged]:
+        """Statements that changed rows of the work's tables, or of tables that they do not tell."""
+        interval = work.interval
+        changes = statement_changes(self._store, self._source.name, placement)
+        return [
+            StatementLogged(
+                interval.start,
+                table.database,
+                table.table,
+                change.gtid,
+                change.binlog_file,
+                change.binlog_pos,
+                change.statement[:_SHOWN_STATEMENT],
+            )
+            for change in changes
+            for table in change.tables or (UNTOLD,)
+            if table in work.tables
+        ]
+
+    def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, dict[str, str | int]]:
+        """Tables that the settings hold back because the binlog does not have all of their rows, and why."""
+        if self._source.settings.on_statement != "hold":
+            return {}
+        return {
+            TableName(one.database, one.table): statement_error(self._source.name, one).to_json()
+            for one in reversed(statements)
+        }
+
+    def _removed_rows(self, work: Work) -> list[RowsRemoved]:
+        """What DDL removed of the work's tables without row events."""
+        interval = work.interval
+        return [
+            RowsRemoved(interval.start, str(table), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
+            for removal in self._store.row_removals(self._source.name, interval.first_seq, interval.last_seq)
+            for table in removal.tables
+            if table in work.tables
+        ]
+
+
+class _Counted(Struct):
+    """Counts the rows of some tables in the records that pass."""
+
+    tables: frozenset[TableName]
+    rows: dict[TableName, int] = field(default_factory=dict)
+
+    def follow(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
+        """Passes the records on and adds up their rows by the events' own counts."""
+        for record in records:
+            for one in record.tables:
+                name = TableName(one.database, one.table)
+                if name in self.tables:
+                    self.rows[name] = self.rows.get(name, 0) + one.rows
+            yield record
+
+
+def statement_error(source: str, change: StatementLogged) -> StatementFormatError:
+    """What is to be said of a change that was logged as a statement."""
+    return StatementFormatError(
+        f"rows were changed by a statement, so the binlog does not hold them: {change.statement}",
+        source=source,
+        table=change.told,
+        gtid=change.gtid,
+        file=change.binlog_file,
+        offset=change.binlog_pos,
+        remedy="Set binlog_format = ROW on the server, and load these rows once more.",
+    )

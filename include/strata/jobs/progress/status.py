@@ -1,0 +1,210 @@
+"""How far each step of a source has come, from what lies in the lake and the store; the server is not asked.
+Not here: what a server's settings lack (`jobs/doctor/check_source.py`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata.events.landed import LandedStream
+from strata.jobs.land.land_state import LandState, read_state
+from strata.jobs.plan.owed import wanted_tables
+from strata.schema.history.historian import AtSeq, Gap, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import SYSTEM_DATABASES
+from strata.schema.model.definition import TableName
+from strata.store.ledgers import IntervalLedger
+from strata.store.table_intervals import State, TableIntervalLedger
+from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.store.table_intervals import StateTotal
+
+
+class TableStatus(Struct, frozen=True):
+    """What readers have of one table."""
+
+    table: str
+    rows: int
+    """That are published."""
+    intervals: int
+    """In which it has rows, published or not."""
+    published_until: int
+    """Start of the newest interval with published rows, microseconds UTC; 0 if there is none."""
+    owed_rows: int
+    """That a run is still to publish."""
+    failed_rows: int
+    """Whose checks or decoding failed."""
+    held_rows: int
+    """That a gap, quarantine or a statement holds back."""
+    reason: str | None
+    """Why the oldest of them failed or are held."""
+    gap: str | None
+    """Why its schema is not known at the end of the stream."""
+
+
+class PreparedStatus(Struct, frozen=True):
+    """An XA transaction that is prepared, and that nobody has committed or rolled back."""
+
+    xid: str
+    """As `XA COMMIT` takes it."""
+    seq: int
+    gtid: str | None
+    since: int
+    """Commit time of its XA PREPARE, microseconds UTC; 0 if its segment is not here any more."""
+    position: str
+    """FILE:OFFSET in the server's files; empty if its segment is not here any more."""
+    rows: dict[str, int]
+    """By table; held until it is decided."""
+
+
+class SourceStatus(Struct, frozen=True):
+    """One source: each step's position in the same stream."""
+
+    source: str
+    landed_seq: int
+    landed_until: int
+    """Commit time of the last landed transaction, microseconds UTC; 0 if there is none."""
+    landed_gtid_set: str
+    landed_position: str | None
+    """FILE:OFFSET in the server's files behind the last landed segment; None if nothing has landed."""
+    segments: int
+    landing: LandState | None
+    """What the newest landing said of itself last; a landing that was killed says nothing more."""
+    tracked_seq: int
+    owned_seq: int
+    """Last transaction that a closed interval owns."""
+    owned_until: int
+    """End of the newest interval, microseconds UTC; 0 if there is none."""
+    behind_seconds: float
+    """From the end of the newest interval to now."""
+    unowned: int
+    """Landed transactions that no interval owns yet: the next run closes them."""
+    uncounted: int
+    """Intervals of an older version whose rows nobody has counted: the next run does."""
+    owed_since: int
+    """Start of the oldest interval with owed rows, microseconds UTC; 0 if nothing is owed."""
+    statements: int
+    """Changes that were logged as statements: the binlog does not hold their rows."""
+    prepared: tuple[PreparedStatus, ...]
+    tables: tuple[TableStatus, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return to_plain(self)
+
+
+def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:
+    """Reads the status of a source.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        now: Microseconds UTC.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+        LakeUnavailableError: The lake does not.
+    """
+    stream = LandedStream.open(source.lake, source.name)
+    position = SchemaStore(engine).position(source.name)
+    closed = IntervalLedger(engine).all(source.name)
+    newest = max(closed, key=lambda interval: interval.start, default=None)
+    wanted = wanted_tables(source, engine, stream)
+    totals = [
+        total
+        for total in TableIntervalLedger(engine).totals(source.name)
+        if wanted(TableName(total.database, total.table))
+    ]
+    return SourceStatus(
+        source=source.name,
+        landed_seq=stream.last_seq,
+        landed_until=stream.clock,
+        landed_gtid_set=str(stream.executed()),
+        landed_position=_position(stream),
+        segments=len(stream.segments),
+        landing=read_state(source.lake, source.name),
+        tracked_seq=position.seq if position else 0,
+        owned_seq=newest.last_seq if newest else 0,
+        owned_until=newest.end if newest else 0,
+        behind_seconds=max(0.0, (now - newest.end) / 1e6) if newest else 0.0,
+        unowned=stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed),
+        uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
+        owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
+        statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
+        prepared=tuple(_prepared(stream)),
+        tables=_tables(source, engine, totals),
+    )
+
+
+def _position(stream: LandedStream) -> str | None:
+    if not stream.segments:
+        return None
+    summary = stream.segments[-1].summary
+    return f"{summary.binlog_file}:{summary.server_end}"
+
+
+def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
+    for one in stream.undecided_at(stream.last_seq).prepared():
+        if one.seq < stream.first_seq:
+            yield PreparedStatus(one.xid, one.seq, None, 0, "", {})
+            continue
+        _, record = stream.record_at(one.seq)
+        rows: Counter[str] = Counter()
+        for table in record.tables:
+            rows[f"{table.database}.{table.table}"] += table.rows
+        yield PreparedStatus(
+            xid=one.xid,
+            seq=one.seq,
+            gtid=str(record.gtid) if record.gtid else None,
+            since=record.committed_at,
+            position=f"{record.binlog_file}:{record.binlog_pos}",
+            rows=dict(rows),
+        )
+
+
+def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> tuple[TableStatus, ...]:
+    gaps = _gaps(source, engine)
+    reasons: dict[str, str] = {}
+    for piece in TableIntervalLedger(engine).select(source.name, (State.FAILED, State.HELD)):
+        if piece.reason:
+            reasons.setdefault(piece.name, str(piece.reason["message"]))
+    found = []
+    for table in sorted({*(total.name for total in totals), *gaps}):
+        mine = [total for total in totals if total.name == table]
+        left = {total.state: total.rows - total.published_rows for total in mine}
+        published = [total for total in mine if total.published_rows]
+        found.append(
+            TableStatus(
+                table=table,
+                rows=sum(total.published_rows for total in mine),
+                intervals=sum(total.intervals for total in mine),
+                published_until=max((total.last_start for total in published), default=0),
+                owed_rows=left.get(State.OWED, 0),
+                failed_rows=left.get(State.FAILED, 0),
+                held_rows=left.get(State.HELD, 0),
+                reason=reasons.get(table),
+                gap=gaps.get(table),
+            )
+        )
+    return tuple(found)
+
+
+def _gaps(source: Source, engine: sa.Engine) -> dict[str, str]:
+    store = SchemaStore(engine)
+    position = store.position(source.name)
+    if position is None:
+        return {}
+    known = History(store, source.name).tables(AtSeq(position.seq))
+    return {
+        str(table): found.reason
+        for table, found in known
+        if isinstance(found, Gap) and table.database not in SYSTEM_DATABASES
+    }

@@ -1,0 +1,1 @@
+"""The proof: change tables replayed and compared with the server's rows."""

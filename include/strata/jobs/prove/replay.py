@@ -1,0 +1,287 @@
+"""Replays change tables into the rows that the tables have: the proof that nothing was lost on the way.
+Not here: single changes (`tables/state.py`), what DDL does to rows (`tables/convert.py`)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc  # noqa: TID253  only those who replay import this module
+import sqlalchemy as sa
+from msgspec import Struct, field
+
+from strata.errors import DdlError, SchemaGapError, Usage
+from strata.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RemoveRows, RenameColumn
+from strata.schema.ddl.context import DdlContext
+from strata.schema.ddl.read import read_ddl
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.definition import TableName
+from strata.schema.model.folding import fold_name
+from strata.store.database import reading
+from strata.store.tables import schema_version
+from strata.tables.convert import convert_rows, state_schema
+from strata.tables.read import read_columns
+from strata.tables.state import apply_changes
+from strata.tables.united import in_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from strata.schema.ddl.changes import AlterStep
+    from strata.schema.model.definition import TableDefinition
+
+
+class Turn(Struct, frozen=True):
+    """What one version makes of one table, and of the rows that it has."""
+
+    version_id: int
+    order: tuple[int, ...]
+    """Equal for all tables that one statement touches."""
+    name: TableName
+    definition: TableDefinition | None
+    """None: the table is gone, or (`gap`) its shape is not known."""
+    gap: str | None = None
+    renamed_from: TableName | None = None
+    """The rows come from the table that had this name."""
+    renamed_columns: Mapping[str, str] = field(default_factory=dict)
+    """New name -> old name."""
+    added_columns: frozenset[str] = frozenset()
+
+
+class TableState(Struct, frozen=True):
+    """The rows of a table and their shape."""
+
+    definition: TableDefinition
+    rows: pa.Table
+    """Columns as the change table calls them."""
+
+
+class Removal(Struct, frozen=True):
+    """Rows of a table that a DDL removed without row events."""
+
+    seq: int
+    """Of its transaction."""
+    name: TableName
+    statement: str
+    gtid: str | None
+    is_whole: bool
+    """Whether it removed all of them (TRUNCATE); which ones a partition held is in no log."""
+
+
+def replay_source(
+    lake: str, source: str, engine: sa.Engine, wanted: Callable[[TableName], bool] = lambda _: True
+) -> dict[TableName, TableState]:
+    """The rows that tables of a source have after all published changes, without what DDL removed of them.
+
+    Rows that were there before the first landed transaction are in no change and so not in the result.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+        wanted: Which tables to give.
+
+    Raises:
+        Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
+        LakeUnavailableError: The storage does not answer.
+        StoreUnavailableError: The database does not answer.
+    """
+    removals = removals_of(engine, source)
+    return replay(turns_of(engine, source), lambda name: read_columns(lake, source, name), removals, wanted)
+
+
+def replay(
+    turns: Sequence[Turn],
+    read: Callable[[TableName], Sequence[pa.Table]],
+    removals: Sequence[Removal] = (),
+    wanted: Callable[[TableName], bool] = lambda _: True,
+) -> dict[TableName, TableState]:
+    """As `replay_source`, from the turns of the schema and the removals in stream order and a reader of change tables.
+
+    Raises:
+        SchemaGapError: A table has changes after its shape was lost.
+        Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
+    """
+    stage = _Stage(read)
+    left = list(reversed(removals))
+    for order, together in groupby(turns, key=lambda turn: turn.order):
+        while left and left[-1].seq < order[0]:
+            stage.remove(left.pop())
+        stage.turn(list(together))
+    for removal in reversed(left):
+        stage.remove(removal)
+    return stage.end(wanted)
+
+
+class _Stage:
+    """The tables as they are at one point of the stream."""
+
+    def __init__(self, read: Callable[[TableName], Sequence[pa.Table]]) -> None:
+        self._read = read
+        self._changes: dict[TableName, Sequence[pa.Table]] = {}
+        self._states: dict[TableName, TableState] = {}
+        self._current: dict[TableName, Turn] = {}
+        self._removed_at: dict[TableName, int] = {}
+        """Ordinal of the transaction that removed all rows of a table last."""
+        self._in_doubt: dict[TableName, Removal] = {}
+        """Tables that lost rows, and nobody knows which."""
+
+    def turn(self, together: Sequence[Turn]) -> None:
+        """Plays the changes of the touched tables since their last turn, then what one statement does to them all."""
+        for name in {name for turn in together for name in (turn.name, turn.renamed_from) if name is not None}:
+            self._play(name)
+        before, in_doubt = dict(self._states), dict(self._in_doubt)
+        for turn in together:
+            self._states.pop(turn.name, None)
+            self._in_doubt.pop(turn.name, None)
+            if (turn.renamed_from or turn.name) in in_doubt:
+                self._in_doubt[turn.name] = in_doubt[turn.renamed_from or turn.name]
+            if turn.definition is not None:
+                self._states[turn.name] = _entered(turn, turn.definition, before.get(turn.renamed_from or turn.name))
+            self._current[turn.name] = turn
+
+    def remove(self, removal: Removal) -> None:
+        """Removes what a DDL removed without row events."""
+        state = self._states.get(removal.name)
+        if state is None:
+            return
+        if not removal.is_whole:
+            self._in_doubt[removal.name] = removal
+            return
+        self._in_doubt.pop(removal.name, None)
+        # Changes of before, which have not been played yet, are passed over.
+        self._removed_at[removal.name] = removal.seq
+        self._states[removal.name] = TableState(state.definition, state.rows.slice(0, 0))
+
+    def end(self, wanted: Callable[[TableName], bool]) -> dict[TableName, TableState]:
+        """Plays what is left, and gives the tables that are there and wanted."""
+        for name in filter(wanted, list(self._current)):
+            self._play(name)
+        for name, removal in self._in_doubt.items():
+            if name in self._states and wanted(name):
+                raise Usage(
+                    f"`{removal.statement}` removed rows, and no log says which",
+                    table=str(name),
+                    gtid=removal.gtid,
+                    remedy="Take the table's rows from the server (a dump) and the changes behind it.",
+                )
+        return {name: state for name, state in sorted(self._states.items()) if wanted(name)}
+
+    def _play(self, name: TableName) -> None:
+        turn = self._current.get(name)
+        if turn is None:
+            return
+        if name not in self._changes:
+            self._changes[name] = self._read(name)
+        for changes in self._changes[name]:
+            is_left = pc.greater(changes["_seq"], self._removed_at.get(name, 0))
+            of_turn = changes.filter(pc.and_(pc.equal(changes["_schema_version"], turn.version_id), is_left))
+            state = self._states.get(name)
+            if of_turn.num_rows == 0:
+                continue
+            if state is None:
+                raise SchemaGapError(turn.gap or "there are changes of a table that is not there", table=str(name))
+            shaped = in_shape(of_turn, state_schema(state.definition))
+            played = apply_changes(state.rows, shaped, state.definition)
+            self._states[name] = TableState(state.definition, played)
+
+
+def _entered(turn: Turn, definition: TableDefinition, before: TableState | None) -> TableState:
+    if before is None:
+        return TableState(definition, state_schema(definition).empty_table())
+    rows = convert_rows(before.rows, before.definition, definition, turn.renamed_columns, turn.added_columns)
+    return TableState(definition, rows)
+
+
+def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
+    """The whole history of a source's tables, in stream order.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        StoreFormatError: The store is damaged, or newer than this version.
+    """
+    store = SchemaStore(engine)
+    entries = [entry for entry in store.all_entries(source) if entry.name.table]
+    store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+    steps = _steps_of(engine, source)
+    turns = []
+    for entry in sorted(entries, key=lambda entry: entry.order):
+        renamed, added = _columns_renamed(steps.get(entry.version_id, ()))
+        turns.append(
+            Turn(
+                version_id=entry.version_id,
+                order=(entry.seq, entry.statement_no, entry.version_id),
+                name=entry.name,
+                definition=store.definition(entry.fingerprint) if entry.fingerprint else None,
+                gap=entry.gap,
+                renamed_from=None if entry.renamed_from is None else _name(entry.renamed_from, entry.name.database),
+                renamed_columns=renamed,
+                added_columns=added,
+            )
+        )
+    return turns
+
+
+def removals_of(engine: sa.Engine, source: str) -> list[Removal]:
+    """What DDL removed of a source's tables without row events, in stream order.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    store = SchemaStore(engine)
+    position = store.position(source)
+    found = store.row_removals(source, 0, position.seq if position else 0)
+    return [
+        Removal(one.seq, table, one.statement, one.gtid, is_whole=_is_truncate(one.statement))
+        for one in found
+        for table in one.tables
+    ]
+
+
+def _is_truncate(statement: str) -> bool:
+    """Whether a statement of the ledger is a TRUNCATE; the others there are ALTER TABLE, and do more."""
+    try:
+        changes = read_ddl(statement, DdlContext("", 0))
+    except DdlError:
+        return False
+    return all(isinstance(change, RemoveRows) for change in changes)
+
+
+def _name(text: str, database: str) -> TableName:
+    first, dot, second = text.partition(".")
+    return TableName(first, second) if dot else TableName(database, first)
+
+
+def _steps_of(engine: sa.Engine, source: str) -> dict[int, tuple[AlterStep, ...]]:
+    """What each ALTER TABLE asked for: which columns it renamed is in the statement alone."""
+    found = schema_version.c
+    query = sa.select(found.id, found.ddl, found.default_database, found.sql_mode, found.server_version).where(
+        found.source == source, found.ddl.is_not(None)
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(query).all()
+    steps: dict[int, tuple[AlterStep, ...]] = {}
+    for version_id, ddl, database, sql_mode, server_version in rows:
+        context = DdlContext(database or "", sql_mode or 0, *([server_version] if server_version else []))
+        try:
+            changes = read_ddl(ddl, context)
+        except DdlError:
+            # The version is a gap then, and says so itself.
+            continue
+        steps[version_id] = tuple(step for change in changes if isinstance(change, AlterTable) for step in change.steps)
+    return steps
+
+
+def _columns_renamed(steps: Iterable[AlterStep]) -> tuple[dict[str, str], frozenset[str]]:
+    renamed: dict[str, str] = {}
+    added: set[str] = set()
+    for step in steps:
+        if isinstance(step, RenameColumn):
+            renamed[step.new] = step.old
+        elif isinstance(step, ChangeColumn) and fold_name(step.old) != fold_name(step.column.name):
+            renamed[step.column.name] = step.old
+        elif isinstance(step, AddColumn):
+            added.add(step.column.name)
+    return renamed, frozenset(added)

@@ -1,0 +1,311 @@
+"""Publishes what a run has staged, each table if and only if the stored verdict says so.
+Not here: reaching the verdict (`jobs/check/check_interval.py`), the commits (`tables/commit.py`), the ledger
+(`jobs/ingest.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
+from strata.errors import AlreadyRunningError, ChecksFailedError, DamagedFileError
+from strata.jobs.check.check_interval import told_of_interval
+from strata.jobs.run.run_folder import (
+    DECODED,
+    Decoded,
+    read_decoded,
+    read_plan,
+    read_verdicts,
+    run_folder,
+    write_verdicts,
+)
+from strata.schema.model.definition import TableName
+from strata.store.table_intervals import State
+from strata.tables.commit import publish
+from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from strata.checks.verdict import Failure
+    from strata.jobs.run.specs import Interval, PlannedTable, RunPlan
+    from strata.tables.write import StagedFile
+    from strata.wire.storage import Folder
+
+Reason = dict[str, str | int]
+"""An error's JSON."""
+
+
+class PublishedTable(Struct, frozen=True):
+    """One table's part of an interval, as readers have it now."""
+
+    table: str
+    """`database.table`."""
+    interval: int
+    """Start (microseconds UTC)."""
+    delta_version: int
+    rows: int
+    schema_versions: tuple[int, ...]
+    gtid_executed: str
+    """What the stream had executed at the interval's end."""
+    changed: int
+    """Files that came or went; 0 if it was published just so before."""
+
+
+class WithheldTable(Struct, frozen=True):
+    """One table's part of an interval of which rows are not published, and why."""
+
+    table: str
+    interval: int
+    """Start (microseconds UTC)."""
+    state: State
+    """FAILED or HELD."""
+    rows: int
+    """That are not published."""
+    reason: Reason
+
+
+class TableOutcome(Struct, frozen=True):
+    """What became of one table's part of an interval."""
+
+    planned: PlannedTable
+    state: State
+    published: tuple[PublishedTable, ...] = ()
+    reason: Reason | None = None
+    """Why not all of it is published."""
+
+    @property
+    def published_rows(self) -> int:
+        """Rows that readers see."""
+        return sum(table.rows for table in self.published)
+
+
+class PublishReport(Struct, frozen=True):
+    """What a run has published, and what not."""
+
+    source: str
+    run: str
+    intervals: int
+    rows: int
+    warnings: int
+    """Checks of severity warning that failed."""
+    tables: tuple[PublishedTable, ...]
+    withheld: tuple[WithheldTable, ...]
+    cleared: bool = False
+    """Whether it was published before and its staged files are gone: nothing was done."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return to_plain(self)
+
+    def raise_if_withheld(self) -> None:
+        """Lets nobody take a part for the whole.
+
+        Raises:
+            ChecksFailedError: Rows are not published.
+        """
+        if self.withheld:
+            first = self.withheld[0]
+            names = sorted({one.table for one in self.withheld})
+            others = f" and of {len(names) - 1} other tables" if len(names) > 1 else ""
+            raise ChecksFailedError(
+                f"{sum(one.rows for one in self.withheld)} rows of {first.table}{others} are not published: "
+                f"{first.reason['message']}",
+                source=self.source,
+                table=first.table,
+                remedy=f"`strata intervals --source {self.source} --failed --held` lists them; "
+                "all others are published.",
+            )
+
+
+class Publication:
+    """The publication of one run. Iterating it commits table after table; each may be repeated after a kill."""
+
+    def __init__(
+        self, lake: str, source: str, run: str, *, is_published: Callable[[PlannedTable], bool] = lambda _: False
+    ) -> None:
+        """Reads what the run has left.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            run: The run's key.
+            is_published: Whether readers see all rows of a table and interval already; a part of them then does not
+                take their place.
+
+        Raises:
+            ChecksFailedError: An interval with rows has no verdict, or one on other files.
+            Usage: There is no such run, or it has not been decoded.
+            LakeUnavailableError: The storage does not answer.
+            DamagedFileError: A file of the run is not whole.
+        """
+        self._folder = run_folder(lake, source, run)
+        self._is_published = is_published
+        self.plan = read_plan(self._folder)
+        # Without slices there is nothing to decode or to judge, and the steps between were left out.
+        is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
+        self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
+        self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
+        for interval in self.plan.intervals:
+            self._refuse_unjudged(interval)
+
+    def __iter__(self) -> Iterator[TableOutcome]:
+        """Commits what may be published, in order of interval and table, and says of each what became of it."""
+        for interval in self.plan.intervals:
+            files = self._decoded.publishable(interval.start)
+            for planned in self.plan.of_interval(interval):
+                key = (planned.database, planned.table)
+                yield self._publish(interval, planned, [file for file in files if (file.database, file.table) == key])
+
+    def _publish(self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]) -> TableOutcome:
+        if planned.held is not None:
+            return TableOutcome(planned, State.HELD, reason=planned.held)
+        verdict = self.verdicts.get(interval.start)
+        failures = verdict.failures_of(planned.name) if verdict else ()
+        if failures:
+            return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures))
+        reason = self._left_out(planned)
+        if reason and self._is_published(planned):
+            return TableOutcome(planned, State.PUBLISHED)
+        # A statement that does not tell its tables has a warning, and nothing to commit.
+        try:
+            committed = _commit(self.plan, interval, planned, files) if planned.database else ()
+        except DamagedFileError as error:
+            self._refuse_cleared()
+            return TableOutcome(planned, State.FAILED, reason=error.to_json())
+        return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
+
+    def _refuse_cleared(self) -> None:
+        if read_decoded(self._folder).cleared:
+            raise AlreadyRunningError(
+                "another publication of the run was done first, and has cleared its staged files",
+                source=self.plan.source,
+                remedy="Publish the run again: it tells what is published.",
+            )
+
+    def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> Reason:
+        others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        first = failures[0]
+        column = f"column {first.column}: " if first.column else ""
+        return ChecksFailedError(
+            f"{column}{first.message}{others}",
+            source=self.plan.source,
+            table=planned.name,
+            remedy=f"`strata check {self.plan.run} --source {self.plan.source}` shows all; the rows are in quarantine.",
+        ).to_json()
+
+    def _left_out(self, planned: PlannedTable) -> Reason | None:
+        """Why some rows of a table that is published are not: their schema is not known, or they are in quarantine."""
+        for refused in self.plan.refused:
+            if (refused.interval, refused.table) == (planned.interval, planned.name):
+                return refused.error
+        for file in self._decoded.unreadable(planned.interval):
+            if (file.database, file.table) == (planned.database, planned.table):
+                reason: Reason = json.loads(file.reason)
+                return reason
+        return None
+
+    def _refuse_unjudged(self, interval: Interval) -> None:
+        files = self._decoded.publishable(interval.start)
+        if not files and not any(table.rows for table in self.plan.of_interval(interval)):
+            return
+        check = f"`strata check {self.plan.run} --source {self.plan.source}`"
+        verdict = self.verdicts.get(interval.start)
+        if verdict is None:
+            raise ChecksFailedError(
+                "there is no verdict on what was decoded",
+                source=self.plan.source,
+                remedy=f"Run {check}, then publish again.",
+            )
+        if verdict.staged != staged_digest((str(file.name), file.digest) for file in files):
+            raise ChecksFailedError(
+                "the verdict is on other files than those that were decoded last",
+                source=self.plan.source,
+                remedy=f"Run {check}, then publish again.",
+            )
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether all of the run was published and its staged files were deleted then."""
+        return self._decoded.cleared
+
+    def report(self, outcomes: Sequence[TableOutcome]) -> PublishReport:
+        """What the outcomes amount to."""
+        published = tuple(table for outcome in outcomes for table in outcome.published)
+        failures = [failure for verdict in self.verdicts.values() for failure in verdict.failures]
+        return PublishReport(
+            source=self.plan.source,
+            run=self.plan.run,
+            intervals=len(self.plan.intervals),
+            rows=sum(table.rows for table in published),
+            warnings=sum(failure.severity is Severity.WARNING for failure in failures),
+            tables=published,
+            withheld=tuple(
+                WithheldTable(
+                    table=one.planned.name,
+                    interval=one.planned.interval,
+                    state=one.state,
+                    rows=one.planned.counted - one.published_rows,
+                    reason=one.reason,
+                )
+                for one in outcomes
+                if one.reason is not None
+            ),
+            cleared=self.is_cleared,
+        )
+
+
+def publish_interval(lake: str, source: str, run: str) -> PublishReport:
+    """Makes the rows of a run's intervals what readers see, of each table whose checks allow it.
+
+    Safe to repeat, and to run again after it was killed: what is published already stays as it is.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        run: The run's key; its folder has the plan, what was decoded and the verdicts.
+
+    Raises:
+        ChecksFailedError: An interval with rows has no verdict, or one on other files.
+        Usage: There is no such run, or it has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A file of the run is not whole.
+    """
+    publication = Publication(lake, source, run)
+    return publication.report(list(publication))
+
+
+def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalVerdict]:
+    """What is to be said of a run without rows, which nobody checked: what no row event tells of."""
+    if plan.slices or not (plan.removed or plan.statements):
+        return {}
+    digest = staged_digest(())
+    verdicts = [
+        IntervalVerdict(plan.source, interval.start, digest, (), tuple(told_of_interval(plan, interval)))
+        for interval in plan.intervals
+    ]
+    write_verdicts(folder, verdicts)
+    return {verdict.interval: verdict for verdict in verdicts}
+
+
+def _commit(
+    plan: RunPlan, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]
+) -> tuple[PublishedTable, ...]:
+    """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
+    name = TableName(planned.database, planned.table)
+    commit = publish(plan.lake, plan.source, name, interval.start, files)
+    if commit is None:
+        return ()
+    return (
+        PublishedTable(
+            table=planned.name,
+            interval=interval.start,
+            delta_version=commit.version,
+            rows=commit.rows,
+            schema_versions=tuple(sorted({file.version_id for file in files})),
+            gtid_executed=interval.gtid_executed,
+            changed=commit.added_files + commit.removed_files,
+        ),
+    )

@@ -1,0 +1,197 @@
+"""The folder of one run: what its steps leave for each other, and the one reader of each.
+Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values mean (`specs.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
+from strata.errors import DamagedFileError, StoreFormatError, Usage
+from strata.jobs.run.specs import RunPlan
+from strata.tables.write import StagedFile  # noqa: TC001  likewise
+from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Found = TypeVar("Found")
+
+PLAN = "plan.json"
+DECODED = "decoded.json"
+VERDICT = "verdict.json"
+FORMAT = 3
+"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening, but for files whose
+digests were not noted (`decoded.json` of format 1): nobody can tell whether they are what was decoded. Format 3 says
+whether the staged files were cleared."""
+
+
+class FailedSlice(Struct, frozen=True):
+    """A slice that cannot be decoded, however often it is tried."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    tables: tuple[tuple[str, str], ...]
+    """Database and table of all rows that it may hold."""
+    error: dict[str, str | int]
+
+
+class Decoded(Struct, frozen=True):
+    """What the decoding of a run left."""
+
+    files: tuple[StagedFile, ...]
+    failed: tuple[FailedSlice, ...] = ()
+    cleared: bool = False
+    """Whether the files were deleted, or are about to be, because all of the run is published."""
+    format: int = FORMAT
+
+    def lost(self, interval: int) -> dict[tuple[str, str], dict[str, str | int]]:
+        """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""
+        return {name: one.error for one in reversed(self.failed) if one.interval == interval for name in one.tables}
+
+    def publishable(self, interval: int) -> list[StagedFile]:
+        """The files of an interval that are to be judged and published: of tables that were decoded whole."""
+        lost = self.lost(interval)
+        return [
+            file
+            for file in self.files
+            if file.interval == interval and file.is_publishable and (file.database, file.table) not in lost
+        ]
+
+    def unreadable(self, interval: int) -> list[StagedFile]:
+        """The files of an interval with rows that the decoder itself put aside."""
+        return [file for file in self.files if file.interval == interval and not file.is_publishable]
+
+
+class _Verdicts(Struct, frozen=True):
+    intervals: tuple[IntervalVerdict, ...]
+    format: int = FORMAT
+
+
+def runs_url(lake: str, source: str) -> str:
+    """Where all run folders of a source are."""
+    return f"{lake.rstrip('/')}/runs/{source}"
+
+
+def run_folder(lake: str, source: str, run: str) -> Folder:
+    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so doing it again finds it again."""
+    return Folder.open(lake).folder(f"runs/{source}/{run}")
+
+
+def write_plan(folder: Folder, plan: RunPlan) -> None:
+    """Stores what is to be done."""
+    folder.write(PLAN, plan.to_json())
+
+
+def read_plan(folder: Folder) -> RunPlan:
+    """What `write_plan` stored.
+
+    Raises:
+        Usage: There is no such run.
+        DamagedFileError: The plan is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if not folder.exists(PLAN):
+        raise Usage(
+            f"there is no run {folder.url.rpartition('/')[2]}: it has no plan",
+            file=folder.join(PLAN),
+            remedy="`strata plan` makes one and prints its name.",
+        )
+    return _read(folder, PLAN, RunPlan.from_json, "Run `strata plan` again: what it planned is still owed.")
+
+
+def write_decoded(folder: Folder, decoded: Decoded) -> None:
+    """Stores what all slices of a run became; from here on the run counts as decoded."""
+    folder.write(DECODED, msgspec.json.encode(decoded))
+
+
+def read_decoded(folder: Folder) -> Decoded:
+    """What `write_decoded` stored.
+
+    Raises:
+        Usage: The run has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+    """
+    if not folder.exists(DECODED):
+        raise Usage(
+            "the run has not been decoded",
+            file=folder.join(DECODED),
+            remedy="Run its decoding first (task `decode`); then the same again.",
+        )
+    read = _numbered(Decoded)
+    return _read(folder, DECODED, read, "Decode the run again (task `decode`): it gives the same files.")
+
+
+def read_staged(folder: Folder) -> Decoded:
+    """What `write_decoded` stored, of a run whose files are still there.
+
+    Raises:
+        Usage: The run has not been decoded, or its files were cleared.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+    """
+    decoded = read_decoded(folder)
+    if decoded.cleared:
+        raise Usage(
+            "the run is published, and its staged files were cleared",
+            file=folder.join(DECODED),
+            remedy="Its verdict and Data Docs are still there. To judge it anew, decode it again (task `decode`).",
+        )
+    return decoded
+
+
+def write_verdicts(folder: Folder, verdicts: Iterable[IntervalVerdict]) -> None:
+    """Stores the verdicts of a run.
+
+    Raises:
+        LakeUnavailableError: The storage does not take them.
+    """
+    stored = {"format": FORMAT, "intervals": [verdict.to_json() for verdict in verdicts]}
+    folder.write(VERDICT, msgspec.json.format(msgspec.json.encode(stored), indent=1))
+
+
+def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
+    """The verdicts of a run by the start of their interval; none if it has not been checked.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+        StoreFormatError: A newer version of Strata wrote them.
+    """
+    if not folder.exists(VERDICT):
+        return {}
+    read = _numbered(_Verdicts)
+    found = _read(folder, VERDICT, read, "Check the run again (`strata check`, task `check`).")
+    return {verdict.interval: verdict for verdict in found.intervals}
+
+
+def _numbered(kind: type[Found]) -> Callable[[bytes], Found]:
+    def read(content: bytes) -> Found:
+        number = msgspec.json.decode(content, type=_Numbered).format
+        if number > FORMAT:
+            raise StoreFormatError(
+                f"the file has format {number}, this version reads up to {FORMAT}",
+                remedy="Install the version of Strata that wrote it, or a newer one.",
+            )
+        return msgspec.json.decode(content, type=kind)
+
+    return read
+
+
+class _Numbered(Struct):
+    format: int = 1
+
+
+def _read(folder: Folder, name: str, read: Callable[[bytes], Found], remedy: str) -> Found:
+    content = folder.read(name)
+    try:
+        return read(content)
+    except StoreFormatError as error:
+        raise error.located(file=folder.join(name)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(
+            f"a file of the run is not what was written: {error}", file=folder.join(name), remedy=remedy
+        ) from None

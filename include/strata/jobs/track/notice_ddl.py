@@ -1,0 +1,79 @@
+"""The tracking step as the settings want it: versions stored, or DDL only noticed (`track_schema_versions = false`).
+Not here: tracking (`track_schema.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.errors import DdlError
+from strata.events.landed import LandedStream
+from strata.events.transactions import ddl_events
+from strata.jobs.track.track_schema import track_landed
+from strata.schema.ddl.context import context_of, statement_text
+from strata.schema.ddl.ill_formed import as_one_looks_at
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import SYSTEM_DATABASES, TrackedPosition
+from strata.schema.tracker.notices import NoticeKind
+from strata.schema.tracker.stream import TrackReport
+from strata.store.own import own_database
+from strata.wire.files import open_binlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.events.landed import LandedSegment
+
+
+def track_source(source: Source, engine: sa.Engine) -> TrackReport:
+    """Tracks what has been landed of a source, or only notices its DDL if the settings switch versions off.
+
+    Raises:
+        CorruptEventError: Versions before the fault have been stored.
+        AlreadyRunningError: Another tracker is at work on the source.
+        StreamHoleError: A segment is missing.
+    """
+    if source.settings.track_schema_versions:
+        return track_landed(source.lake, source.name, engine)
+    return notice_landed(source.lake, source.name, engine)
+
+
+def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
+    """Reports the DDL that has been landed behind what is tracked. Nothing is stored: the position stays, no row behind
+    it can be decoded, and a later tracking begins there, so that nothing is lost.
+
+    Raises:
+        CorruptEventError: A segment is damaged.
+        StreamHoleError: A segment is missing.
+    """
+    at = SchemaStore(engine).position(source) or TrackedPosition(source)
+    report = TrackReport(source, seq=at.seq, gtid_executed=at.gtid_executed, committed_at=at.committed_at)
+    stream = LandedStream.open(lake, source)
+    exclude = SYSTEM_DATABASES | own_database(engine, stream.servers())
+    for segment in stream.segments:
+        if segment.summary.last_seq > at.seq:
+            report.transactions += sum(1 for _ in segment.index.records(at.seq + 1))
+            for gtid, text in _statements(segment, at.seq + 1, exclude):
+                report.statements += 1
+                report.note(NoticeKind.UNSTORED, "", f"not stored: {gtid}: {text}")
+    return report
+
+
+def _statements(segment: LandedSegment, first_seq: int, exclude: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """The GTID and text of each statement that can change a table."""
+    records = [record for record in segment.index.records(first_seq) if record.ddl_offsets]
+    if not records:
+        return
+    with open_binlog(segment.url) as binlog:
+        for record in records:
+            for event in ddl_events(binlog, record):
+                try:
+                    text = statement_text(event.query)
+                except DdlError as fault:
+                    text = fault.ddl
+                context = context_of(event.query, binlog.format)
+                if context.default_database not in exclude and read_ddl_or_gap(text, context):
+                    yield str(record.gtid or f"transaction {record.seq}"), as_one_looks_at(text)

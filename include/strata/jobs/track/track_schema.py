@@ -1,0 +1,77 @@
+"""The step that turns DDL in binlogs into versions: files, or what has been landed of a source.
+Not here: reading them (`feed_tracker.py`), what a version is (`schema/tracker/track.py`), the live server
+(`snapshot_schemas.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.errors import StrataError
+from strata.events.landed import LandedStream
+from strata.jobs.track.feed_tracker import feed_files, feed_segment
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.tracker.track import Tracker
+from strata.store.own import own_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata.schema.replay.baseline import Baseline
+    from strata.schema.tracker.stream import TrackReport
+
+
+def track_files(
+    paths: Sequence[str],
+    engine: sa.Engine,
+    source: str,
+    *,
+    baseline: Baseline | None = None,
+    lower_case_table_names: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    skip_corrupt: bool = False,
+) -> TrackReport:
+    """Tracks binlog files. What has been tracked before is passed over; kill it anywhere and run it again.
+
+    Args:
+        paths: Files of one source; put into the order of their numbers where they have one name.
+        engine: The store; `sqlite://` tracks in memory.
+        source: Name of the source.
+        baseline: What there was before the first file; used only where tracking begins.
+        lower_case_table_names: Of the server, 0 to 2; no binlog has it.
+        progress: Called with a file's name, the bytes of it that are done and its size.
+        skip_corrupt: Goes on behind damage, which is a gap of all tables where a DDL may be lost with it.
+
+    Raises:
+        CorruptEventError: Versions before the fault have been stored.
+        AlreadyRunningError: Another tracker is at work on the source.
+    """
+    tracker = Tracker(
+        SchemaStore(engine),
+        source,
+        baseline=baseline,
+        exclude=own_database(engine, ()),
+        lower_case_table_names=lower_case_table_names,
+    )
+    return feed_files(tracker, paths, progress=progress, skip_corrupt=skip_corrupt)
+
+
+def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
+    """Tracks what has been landed of a source since the last time; only segments with statements are opened.
+
+    Raises:
+        CorruptEventError: Versions before the fault have been stored.
+        AlreadyRunningError: Another tracker is at work on the source.
+        StreamHoleError: A segment is missing.
+    """
+    stream = LandedStream.open(lake, source)
+    tracker = Tracker(SchemaStore(engine), source, exclude=own_database(engine, stream.servers()))
+    try:
+        for segment in stream.segments:
+            if segment.summary.last_seq > tracker.position.seq or segment is stream.segments[-1]:
+                feed_segment(tracker, segment)
+    except StrataError:
+        tracker.finish()
+        raise
+    return tracker.finish()

@@ -1,0 +1,77 @@
+"""Which schema versions others have not been told of yet, as small notices.
+Not here: telling them (`dags/steps.py`), DDL that has not landed (`watch_ddl.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from strata.jobs.watch.watch_ddl import MOST_TABLES, STATEMENT_CHARACTERS
+from strata.schema.ddl.secrets import mask_secrets
+from strata.schema.model.definition import TableName
+from strata.store.database import reading
+from strata.store.notified import NotifiedLedger
+from strata.store.tables import schema_version, table_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_VERSIONS: Final = 500
+"""At a time: a first run over years of DDL tells of the rest in the runs that follow."""
+
+
+def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[dict[str, Any]]:
+    """The oldest versions of a source behind those that were told of, in the order in which they were stored.
+
+    A source's versions are stored by one tracker at a time, so their ids grow.
+
+    Args:
+        engine: The store.
+        source: Name of the source.
+        sent: The newest version of which the receiver has the notice; 0 if it has none, or forgets old ones. The
+            newest that was ever given here is remembered.
+
+    Raises:
+        StrataError: The store does not answer.
+    """
+    ledger = NotifiedLedger(engine)
+    known = ledger.version(source)
+    if sent > known:
+        ledger.put_version(source, sent)
+    wanted = (schema_version.c.source == source) & (schema_version.c.id > max(sent, known))
+    query = sa.select(schema_version).where(wanted).order_by(schema_version.c.id).limit(MOST_VERSIONS)
+    with reading(engine) as connection:
+        versions = connection.execute(query).all()
+        tables = _tables(connection, [version.id for version in versions])
+    return [
+        {
+            "version": version.id,
+            "source": source,
+            "gtid": version.gtid,
+            "statement_no": version.statement_no,
+            "committed_at": version.committed_at,
+            "origin": version.origin,
+            "tables": tables.get(version.id, []),
+            "statement": mask_secrets(version.ddl or "")[:STATEMENT_CHARACTERS],
+        }
+        for version in versions
+    ]
+
+
+def _tables(connection: sa.Connection, versions: Sequence[int]) -> dict[int, list[str]]:
+    """The first tables of each version by name; `*` stands for all."""
+    if not versions:
+        return {}
+    found = table_version.c
+    query = (
+        sa.select(found.version_id, found.database_name, found.table_name)
+        .where(found.version_id.in_(versions))
+        .order_by(found.version_id, found.database_name, found.table_name)
+    )
+    tables: dict[int, list[str]] = {}
+    for version, database, table in connection.execute(query):
+        names = tables.setdefault(version, [])
+        if len(names) < MOST_TABLES:
+            names.append(str(TableName(database or "*", table or "*")))
+    return tables

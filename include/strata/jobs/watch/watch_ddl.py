@@ -1,0 +1,220 @@
+"""Follows the stream of a live server and notices its DDL: each statement once, also those of a time without a watcher.
+Not here: finding statements in bytes (`walk_ddl.py`), Airflow's trigger (`plugins/replication_watcher.py`), versions
+(`jobs/track/track_schema.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
+from strata.events.gtid import encode_gtid_set
+from strata.events.landed import LandedStream
+from strata.gtid.sets import GtidSet
+from strata.jobs.watch.walk_ddl import StatementWalk
+from strata.schema.ddl.context import context_of, statement_text
+from strata.schema.ddl.ill_formed import as_one_looks_at
+from strata.schema.ddl.named import named_databases, named_tables
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.history.versions import SYSTEM_DATABASES
+from strata.store.database import open_store
+from strata.store.notified import NotifiedLedger
+from strata.store.own import own_database
+from strata.wire.codes import HEADER_BYTES, EventType
+from strata.wire.format import parse_format_description
+from strata.wire.replication import BinlogStream, Control, Piece, Until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Settings, Source
+    from strata.events.model import Query
+    from strata.jobs.watch.walk_ddl import StatedTransaction
+    from strata.schema.ddl.changes import Change
+    from strata.wire.replication import Quiet
+
+STATEMENT_CHARACTERS = 1000
+MOST_TABLES = 20
+"""What a notice holds of a statement; the whole of it is in the version table."""
+_KEEP_SECONDS = 600.0
+"""How often the position is stored where there is no DDL: what is purged behind it was looked at."""
+
+
+class NoticedDdl(Struct, frozen=True):
+    """One DDL statement in a server's stream; where `lost` is set, transactions that can no longer be looked at."""
+
+    source: str
+    gtid: str
+    """Of the statement's transaction; of all that was lost."""
+    statement_no: int
+    """In its transaction, from 1."""
+    committed_at: int
+    """Microseconds UTC."""
+    tables: tuple[str, ...]
+    """Those that it names, at most `MOST_TABLES`."""
+    statement: str
+    """At most `STATEMENT_CHARACTERS`."""
+    lost: bool
+    executed: GtidSet | None
+    """The stream up to and with it; None where more of its transaction follow."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The notice; its `id` is the same wherever and however often it is made."""
+        return {
+            "id": f"{self.source}/{self.gtid}/{self.statement_no}",
+            "source": self.source,
+            "gtid": self.gtid,
+            "committed_at": self.committed_at,
+            "tables": list(self.tables),
+            "statement": self.statement,
+            "lost": self.lost,
+        }
+
+
+class DdlWatch:
+    """The watch over one source; not for several threads at once."""
+
+    def __init__(self, source: Source, engine: sa.Engine) -> None:
+        """Goes on where the stored position is; a source that was never watched, with what it executes from now on."""
+        self._source = source
+        self._ledger = NotifiedLedger(engine)
+        landed = LandedStream.open(source.lake, source.name)
+        self._exclude = SYSTEM_DATABASES | own_database(engine, landed.servers())
+        self._stream: BinlogStream | None = None
+        self._items: Iterator[Piece | Control | Quiet] = iter(())
+        self._executed: GtidSet | None = None
+        """The stream up to and with what was given out."""
+        self._walk = StatementWalk(GtidSet())
+        self._unconfirmed = 0
+        self._stored: GtidSet | None = None
+        self._stored_at = time.monotonic()
+
+    @classmethod
+    def open(cls, source: str, settings: Settings) -> Self:
+        """The watch over a source of the settings; nothing of the server is asked yet.
+
+        Raises:
+            SettingsError: The settings switch it off.
+            StrataError: The store does not answer.
+        """
+        found = settings.source(source)
+        if not found.settings.watch_replication_stream:
+            raise SettingsError(
+                "the source is not watched", source=source, remedy="Set watch_replication_stream = true for it."
+            )
+        return cls(found, open_store(found.store_url))
+
+    def next(self) -> list[NoticedDdl]:
+        """What the next piece of the stream has, which is nothing after half a second without one.
+
+        After an error it may be called again: it connects anew, and passes over nothing.
+
+        Raises:
+            SourceUnavailableError: The server does not answer, or the connection broke.
+            SourceDivergedError: The server lacks transactions that have been watched.
+            SourceSettingsError: The server executes transactions without a GTID, of which nobody could say whether
+                they have been given.
+            StrataError: As `BinlogStream.read`, and of the store.
+        """
+        try:
+            found = self._connect() if self._stream is None else self._read()
+        except BaseException:
+            self.close()
+            raise
+        self._unconfirmed += len(found)
+        if not self._unconfirmed and self._executed is not None and time.monotonic() - self._stored_at > _KEEP_SECONDS:
+            self._store(self._executed)
+        return found
+
+    def confirm(self, noticed: NoticedDdl) -> None:
+        """Says that a notice has arrived where it can no longer be lost: it is not given again. In order only.
+
+        Raises:
+            StrataError: The store does not answer.
+        """
+        self._unconfirmed -= 1
+        if noticed.executed is not None:
+            self._store(noticed.executed)
+
+    def close(self) -> None:
+        """Ends the connection; what was given and not confirmed is given again by another watch."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _connect(self) -> list[NoticedDdl]:
+        stream = self._stream = BinlogStream.open(self._source.address)
+        server = stream.state()
+        server.require_gtids()
+        executed = self._executed
+        if executed is None:
+            stored = self._ledger.watched(self._source.name)
+            executed = server.executed if stored is None else GtidSet.parse(stored)
+            if stored is None:
+                self._store(executed)
+        lacking = executed - server.executed
+        if lacking:
+            raise SourceDivergedError(
+                "the server lacks transactions that have been watched",
+                source=self._source.name,
+                gtid=str(lacking),
+                remedy="Its binlog was reset, or it is another server. Point the connection at a server that has them, "
+                "or give the new one a source of its own.",
+            )
+        lost = server.purged - executed
+        executed |= lost
+        self._walk, self._executed = StatementWalk(executed), executed
+        self._items = stream.read(encode_gtid_set(executed), Until.CLOSED)
+        if not lost:
+            return []
+        text = "the server purged these transactions before they were watched"
+        return [NoticedDdl(self._source.name, str(lost), 0, server.now, (), text, lost=True, executed=executed)]
+
+    def _read(self) -> list[NoticedDdl]:
+        item = next(self._items, None)
+        if isinstance(item, Control):
+            if item.event[4] == EventType.FORMAT_DESCRIPTION:
+                self._walk.start_file(parse_format_description(item.event[HEADER_BYTES:]))
+        elif isinstance(item, Piece):
+            found = [noticed for stated in self._walk.take(item.data) for noticed in self._notices(stated)]
+            self._executed = self._walk.executed()
+            return found
+        elif item is None:
+            raise SourceUnavailableError("the server ended the stream", source=self._source.name)
+        return []
+
+    def _notices(self, stated: StatedTransaction) -> list[NoticedDdl]:
+        """The DDL of a transaction, in order."""
+        found = []
+        for number, query in enumerate(stated.queries, start=1):
+            text = _text(query)
+            tables = self._tables(read_ddl_or_gap(text, context_of(query, stated.form)), query.database)
+            if tables is not None:
+                at = self._source.name, str(stated.gtid), number, stated.committed_at
+                found.append(NoticedDdl(*at, tables, text[:STATEMENT_CHARACTERS], lost=False, executed=None))
+        # Confirmed is the whole transaction, or nothing of it.
+        return [*found[:-1], replace(found[-1], executed=stated.executed)] if found else []
+
+    def _tables(self, changes: tuple[Change, ...], default_database: str) -> tuple[str, ...] | None:
+        """The tables that change, cut; None if nothing does, or only what is the server's own or ours."""
+        databases = named_databases(changes) or {default_database}
+        if not changes or databases <= self._exclude:
+            return None
+        return tuple(sorted(str(table) for table in named_tables(changes))[:MOST_TABLES])
+
+    def _store(self, executed: GtidSet) -> None:
+        if executed != self._stored:
+            self._ledger.put_watched(self._source.name, str(executed))
+        self._stored, self._stored_at = executed, time.monotonic()
+
+
+def _text(query: Query) -> str:
+    try:
+        return as_one_looks_at(statement_text(query))
+    except DdlError as fault:
+        return as_one_looks_at(fault.ddl)

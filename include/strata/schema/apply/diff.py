@@ -1,0 +1,229 @@
+"""What is different between two definitions of a table, as values that can be shown and applied.
+Not here: what a statement asks for (`schema/ddl/changes.py`); a rename, which two definitions cannot tell from drop
+and add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.schema.apply.keys import in_order
+from strata.schema.model.definition import Column, Key, KeyPart, TableDefinition
+from strata.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ColumnRemoved(Struct, frozen=True):
+    """A column that is only in the older definition."""
+
+    column: Column
+
+    def __str__(self) -> str:
+        return f"- column {self.column.name} {self.column.column_type}"
+
+
+class ColumnAdded(Struct, frozen=True):
+    """A column that is only in the newer definition; `after` is the column before it, None if it is the first."""
+
+    column: Column
+    after: str | None
+
+    def __str__(self) -> str:
+        place = f"after {self.after}" if self.after else "first"
+        return f"+ column {self.column.name} {_described(self.column)} {place}"
+
+
+class ColumnChanged(Struct, frozen=True):
+    """A column of both, with other facts."""
+
+    before: Column
+    after: Column
+
+    def __str__(self) -> str:
+        return f"~ column {self.before.name}: {_changed_facts(self.before, self.after)}"
+
+
+class ColumnsReordered(Struct, frozen=True):
+    """The columns of both stand in another order: all names of the newer definition."""
+
+    order: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"~ order of columns: {', '.join(self.order)}"
+
+
+class KeyRemoved(Struct, frozen=True):
+    """A key that is only in the older definition."""
+
+    key: Key
+
+    def __str__(self) -> str:
+        return f"- key {_described_key(self.key)}"
+
+
+class KeyAdded(Struct, frozen=True):
+    """A key that is only in the newer definition."""
+
+    key: Key
+
+    def __str__(self) -> str:
+        return f"+ key {_described_key(self.key)}"
+
+
+class KeyChanged(Struct, frozen=True):
+    """A key of both, with other parts or another kind."""
+
+    before: Key
+    after: Key
+
+    def __str__(self) -> str:
+        return f"~ key {_described_key(self.before)} -> {_described_key(self.after)}"
+
+
+class TableFactChanged(Struct, frozen=True):
+    """Charset, collation, engine, partitioning or row format of the table."""
+
+    fact: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        return f"~ {self.fact.replace('_', ' ')}: {_shown(self.before)} -> {_shown(self.after)}"
+
+
+Difference = (
+    ColumnRemoved
+    | ColumnAdded
+    | ColumnChanged
+    | ColumnsReordered
+    | KeyRemoved
+    | KeyAdded
+    | KeyChanged
+    | TableFactChanged
+)
+
+_TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
+
+
+def diff(before: TableDefinition, after: TableDefinition) -> tuple[Difference, ...]:
+    """The differences, columns first; applying them to `before` gives `after`."""
+    return (
+        *_column_differences(before.columns, after.columns),
+        *_key_differences(before.keys, after.keys),
+        *(
+            TableFactChanged(fact, getattr(before, fact), getattr(after, fact))
+            for fact in _TABLE_FACTS
+            if getattr(before, fact) != getattr(after, fact)
+        ),
+    )
+
+
+def apply(definition: TableDefinition, differences: Iterable[Difference]) -> TableDefinition:
+    """The definition that `differences` make of the one they were taken from."""
+    columns = list(definition.columns)
+    keys = {fold_name(key.name): key for key in definition.keys}
+    facts: dict[str, Any] = {}
+    for difference in differences:
+        match difference:
+            case KeyRemoved(key):
+                del keys[fold_name(key.name)]
+            case KeyAdded(key) | KeyChanged(_, key):
+                keys[fold_name(key.name)] = key
+            case TableFactChanged(fact, _, after):
+                facts[fact] = after
+            case _:
+                columns = _with(columns, difference)
+    return replace(definition, columns=tuple(columns), keys=in_order(keys.values()), **facts)
+
+
+def _with(
+    columns: list[Column], difference: ColumnRemoved | ColumnAdded | ColumnChanged | ColumnsReordered
+) -> list[Column]:
+    names = [fold_name(column.name) for column in columns]
+    match difference:
+        case ColumnRemoved(column):
+            return [one for one in columns if one is not columns[names.index(fold_name(column.name))]]
+        case ColumnChanged(before, after):
+            place = names.index(fold_name(before.name))
+            return [*columns[:place], after, *columns[place + 1 :]]
+        case ColumnAdded(column, after_name):
+            place = 0 if after_name is None else names.index(fold_name(after_name)) + 1
+            return [*columns[:place], column, *columns[place:]]
+        case ColumnsReordered(order):
+            return [columns[names.index(fold_name(name))] for name in order]
+
+
+def _column_differences(before: tuple[Column, ...], after: tuple[Column, ...]) -> list[Difference]:
+    old = {fold_name(column.name): column for column in before}
+    new = {fold_name(column.name): column for column in after}
+    found: list[Difference] = [ColumnRemoved(column) for name, column in old.items() if name not in new]
+    found += [ColumnChanged(column, new[name]) for name, column in old.items() if name in new and column != new[name]]
+    order = [name for name in old if name in new]
+    previous: str | None = None
+    for name, column in new.items():
+        if name not in old:
+            found.append(ColumnAdded(column, new[previous].name if previous is not None else None))
+            order.insert(order.index(previous) + 1 if previous is not None else 0, name)
+        previous = name
+    if order != list(new):
+        found.append(ColumnsReordered(tuple(column.name for column in after)))
+    return found
+
+
+def _key_differences(before: tuple[Key, ...], after: tuple[Key, ...]) -> list[Difference]:
+    old = {fold_name(key.name): key for key in before}
+    new = {fold_name(key.name): key for key in after}
+    return [
+        *(KeyRemoved(key) for name, key in old.items() if name not in new),
+        *(KeyChanged(key, new[name]) for name, key in old.items() if name in new and key != new[name]),
+        *(KeyAdded(key) for name, key in new.items() if name not in old),
+    ]
+
+
+def _described(column: Column) -> str:
+    text = column.column_type
+    if column.collation is not None:
+        text += f" collate {column.collation}"
+    return text if column.nullable else f"{text} not null"
+
+
+def _described_key(key: Key) -> str:
+    return f"{key.name} {key.kind} ({', '.join(_described_part(part) for part in key.parts)})"
+
+
+def _described_part(part: KeyPart) -> str:
+    text = part.column if part.column is not None else f"({part.expression})"
+    if part.prefix_length is not None or part.lengths_in_doubt:
+        text += f"({described_lengths(part)})"
+    return f"{text} desc" if part.descending else text
+
+
+def lengths_in_doubt(definition: TableDefinition) -> list[str]:
+    """The lengths of keys that no binlog tells, in sentences."""
+    return [
+        f"the length of key `{key.name}`'s part `{part.column}` is not in the binlog: {described_lengths(part)}"
+        for key in definition.keys
+        for part in key.parts
+        if part.lengths_in_doubt
+    ]
+
+
+def described_lengths(part: KeyPart) -> str:
+    """The prefix lengths that a part can have, in words."""
+    return " or ".join("all" if length is None else str(length) for length in part.lengths)
+
+
+def _changed_facts(before: Column, after: Column) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_shown(getattr(before, name))} -> {_shown(getattr(after, name))}"
+        for name in Column.__struct_fields__
+        if getattr(before, name) != getattr(after, name)
+    )
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None or value == "" else str(value)

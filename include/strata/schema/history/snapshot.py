@@ -1,0 +1,48 @@
+"""A reading of a live server that the tracker compares with the stream, as a value.
+Not here: taking it (`schema/live/engine.py`), keeping it (`snapshot_ledger.py`), what it settles
+(`schema/tracker/reconcile.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from strata.gtid.position import BinlogPosition
+    from strata.schema.history.versions import DatabaseEntry
+    from strata.schema.model.definition import TableName
+
+PENDING: Final = "pending"
+APPLIED: Final = "applied"
+USELESS: Final = "useless"
+
+
+class Snapshot(Struct, frozen=True):
+    """A server's schema as it was between two GTID sets, or at a position, shapes by fingerprint."""
+
+    source: str
+    gtid_before: str
+    """Executed before the first read."""
+    gtid_executed: str
+    """Executed after the last one."""
+    taken_at: int
+    """Microseconds UTC."""
+    server_version: int
+    lower_case_table_names: int
+    tables: dict[TableName, str]
+    databases: tuple[DatabaseEntry, ...] = ()
+    views: tuple[TableName, ...] = ()
+    seen_databases: frozenset[str] | None = None
+    """Databases that the user sees in full; None: every database, so that a table that is not here is not there."""
+    hidden: tuple[str, ...] = ()
+    """What the user's grants hide, in sentences."""
+    position: BinlogPosition | None = None
+    """Where the server's binlog ended at that moment, if that is told by its files; the GTID sets do not count then."""
+    server_uuid: str = ""
+    """Whose files they are."""
+    id: int = 0
+
+    def sees_all_of(self, database: str) -> bool:
+        """Whether a table of that database that is not in the snapshot does not exist."""
+        return self.seen_databases is None or database in self.seen_databases

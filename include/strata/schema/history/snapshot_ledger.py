@@ -1,0 +1,116 @@
+"""The ledger of snapshots: readings of a live server that wait for the tracker to reach them in the stream.
+Not here: reading the server (`schema/live/engine.py`), what a snapshot settles (`schema/tracker/reconcile.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata.gtid.position import BinlogPosition
+from strata.schema.history.snapshot import PENDING, Snapshot
+from strata.schema.history.versions import DatabaseEntry, Presence
+from strata.schema.model.definition import TableName
+from strata.store.database import reading, writing
+from strata.store.tables import drift, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.model.definition import TableDefinition
+
+
+def store_shapes(store: SchemaStore, definitions: Iterable[TableDefinition]) -> list[str]:
+    """Stores a page of shapes ahead of the snapshot that names them, and returns their fingerprints."""
+    with writing(store.engine) as connection:
+        return store.add_shapes(connection, definitions)
+
+
+def add_snapshot(store: SchemaStore, taken: Snapshot) -> int:
+    """Stores a snapshot for the tracker and returns its id. An earlier one that still waits is no longer needed: the
+    newer one says more of what is there now, and the tracker would have to reach the older one first."""
+    content = {
+        "databases": [[entry.name, entry.character_set, entry.collation] for entry in taken.databases],
+        "tables": [[name.database, name.table, fingerprint] for name, fingerprint in taken.tables.items()],
+        "views": [[name.database, name.table] for name in taken.views],
+        "seen_databases": None if taken.seen_databases is None else sorted(taken.seen_databases),
+        "hidden": list(taken.hidden),
+        "position": str(taken.position) if taken.position else None,
+        "server_uuid": taken.server_uuid,
+    }
+    with writing(store.engine) as connection:
+        done = connection.execute(
+            snapshot.insert().values(
+                source=taken.source,
+                gtid_before=taken.gtid_before,
+                gtid_executed=taken.gtid_executed,
+                taken_at=taken.taken_at,
+                server_version=taken.server_version,
+                lower_case_table_names=taken.lower_case_table_names,
+                state=PENDING,
+                tables=len(taken.tables),
+                content=json.dumps(content, ensure_ascii=False, separators=(",", ":")),
+            )
+        )
+        assigned = done.inserted_primary_key
+    return int(assigned[0]) if assigned else 0
+
+
+def pending_snapshots(engine: sa.Engine, source: str) -> list[Snapshot]:
+    """Snapshots that no tracker has reached yet, oldest first."""
+    query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
+    with reading(engine) as connection:
+        return [_from_row(row) for row in connection.execute(query)]
+
+
+class StoredDrift(Struct, frozen=True):
+    """A difference that a snapshot found, for people to read."""
+
+    snapshot_id: int
+    table: TableName
+    seq: int
+    gtid_executed: str
+    replayed: TableDefinition | None
+    found: TableDefinition | None
+
+
+def read_drifts(store: SchemaStore, source: str) -> list[StoredDrift]:
+    """All drift reports of a source, newest first."""
+    query = sa.select(drift).where(drift.c.source == source).order_by(drift.c.snapshot_id.desc(), drift.c.table_name)
+    with reading(store.engine) as connection:
+        rows = connection.execute(query).all()
+    return [
+        StoredDrift(
+            row.snapshot_id,
+            TableName(row.database_name, row.table_name),
+            row.seq,
+            row.gtid_executed,
+            store.definition(row.replayed) if row.replayed else None,
+            store.definition(row.found) if row.found else None,
+        )
+        for row in rows
+    ]
+
+
+def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:
+    content = json.loads(row.content)
+    seen = content["seen_databases"]
+    return Snapshot(
+        id=row.id,
+        source=row.source,
+        gtid_before=row.gtid_before,
+        gtid_executed=row.gtid_executed,
+        taken_at=row.taken_at,
+        server_version=row.server_version,
+        lower_case_table_names=row.lower_case_table_names,
+        tables={TableName(database, table): fingerprint for database, table, fingerprint in content["tables"]},
+        databases=tuple(DatabaseEntry(n, Presence.PRESENT, charset, coll) for n, charset, coll in content["databases"]),
+        views=tuple(TableName(*name) for name in content["views"]),
+        seen_databases=None if seen is None else frozenset(seen),
+        hidden=tuple(content["hidden"]),
+        position=BinlogPosition.parse(content["position"]) if content.get("position") else None,
+        server_uuid=content.get("server_uuid", ""),
+    )

@@ -1,0 +1,89 @@
+"""Temporary tables, as far as a binlog shows them: what hides a base table from a statement that names it.
+Not here: what the statements do (`catalog.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Self
+
+from strata.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.model.definition import TableDefinition
+    from strata.schema.replay.catalog import Gap
+
+_RULED_OUT: Final = 10_000
+"""Names of which it is remembered that their sessions do not have them."""
+
+
+class TemporaryTables:
+    """The temporary tables of all sessions of a server.
+
+    A binlog has them only where a session logs statements (`binlog_format = STATEMENT`), and one that is read from
+    somewhere in the middle may lack those that were made before. An event that is flagged as using one does not say
+    which, and may be flagged for another statement of the same procedure (`DdlContext.uses_temporary`).
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[int | None, dict[TableName, TableDefinition | Gap]] = {}
+        self._ruled_out: OrderedDict[tuple[int | None, TableName], None] = OrderedDict()
+        self._knows_all = False
+
+    @classmethod
+    def from_json(cls, text: str, unseen: Gap) -> Self:
+        """What `to_json` kept; of the tables nothing but the names."""
+        kept = cls()
+        if text:
+            found = json.loads(text)
+            kept._knows_all = found["all"]
+            for thread_id, names in found["sessions"]:
+                kept._tables[thread_id] = {TableName(*name): unseen for name in names}
+        return kept
+
+    def to_json(self) -> str:
+        """For whoever goes on with the stream later; empty if nothing is known."""
+        sessions = [
+            (thread_id, sorted((name.database, name.table) for name in tables))
+            for thread_id, tables in self._tables.items()
+            if tables
+        ]
+        if not sessions and not self._knows_all:
+            return ""
+        return json.dumps({"all": self._knows_all, "sessions": sessions}, ensure_ascii=False)
+
+    def server_restarted(self) -> None:
+        """The sessions are gone, and their tables with them: from here on, all are seen."""
+        self._tables.clear()
+        self._ruled_out.clear()
+        self._knows_all = True
+
+    def get(self, context: DdlContext, name: TableName) -> TableDefinition | Gap | None:
+        """The temporary table that the statement means by the name; None for none that is known."""
+        session = self._tables.get(context.thread_id) if context.uses_temporary is not False else None
+        return session.get(name) if session else None
+
+    def may_hide(self, context: DdlContext, name: TableName) -> bool:
+        """Whether the statement may mean a temporary table by the name, made before what has been read."""
+        if not context.uses_temporary or self._knows_all:
+            return False
+        return (context.thread_id, name) not in self._ruled_out
+
+    def put(self, context: DdlContext, name: TableName, definition: TableDefinition | Gap) -> None:
+        """The session has the table now."""
+        self._tables.setdefault(context.thread_id, {})[name] = definition
+
+    def drop(self, context: DdlContext, name: TableName) -> bool:
+        """Takes the session's table away; False if none is known."""
+        return self._tables.get(context.thread_id, {}).pop(name, None) is not None
+
+    def rule_out(self, context: DdlContext, names: Iterable[TableName]) -> None:
+        """The session has just meant base tables by these names: it has no temporary ones that are called so."""
+        for name in names:
+            self._ruled_out[context.thread_id, name] = None
+            self._ruled_out.move_to_end((context.thread_id, name))
+        while len(self._ruled_out) > _RULED_OUT:
+            self._ruled_out.popitem(last=False)

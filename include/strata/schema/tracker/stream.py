@@ -1,0 +1,145 @@
+"""What the tracker takes and gives: files, transactions and statements of a stream, and its report.
+Not here: tracking (`track.py`), reading binlogs (`jobs/track/track_schema.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from strata.schema.tracker.notices import Notice, NoticeKind, add, worst_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.events.model import Query, TableMap
+    from strata.gtid.position import BinlogPosition
+    from strata.gtid.sets import Gtid, GtidSet, Sid, Span
+    from strata.schema.model.definition import TableName
+    from strata.wire.format import FormatDescription
+
+
+class FileStart(Struct, frozen=True):
+    """A binlog file or segment that comes next."""
+
+    binlog_file: str
+    """The server's name for it."""
+    identity: str
+    """What tells files of one name apart: the server's UUID where it is known, else the time of the first event."""
+    begin_pos: int
+    """Offset in the server's file from which the stream has it; 0 for its start."""
+    previous: GtidSet | None
+    """PREVIOUS_GTIDS; None where the server is too old to write it."""
+    created_at: int
+    """Microseconds UTC, of its first event."""
+    restarted: bool = False
+    """Whether the server had been started anew, so that no session lives on."""
+    is_landed: bool = False
+    """Whether it is a landed segment: between it and the one before are at most files without transactions."""
+
+    def starts_empty(self, *, is_anonymous: bool) -> bool:
+        """Whether nothing can have been there before the file. A server without GTIDs writes an empty PREVIOUS_GTIDS
+        into every file, so only its first one says so."""
+        if self.previous is None or self.previous:
+            return False
+        return not is_anonymous or file_number(self.binlog_file) == 1
+
+    def follows(self, binlog_file: str | None) -> bool:
+        """Whether an anonymous stream that has been read in another file goes on here, or is read again."""
+        return binlog_file is None or file_number(self.binlog_file) <= file_number(binlog_file) + 1
+
+
+class Statement(Struct, frozen=True):
+    """A statement of a transaction that is no frame of one."""
+
+    query: Query
+    format: FormatDescription
+    """Of the file that it is in."""
+    binlog_pos: int
+    """Offset of its event in the server's file."""
+
+
+class Transaction(Struct, frozen=True):
+    """What the tracker needs of a transaction; the statements are read only where there are some."""
+
+    gtid: Gtid | None
+    binlog_pos: int
+    end_pos: int
+    committed_at: int
+    seq: int | None = None
+    """Its ordinal in the landed stream; None in plain files, where the tracker counts."""
+    server_version: int = 0
+    """Of the server that ran it first; 0 if not known."""
+    statements: Iterable[Statement] = ()
+    incident: str | None = None
+    tables: tuple[TableName, ...] = ()
+    """Those whose rows it changes."""
+    table_maps: Iterable[TableMap] = ()
+    """The first ones; read only where a table of it is not known."""
+
+
+class QuietRun(Struct, frozen=True):
+    """Consecutive transactions of one file without a statement. Most are: the tracker takes them all at once."""
+
+    count: int
+    spans: tuple[tuple[Sid, Span], ...]
+    """Their GTIDs."""
+    binlog_pos: int
+    """Of the first one."""
+    end_pos: int
+    committed_at: int
+    """Of the last one, by the commit clock."""
+    tables: tuple[TableName, ...]
+    """Those whose rows they change."""
+    last_seq: int | None = None
+    """As `Transaction.seq`, of the last one."""
+
+
+class TrackReport(Struct):
+    """What a run of the tracker did; small, however much it did."""
+
+    source: str
+    transactions: int = 0
+    """New ones."""
+    skipped: int = 0
+    """Those that had been tracked before."""
+    repeated: int = 0
+    """Transactions that came again behind others that are new; they count once."""
+    statements: int = 0
+    """DDL statements among the new ones."""
+    versions: int = 0
+    gaps: int = 0
+    """Tables that became unknown, each time counted."""
+    statement_changes: int = 0
+    """Statements that changed rows which the binlog does not hold."""
+    removals: int = 0
+    """Statements that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
+    drifts: int = 0
+    """Tables that a snapshot found other than the replay has them."""
+    notices: list[Notice] = field(default_factory=list)
+    """What somebody should look at, by kind and table."""
+    seq: int = 0
+    """Ordinal of the last transaction that has been tracked."""
+    gtid_executed: str = ""
+    committed_at: int = 0
+    """Of that transaction, microseconds UTC."""
+
+    def note(self, kind: NoticeKind, table: str, text: str) -> None:
+        """Adds or counts a notice, if there is room."""
+        add(self.notices, kind, table, text)
+
+    @property
+    def examples(self) -> list[str]:
+        """The notices as text, the worst first."""
+        return [str(notice) for notice in worst_first(self.notices)]
+
+
+def is_at_or_behind(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:
+    """Whether a place is at or behind a position in the same server's files; a file without a number never is."""
+    return (file_number(binlog_file), binlog_pos) >= (position.file_number, position.offset)
+
+
+def file_number(binlog_file: str) -> int:
+    """The number at the end of a binlog file's name; 0 for a file with another name."""
+    digits = binlog_file.rpartition(".")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -1,0 +1,470 @@
+"""The version tracker: a stream of transactions in, versions in stream order out. The only writer of versions.
+Not here: reading binlogs (`jobs/track/track_schema.py`), what a statement does to a table
+(`schema/replay/stored_catalog.py`, `schema/replay/catalog.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from strata.errors import DdlError
+from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
+from strata.schema.apply.diff import lengths_in_doubt
+from strata.schema.ddl.context import context_of, statement_text
+from strata.schema.ddl.ill_formed import as_one_looks_at
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.history.snapshot import APPLIED, USELESS
+from strata.schema.history.versions import (
+    EVERY_TABLE,
+    SYSTEM_DATABASES,
+    Batch,
+    Origin,
+    Place,
+    SnapshotOutcome,
+    TableEntry,
+    TrackedPosition,
+    Version,
+)
+from strata.schema.replay.catalog import Gap
+from strata.schema.replay.stored_catalog import Changed, Replay
+from strata.schema.replay.temporary import TemporaryTables
+from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, spoken_name, worst_first
+from strata.schema.tracker.reconcile import outcome_text, settle
+from strata.schema.tracker.stream import TrackReport, file_number, is_at_or_behind
+from strata.schema.tracker.tracked_parts import FileParts, OpenFile
+from strata.schema.tracker.unknown_tables import Doubts
+from strata.schema.tracker.unlogged import Spoken, UnloggedRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.version_store import VersionStore
+    from strata.schema.model.definition import TableName
+    from strata.schema.replay.baseline import Baseline
+    from strata.schema.tracker.reconcile import Settled
+    from strata.schema.tracker.stream import FileStart, QuietRun, Statement, Transaction
+
+FLUSH_VERSIONS: Final = 1000
+"""Versions that are stored at once: what a crash makes to be read again."""
+_UNSEEN: Final = Gap("a temporary table that was made in what has been tracked before")
+
+
+class Tracker:
+    """Follows one source's stream. Calls come in stream order: `begin_file`, `take`..., `end_file`, ..., `finish`."""
+
+    def __init__(
+        self,
+        store: VersionStore,
+        source: str,
+        *,
+        baseline: Baseline | None = None,
+        exclude: Iterable[str] = (),
+        lower_case_table_names: int | None = None,
+    ) -> None:
+        """Goes on where the store is.
+
+        Args:
+            store: Where versions go.
+            source: Name of the source.
+            baseline: What there was before the stream; used only if the stream begins now.
+            exclude: Databases that are no users' besides the server's own: that of the store.
+            lower_case_table_names: Of the server; by default as it was before, or 0.
+        """
+        self._store = store
+        self._source = source
+        self._baseline = baseline
+        self._exclude = SYSTEM_DATABASES | set(exclude)
+        known = store.position(source)
+        self._is_new = known is None
+        self._at = known or TrackedPosition(source)
+        self._pending: list[Snapshot] = store.pending_snapshots(source)
+        if lower_case_table_names is None and self._is_new and self._pending:
+            lower_case_table_names = self._pending[0].lower_case_table_names
+        if lower_case_table_names is not None:
+            self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
+        self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
+        self._left_out = self._executed.build().left_out()
+        """Numbers below others that had not come when this began."""
+        self._replay = Replay(
+            None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
+        )
+        self._temporary = store.temporary_tables(source)
+        """As it is stored."""
+        self._replay.catalog.temporary = TemporaryTables.from_json(self._temporary, _UNSEEN)
+        self._file: OpenFile | None = None
+        self._start: FileStart | None = None
+        """Of the newest file."""
+        self._reached = 0
+        """Offset in it up to which it has been read."""
+        self._versions: list[Version] = []
+        self._parts = FileParts(store, source)
+        self._moved = False
+        self._in_doubt: set[TableName] = set()
+        """Tables of which it has been said that the length of a key is not known."""
+        self._doubts = Doubts(store.names_in_doubt(source), self._exclude)
+        self.report = TrackReport(source)
+        self._unlogged = UnloggedRows(self._exclude, self.report)
+
+    # The stream ---------------------------------------------------------------------------------
+
+    def begin_file(self, start: FileStart) -> None:
+        """A file or segment comes next; looks for what is missing between it and what came before."""
+        self._start, self._reached = start, 0
+        self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
+        if not self._is_new:
+            self._look_for_hole(start)
+
+    def take(self, transaction: Transaction) -> None:
+        """The next transaction of the file; one that has been tracked before is passed over."""
+        file = self._open_file()
+        if self._is_new:
+            self._begin_stream(file.start, is_anonymous=transaction.gtid is None)
+        if self._is_known(transaction, file):
+            self.report.skipped += 1
+            file.skipped_to = transaction.end_pos
+            self._note_repeat(transaction, file)
+            if transaction.gtid is not None:
+                file.seen.add(transaction.gtid)
+            return
+        if file.begin_pos is None and transaction.gtid is not None:
+            self._look_for_lost(file)
+        if file.begin_pos is None and file.skipped_to is None and file.start.restarted:
+            self._replay.catalog.temporary.server_restarted()
+        self._parts.open(file, transaction.binlog_pos, self._at, self._executed)
+        if self._pending:
+            self._drop_misplaced(transaction)
+            self._look_for_snapshots(transaction.binlog_pos)
+        seq = transaction.seq if transaction.seq is not None else self._at.seq + 1
+        if transaction.gtid is not None:
+            self._executed.add(transaction.gtid)
+        self._at = replace(
+            self._at,
+            seq=seq,
+            binlog_file=file.start.binlog_file,
+            binlog_pos=transaction.end_pos,
+            committed_at=max(self._at.committed_at, transaction.committed_at),
+        )
+        self._moved = True
+        self._reached = transaction.end_pos
+        self.report.transactions += 1
+        self._take_content(transaction)
+        if len(self._versions) >= FLUSH_VERSIONS:
+            self._flush()
+
+    def take_quiet(self, run: QuietRun) -> bool:
+        """The next transactions of the file, all at once; False where they have to be taken one by one."""
+        file = self._open_file()
+        if self._is_new or self._pending or file.begin_pos is None:
+            return False
+        if self._doubts.concern(run.tables, self._replay) or not self._is_unknown_run(run):
+            return False
+        for sid, span in run.spans:
+            self._executed.add_span(sid, span)
+        self._at = replace(
+            self._at,
+            seq=run.last_seq if run.last_seq is not None else self._at.seq + run.count,
+            binlog_file=file.start.binlog_file,
+            binlog_pos=run.end_pos,
+            committed_at=max(self._at.committed_at, run.committed_at),
+        )
+        self._moved = True
+        self._reached = run.end_pos
+        self.report.transactions += run.count
+        return True
+
+    def end_file(self, end_pos: int) -> None:
+        """The file ends at this offset of the server's file."""
+        file = self._open_file()
+        if self._is_new:
+            self._begin_stream(file.start, is_anonymous=False)
+        self._moved |= self._parts.close(file, end_pos, self._at, self._executed)
+        self._reached = max(self._reached, end_pos)
+        self._file = None
+        if len(self._parts.closed) >= 100:
+            self._flush()
+
+    def finish(self) -> TrackReport:
+        """Stores what is left and reports; may be called after a fault, for what came before it."""
+        # After a fault in the middle of a file, what has been read so far is a part of it.
+        self._flush()
+        self._file = None
+        if not self._is_new:
+            self._look_for_snapshots(self._reached)
+            self._flush()
+        self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
+        self.report.gtid_executed = self._at.gtid_executed
+        missing = GtidSet.parse(self._at.gtid_executed).left_out() - self._left_out
+        if missing:
+            self.report.note(NoticeKind.NUMBERS, "", MISSING_NUMBERS.format(missing))
+        self.report.notices = worst_first(self.report.notices)
+        return self.report
+
+    @property
+    def position(self) -> TrackedPosition:
+        """How far the stream has been read."""
+        return self._at
+
+    # Beginning ----------------------------------------------------------------------------------
+
+    def _begin_stream(self, start: FileStart, *, is_anonymous: bool) -> None:
+        """Says at place 0 what there was before the first transaction."""
+        self._is_new = False
+        previous = start.previous or GtidSet()
+        self._executed = GtidSetBuilder(previous)
+        self._left_out = previous.left_out()
+        self._at = replace(self._at, gtid_executed=str(previous))
+        place = Place(0, 0, str(previous), start.created_at, start.binlog_file, start.begin_pos)
+        if self._baseline is not None:
+            self._append(Version(place, Origin.BASELINE), self._replay.take_baseline(self._baseline))
+        elif start.starts_empty(is_anonymous=is_anonymous):
+            self._append(Version(place, Origin.BASELINE), self._replay.start_empty())
+        else:
+            after = f"GTID set {previous}" if previous else f"{start.binlog_file}, which is not the server's first file"
+            reason = f"the stream starts after {after}, and what there was then is not known"
+            self._append(Version(place, Origin.GAP), self._replay.forget_everything(reason))
+        self._moved = True
+
+    def _look_for_hole(self, start: FileStart) -> None:
+        previous = start.previous or GtidSet()
+        executed = self._executed.build()
+        missing = previous - executed
+        anonymous = not previous and not executed and not start.is_landed
+        if missing:
+            reason = f"transactions {missing} are missing from the stream"
+        elif anonymous and not start.follows(self._at.binlog_file):
+            reason = f"the binlog files between {self._at.binlog_file} and {start.binlog_file} are missing"
+        else:
+            return
+        self._executed = GtidSetBuilder(executed | missing)
+        place = Place(
+            self._at.seq + 1, 0, str(executed | missing), self._at.committed_at, start.binlog_file, start.begin_pos
+        )
+        changed = self._replay.forget_everything(reason)
+        self._append(Version(place, Origin.GAP, missing=str(missing) or None), changed)
+        self._moved = True
+
+    def _look_for_lost(self, file: OpenFile) -> None:
+        """A server that took over may lack the last transactions of the one before it. Tables that a DDL among them
+        changed are not there as the stream has them."""
+        lost = self._executed.build() - file.seen.build()
+        if not lost:
+            return
+        self._flush()
+        entries = self._store.all_entries(self._source)
+        names = {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
+        if not names:
+            return
+        reason = f"the server that continues the stream never executed {lost}, which changed it"
+        unknown = tuple(TableEntry(name, gap=reason) for name in sorted(names))
+        for entry in unknown:
+            self._replay.put_table(entry)
+        place = replace(self._place(0, file.start.begin_pos), seq=self._at.seq + 1, binlog_file=file.start.binlog_file)
+        self._append(Version(place, Origin.GAP), Changed(unknown))
+
+    def _is_known(self, transaction: Transaction, file: OpenFile) -> bool:
+        if transaction.seq is not None:
+            return transaction.seq <= self._at.seq
+        if transaction.gtid is not None:
+            return self._executed.contains(transaction.gtid)
+        at, start = self._at, file.start
+        if at.binlog_file is None or at.binlog_pos is None:
+            return False
+        number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
+        return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
+
+    def _note_repeat(self, transaction: Transaction, file: OpenFile) -> None:
+        """Says that a transaction comes again; those at the front of a file have been tracked in another run."""
+        if file.begin_pos is None or transaction.gtid is None or transaction.seq is not None:
+            return
+        self.report.repeated += 1
+        if self.report.repeated == 1:
+            place = f"{file.start.binlog_file} @ {transaction.binlog_pos}"
+            text = f"{place}: transaction {transaction.gtid} comes again; it counts once"
+            self.report.note(NoticeKind.REPEAT, "", text)
+
+    def _is_unknown_run(self, run: QuietRun) -> bool:
+        """Whether none of them has been seen: their ordinals tell, or each has a GTID, another than the others."""
+        if run.last_seq is not None:
+            return run.last_seq - run.count >= self._at.seq
+        if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
+            return False
+        return not any(self._executed.overlaps(sid, span) for sid, span in run.spans)
+
+    # Statements ---------------------------------------------------------------------------------
+
+    def _take_statement(self, transaction: Transaction, number: int, statement: Statement) -> None:
+        context = context_of(
+            statement.query,
+            statement.format,
+            lower_case_table_names=self._at.lower_case_table_names,
+            server_version=transaction.server_version,
+        )
+        try:
+            text = statement_text(statement.query)
+        except DdlError as fault:
+            text = fault.ddl
+        gtid = str(transaction.gtid) if transaction.gtid else None
+        spoken = Spoken(self._at.seq, gtid, self._open_file().start.binlog_file, statement.binlog_pos, text)
+        if self._unlogged.take_row_change(spoken, context):
+            return
+        changes = read_ddl_or_gap(text, context)
+        if not changes:
+            return
+        self.report.statements += 1
+        self._unlogged.take_removals(spoken, changes, self._replay.catalog.temporary)
+        self._at = replace(self._at, server_version=context.server_version)
+        version = Version(
+            place=self._place(number, statement.binlog_pos),
+            origin=Origin.DDL,
+            gtid=gtid,
+            ddl=as_one_looks_at(text),
+            default_database=context.default_database,
+            sql_mode=context.sql_mode,
+            server_version=context.server_version,
+        )
+        self._append(version, self._replay.apply(changes, text))
+
+    def _take_incident(self, transaction: Transaction, message: str) -> None:
+        reason = f"the server lost events: {message}" if message else "the server lost events"
+        place = self._place(1, transaction.binlog_pos)
+        gtid = str(transaction.gtid) if transaction.gtid else None
+        self._append(Version(place, Origin.GAP, gtid=gtid), self._replay.forget_everything(reason))
+
+    def _take_content(self, transaction: Transaction) -> None:
+        if transaction.incident is not None:
+            self._take_incident(transaction, transaction.incident)
+        number = 0
+        for number, statement in enumerate(transaction.statements, start=1):
+            self._take_statement(transaction, number, statement)
+        if number:
+            return
+        told = self._doubts.told_by(transaction, self._replay, self._at.seq)
+        if told:
+            gtid = str(transaction.gtid) if transaction.gtid else None
+            version = Version(self._place(0, transaction.binlog_pos), Origin.METADATA, gtid=gtid)
+            self._append(version, Changed(told))
+
+    def _place(self, statement_no: int, binlog_pos: int) -> Place:
+        return Place(
+            seq=self._at.seq,
+            statement_no=statement_no,
+            gtid_executed=str(self._executed.build()),
+            committed_at=self._at.committed_at,
+            binlog_file=self._at.binlog_file,
+            binlog_pos=binlog_pos,
+        )
+
+    def _append(self, version: Version, changed: Changed) -> None:
+        tables = tuple(entry for entry in changed.tables if entry.name.database not in self._exclude)
+        databases = tuple(entry for entry in changed.databases if entry.name not in self._exclude)
+        views = tuple(entry for entry in changed.views if entry.name.database not in self._exclude)
+        if not (tables or databases or views):
+            return
+        unknown = [entry for entry in tables if entry.gap is not None]
+        self._doubts.add(entry.name for entry in unknown)
+        origin = Origin.GAP if unknown and len(unknown) == len(tables) else version.origin
+        self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
+        self.report.versions += 1
+        # A stream that starts without a baseline is no fault of any statement: it is said, not counted.
+        self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
+        for entry in unknown:
+            where = version.gtid or f"transaction {version.place.seq:,}"
+            name = spoken_name(entry.name)
+            self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
+        for entry in tables:
+            self._note_lengths_in_doubt(entry)
+
+    def _note_lengths_in_doubt(self, entry: TableEntry) -> None:
+        if entry.definition is None or not entry.definition.in_doubt or entry.name in self._in_doubt:
+            return
+        self._in_doubt.add(entry.name)
+        for text in lengths_in_doubt(entry.definition):
+            self.report.note(NoticeKind.LENGTH, "", f"{entry.name}: {text}; `strata snapshot` tells it")
+
+    # Snapshots ----------------------------------------------------------------------------------
+
+    def _look_for_snapshots(self, binlog_pos: int) -> None:
+        """Takes in each snapshot whose moment the stream has passed; before the next statement, so nothing came
+        between that it cannot know of.
+
+        Args:
+            binlog_pos: Offset in the server's file up to which nothing is to come any more.
+        """
+        executed = self._executed.build()
+        for snapshot in [s for s in self._pending if self._has_passed(s, executed, binlog_pos)]:
+            self._pending.remove(snapshot)
+            self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
+            self._flush()
+            end = replace(self._place(0, self._at.binlog_pos or 0), seq=self._at.seq + 1)
+            settled = settle(self._store, snapshot, end)
+            self._take_settled(settled)
+            text = outcome_text(snapshot, settled)
+            state = USELESS if settled.useless else APPLIED
+            self.report.note(NoticeKind.SNAPSHOT, "", text)
+            self._moved = True
+            self._flush(settled, SnapshotOutcome(snapshot.id, state, text))
+
+    def _has_passed(self, snapshot: Snapshot, executed: GtidSet, binlog_pos: int) -> bool:
+        if snapshot.position is None:
+            return GtidSet.parse(snapshot.gtid_executed) <= executed
+        start = self._start
+        if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
+            return False
+        return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)
+
+    def _drop_misplaced(self, transaction: Transaction) -> None:
+        """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""
+        if transaction.gtid is not None or transaction.incident is not None:
+            return
+        for snapshot in [one for one in self._pending if one.position is None]:
+            self._pending.remove(snapshot)
+            text = f"snapshot {snapshot.id} was taken by GTID set, and the stream goes on with transactions without one"
+            self.report.note(NoticeKind.SNAPSHOT, "", text)
+            self._moved = True
+            self._flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
+
+    def _take_settled(self, settled: Settled) -> None:
+        self._versions += settled.versions
+        self.report.versions += len(settled.versions)
+        self.report.drifts += len(settled.drifts)
+        for drift in settled.drifts:
+            text = f"drift: {drift.name} is not on the server as the stream has it"
+            self.report.note(NoticeKind.DRIFT, str(drift.name), text)
+        self._replay.put_databases(settled.databases)
+        for entry in settled.known:
+            self._replay.put_table(entry)
+        for view in settled.views:
+            self._replay.catalog.put_view(view)
+        for database in settled.covered:
+            self._replay.cover(database)
+
+    # Storing ------------------------------------------------------------------------------------
+
+    def _flush(self, settled: Settled | None = None, outcome: SnapshotOutcome | None = None) -> None:
+        if not self._moved:
+            return
+        self._at = replace(self._at, gtid_executed=str(self._executed.build()))
+        statements, removals = self._unlogged.drain()
+        temporary = self._replay.catalog.temporary.to_json()
+        self._at = self._store.append(
+            Batch(
+                position=self._at,
+                versions=tuple(self._versions),
+                files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
+                statements=statements,
+                removals=removals,
+                drifts=settled.drifts if settled else (),
+                snapshots=(outcome,) if outcome else (),
+                temporary_tables=temporary if temporary != self._temporary else None,
+            )
+        )
+        self._temporary = temporary
+        self._versions, self._moved = [], False
+        self._parts.closed = []
+
+    def _open_file(self) -> OpenFile:
+        if self._file is None:
+            raise RuntimeError("begin_file comes first")
+        return self._file

@@ -1,0 +1,95 @@
+"""Changes of rows that the binlog does not hold: statements in statement format, and DDL that removes rows.
+Not here: what DDL does to a table (`schema/replay/stored_catalog.py`), storing it (`track.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from strata.schema.ddl.changes import RemoveRows
+from strata.schema.ddl.dml import tables_changed_by
+from strata.schema.ddl.ill_formed import as_one_looks_at
+from strata.schema.history.versions import RowRemoval, StatementChange
+from strata.schema.tracker.notices import NoticeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
+
+    from strata.schema.ddl.changes import Change
+    from strata.schema.ddl.context import DdlContext
+    from strata.schema.replay.temporary import TemporaryTables
+    from strata.schema.tracker.stream import TrackReport
+
+
+class Spoken(NamedTuple):
+    """A statement and where it stands."""
+
+    seq: int
+    gtid: str | None
+    binlog_file: str
+    binlog_pos: int
+    text: str
+
+
+class UnloggedRows:
+    """Collects them until they are stored, and tells the report."""
+
+    def __init__(self, exclude: Set[str], report: TrackReport) -> None:
+        """Begins with none.
+
+        Args:
+            exclude: Databases that are no users'.
+            report: What is counted in.
+        """
+        self._exclude = exclude
+        self._report = report
+        self._changes: list[StatementChange] = []
+        self._removals: list[RowRemoval] = []
+
+    def take_row_change(self, spoken: Spoken, context: DdlContext) -> bool:
+        """Notes a statement that changed rows: nobody can decode them. False if it is no such statement."""
+        changed = tables_changed_by(spoken.text, context)
+        if changed is None:
+            return False
+        users = tuple(name for name in changed if name.database not in self._exclude)
+        if users or not changed:
+            self._report.statement_changes += 1
+            for table in map(str, users or ("a table that the statement does not name",)):
+                self._report.note(
+                    NoticeKind.STATEMENT, table, f"rows of {table} were changed by a statement: {_quoted(spoken)}"
+                )
+            self._changes.append(
+                StatementChange(
+                    spoken.seq, spoken.gtid, spoken.binlog_file, spoken.binlog_pos, users, as_one_looks_at(spoken.text)
+                )
+            )
+        return True
+
+    def take_removals(self, spoken: Spoken, changes: Iterable[Change], temporary: TemporaryTables) -> None:
+        """Notes rows that DDL removed without row events; those of temporary tables are nobody's."""
+        tables = tuple(
+            name
+            for change in changes
+            if isinstance(change, RemoveRows)
+            for name in change.names
+            if name.database not in self._exclude and temporary.get(change.context, name) is None
+        )
+        if not tables:
+            return
+        self._removals.append(
+            RowRemoval(spoken.seq, spoken.gtid, spoken.binlog_pos, tables, as_one_looks_at(spoken.text))
+        )
+        self._report.removals += 1
+        for table in map(str, tables):
+            self._report.note(
+                NoticeKind.REMOVAL, table, f"rows of {table} are gone without delete rows: {_quoted(spoken)}"
+            )
+
+    def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:
+        """What has been noted since the last time."""
+        found = tuple(self._changes), tuple(self._removals)
+        self._changes, self._removals = [], []
+        return found
+
+
+def _quoted(spoken: Spoken) -> str:
+    return f"{spoken.gtid or f'transaction {spoken.seq:,}'}: {as_one_looks_at(spoken.text)}"
