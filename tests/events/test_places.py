@@ -11,8 +11,8 @@ import pytest
 from strata.cli.main import run
 from strata.errors import MisplacedEventError, StrataError
 from strata.events.index import SUFFIX
+from strata.events.model import XaStep
 from strata.events.transactions import read_transactions
-from strata.events.xa import XaStep
 from strata.jobs.land.land_files import land_files
 from strata.wire.files import open_binlog
 from tests.wire.binlogs import SERVER, Binlog

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from strata.events.index import SUFFIX, SegmentIndex
 from strata.events.landed import LandedStream, landing_folder
-from strata.events.model import Query, QueryContext, XaPrepare
+from strata.events.model import Query, QueryContext, XaMark, XaPrepare, XaStep
 from strata.events.prepared import decisions
 from strata.events.repair import repair_landing
 from strata.events.transactions import read_transactions
-from strata.events.xa import Prepared, Undecided, XaMark, XaStep, mark_of
+from strata.events.xa import Prepared, Undecided, mark_of
 from strata.wire.files import open_binlog
 from strata.wire.segment import SegmentName
 from tests.events.test_transactions import MIXED

@@ -15,7 +15,6 @@ from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed
 from strata.schema.history.historian import AtSeq, History
-from strata.schema.history.snapshot_ledger import read_drifts
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
@@ -137,8 +136,8 @@ class TestOrders:
         server.run_sql("INSERT INTO shop.t VALUES (1, 2)")
         report = go(place)
         assert report.drifts == 1
-        [drift] = read_drifts(SchemaStore(place[2]), "s")
-        assert drift.table == T
+        [drift] = SchemaStore(place[2]).drifts("s")
+        assert drift.name == T
         assert columns(place, report.seq) == ["a", "hidden"]
 
     def test_again_changes_nothing(self, server, place):

@@ -20,7 +20,6 @@ from strata.jobs.progress.status import source_status
 from strata.jobs.track.track_schema import track_files, track_landed
 from strata.jobs.watch.watch_ddl import DdlWatch
 from strata.schema.history.historian import AtSeq, History
-from strata.schema.history.snapshot_ledger import read_drifts
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.schema.replay.baseline import read_baseline
@@ -96,7 +95,7 @@ def test_every_step(server: MysqlServer, settings: Settings, spark: Any) -> None
     source = settings.source(S)
     engine = open_store(source.store_url)
     store = SchemaStore(engine)
-    assert (store.pending_snapshots(S), read_drifts(store, S)) == ([], [])
+    assert (store.pending_snapshots(S), store.drifts(S)) == ([], [])
     rows = read_changes(settings.lake, S, ORDERS).sort_by([("_seq", "ascending"), ("_row", "ascending")]).to_pylist()
     assert [(row["n"], row["id"], row["note"], row["remark"]) for row in rows] == [
         (None, 1, "first", None),

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from strata.schema.model.definition import KeyKind, TableDefinition
+from strata.schema.model.definition import KeyKind, TableDefinition, Unknown
 from strata.schema.model.types import shown_text
-from strata.schema.replay.catalog import Catalog, Gap
 
 if TYPE_CHECKING:
     import pymysql
+
+    from strata.schema.replay.catalog import Catalog
 
 Shown = dict[str, dict[str, Any]]
 """By `database.table`: columns, keys, collation."""
@@ -150,7 +151,7 @@ def differences(shown: Shown, catalog: Catalog) -> list[str]:
     found += [f"{name}: missing" for name in shown.keys() - ours.keys()]
     for name in sorted(shown.keys() & ours.keys()):
         definition = ours[name]
-        if not isinstance(definition, Gap):
+        if not isinstance(definition, Unknown):
             told = _with_lengths_told(definition, shown[name]["keys"])
             found += [f"{name}: {text}" for text in _differences(shown[name], shown_of(told))]
     return found
@@ -171,8 +172,8 @@ def _with_lengths_told(definition: TableDefinition, keys: dict[str, Any]) -> Tab
     return replace(definition, keys=tuple(told))
 
 
-def _is_gap(definition: TableDefinition | Gap) -> bool:
-    return isinstance(definition, Gap)
+def _is_gap(definition: TableDefinition | Unknown) -> bool:
+    return isinstance(definition, Unknown)
 
 
 def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl_or_gap
-from strata.schema.model.definition import TableName
-from strata.schema.replay.catalog import Catalog, Coverage, Gap, TableChange
+from strata.schema.model.definition import TableName, Unknown
+from strata.schema.replay.catalog import Catalog, Coverage, TableChange
 
 D = DdlContext("d")
 
@@ -65,8 +65,8 @@ def test_an_unreadable_statement_is_a_gap_for_its_table_alone():
     assert change.gap is not None
     assert "NONSENSE" in change.gap
     assert run(catalog, "ALTER TABLE t ADD c INT") == []
-    assert isinstance(catalog.get(name("t")), Gap)
-    assert not isinstance(catalog.get(name("u")), Gap)
+    assert isinstance(catalog.get(name("t")), Unknown)
+    assert not isinstance(catalog.get(name("u")), Unknown)
     (change,) = run(catalog, "ALTER TABLE u ADD b INT")
     assert change.gap is None
 
@@ -87,7 +87,7 @@ def test_a_statement_that_names_no_table_is_a_gap_for_the_database():
     )
     changes = run(catalog, "ALTER TABLE (t) ADD c INT")
     assert {change.name for change in changes} == {name("t"), name("u")}
-    assert not isinstance(catalog.get(name("t", "e")), Gap)
+    assert not isinstance(catalog.get(name("t", "e")), Unknown)
 
 
 def test_a_statement_that_does_not_fit_is_a_gap():
@@ -229,7 +229,7 @@ def test_names_without_case():
     run(catalog, "CREATE DATABASE D", "CREATE TABLE Orders (a INT)", "ALTER TABLE ORDERS ADD b INT", context=context)
     definition = catalog.get(TableName("D", "oRders"))
     assert definition is not None
-    assert not isinstance(definition, Gap)
+    assert not isinstance(definition, Unknown)
     assert len(definition.columns) == 2
 
 

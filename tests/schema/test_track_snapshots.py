@@ -10,7 +10,7 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.history.historian import AtGtidSet, AtSeq, Gap, History
 from strata.schema.history.snapshot import Snapshot
-from strata.schema.history.snapshot_ledger import add_snapshot, read_drifts, store_shapes
+from strata.schema.history.snapshot_ledger import add_snapshot
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, Presence
 from strata.schema.model.definition import Column, KeyPart, TableDefinition, TableName
@@ -31,9 +31,9 @@ def shape(*names):
 
 
 def snap(store, executed, tables, *, before=None, sees=None, hidden=(), at=None):
-    fingerprints = store_shapes(store, tables.values())
+    fingerprints = store.store_shapes(tables.values())
     add_snapshot(
-        store,
+        store.engine,
         Snapshot(
             source="s",
             gtid_before=executed if before is None else before,
@@ -191,7 +191,7 @@ def test_drift_is_reported_and_corrected_from_there_on(store):
     assert columns(store, 4, TableName("d", "new")) == ["n"]
     assert columns(store, 3, U) == ["x"]
     assert "no such table" in refuses(store, 4, U)
-    assert {str(drift.table) for drift in read_drifts(store, "s")} == {"d.t", "d.u", "d.new"}
+    assert {str(drift.name) for drift in store.drifts("s")} == {"d.t", "d.u", "d.new"}
 
 
 def parts(store, seq):

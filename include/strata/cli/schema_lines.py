@@ -15,7 +15,6 @@ from strata.jobs.run.specs import from_micros
 from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff, lengths_in_doubt
 from strata.schema.history.historian import Gap
 from strata.schema.history.lineage import lineage, online_changes
-from strata.schema.history.snapshot_ledger import read_drifts
 from strata.schema.history.versions import EVERY_TABLE, Origin
 from strata.schema.model.folding import fold_name
 from strata.schema.model.types import shown_text
@@ -108,8 +107,8 @@ class _Changes:
         self.entries = [entry for entry in entries if entry.name.table or entry.gap is not None]
         self.online = online_changes(store, source, self.entries)
         self.drifts = {
-            (drift.seq, drift.table): TableDifference(drift.table, drift.replayed, drift.found)
-            for drift in read_drifts(store, source)
+            (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
+            for drift in store.drifts(source)
         }
         self._store, self._column = store, column
 

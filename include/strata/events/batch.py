@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from strata.events.xa import Undecided, XaMark
+    from strata.events.model import XaMark
+    from strata.events.xa import Undecided
     from strata.gtid.sets import GtidSetBuilder, Sid, Span
 
     Numbers = npt.NDArray[np.int64]

@@ -16,8 +16,9 @@ from msgspec import Struct
 from strata.errors import DamagedIndexError, StoreFormatError
 from strata.events.batch import TransactionBatch, add_gtids
 from strata.events.columns import from_numbers, to_numbers, to_texts
+from strata.events.model import XaMark
 from strata.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
-from strata.events.xa import Prepared, XaMark
+from strata.events.xa import Prepared
 from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
 from strata.values import to_plain
 from strata.wire.storage import lake_errors

@@ -3,12 +3,12 @@ Not here: their bytes (`parse.py`), grouping into transactions (`transactions.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from strata.events.xa import XaMark
     from strata.gtid.sets import Gtid, GtidSet
 
 
@@ -26,6 +26,35 @@ class GtidEvent(Struct, frozen=True):
     """Bytes from this event's start to the end of the transaction; 0 where the server does not write it."""
     server_version: int
     """As in executable comments, 0 if unknown."""
+
+
+class XaStep(StrEnum):
+    """What a transaction of the binlog does to an XA transaction."""
+
+    PREPARE = "XA PREPARE"
+    """It has its rows, which take effect with `XA COMMIT`."""
+    COMMIT = "XA COMMIT"
+    ROLLBACK = "XA ROLLBACK"
+
+
+class XaMark(Struct, frozen=True):
+    """The step, and the XID as the server writes it: `X'6f70',X'',1`.
+
+    One phase (`XA COMMIT ... ONE PHASE`) is no step: such a transaction is like any other.
+    """
+
+    step: XaStep
+    xid: str
+
+    def __str__(self) -> str:
+        """As the statement: `XA COMMIT X'6f70',X'',1`."""
+        return f"{self.step} {self.xid}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads what `str` gave."""
+        step = next(step for step in XaStep if text.startswith(f"{step} "))
+        return cls(step, text[len(step) + 1 :])
 
 
 class PreviousGtids(Struct, frozen=True):

@@ -9,16 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import StreamHoleError
-from strata.events.model import TransactionRecord
-from strata.events.xa import Undecided, XaStep
+from strata.events.model import TransactionRecord, XaStep
+from strata.events.xa import Undecided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata.errors import StrataError
     from strata.events.landed import LandedSegment, LandedStream
-    from strata.events.model import TableRows
-    from strata.events.xa import Prepared, XaMark
+    from strata.events.model import TableRows, XaMark
+    from strata.events.xa import Prepared
 
 
 class CommittedRecord(TransactionRecord, frozen=True, kw_only=True):

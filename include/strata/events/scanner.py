@@ -14,7 +14,7 @@ from strata.events.faults import check_end, compare_format, fault_of
 from strata.events.known import KnownServers, KnownShapes
 from strata.events.parse import event_body, parse_event, parse_incident, parse_table_map
 from strata.events.room import Room
-from strata.events.xa import XaMark, mark_of
+from strata.events.xa import mark_of
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import Gtid
 from strata.kernels import grammar
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from strata.events.model import XaMark
     from strata.wire.chain import EventChain
     from strata.wire.format import FormatDescription
 

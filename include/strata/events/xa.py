@@ -4,12 +4,11 @@ Not here: the events' bytes (`parse.py`), where rows of prepared transactions ta
 from __future__ import annotations
 
 import re
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata.events.model import Query, XaPrepare
+from strata.events.model import Query, XaMark, XaPrepare, XaStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,35 +18,6 @@ _FORMAT_ID: Final = 0xFFFFFFFF
 _PART: Final = "X'((?:[0-9a-f]{2})*)'"
 _DECISION: Final = re.compile(rf"XA (COMMIT|ROLLBACK) {_PART},{_PART},(\d+)", re.ASCII | re.IGNORECASE)
 _OTHER: Final = re.compile(r"XA (COMMIT|ROLLBACK)\b(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
-
-
-class XaStep(StrEnum):
-    """What a transaction of the binlog does to an XA transaction."""
-
-    PREPARE = "XA PREPARE"
-    """It has its rows, which take effect with `XA COMMIT`."""
-    COMMIT = "XA COMMIT"
-    ROLLBACK = "XA ROLLBACK"
-
-
-class XaMark(Struct, frozen=True):
-    """The step, and the XID as the server writes it: `X'6f70',X'',1`.
-
-    One phase (`XA COMMIT ... ONE PHASE`) is no step: such a transaction is like any other.
-    """
-
-    step: XaStep
-    xid: str
-
-    def __str__(self) -> str:
-        """As the statement: `XA COMMIT X'6f70',X'',1`."""
-        return f"{self.step} {self.xid}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Reads what `str` gave."""
-        step = next(step for step in XaStep if text.startswith(f"{step} "))
-        return cls(step, text[len(step) + 1 :])
 
 
 class Prepared(Struct, frozen=True):

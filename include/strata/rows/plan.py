@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from strata.errors import StrataError
+from strata.events.model import XaStep
 from strata.events.prepared import CommittedRecord
-from strata.events.xa import XaStep
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName, definition_from_json
 from strata.values import to_plain

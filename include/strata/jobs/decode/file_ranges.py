@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import StrataError, StreamHoleError
-from strata.events.model import Query
+from strata.events.model import Query, XaStep
 from strata.events.parse import parse_event
 from strata.events.transactions import scan_transactions
-from strata.events.xa import Undecided, XaStep
+from strata.events.xa import Undecided
 from strata.gtid.clock import CommitClock
 from strata.rows.plan import Range
 from strata.wire.codes import EventType

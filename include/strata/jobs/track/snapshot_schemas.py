@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.schema.history.snapshot import Snapshot
-from strata.schema.history.snapshot_ledger import add_snapshot, store_shapes
+from strata.schema.history.snapshot_ledger import add_snapshot
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.live.engine import PAGE_TABLES, LiveSchema, Moment
 from strata.store.own import own_database
@@ -66,7 +66,7 @@ def snapshot_schemas(
         databases, views = live.databases(), live.views()
         tables: dict[TableName, str] = {}
         for page in _pages(live.tables()):
-            fingerprints = store_shapes(store, [definition for _, definition in page])
+            fingerprints = store.store_shapes([definition for _, definition in page])
             tables |= {name: fingerprint for (name, _), fingerprint in zip(page, fingerprints, strict=True)}
         executed = live.end()
     sight = live.sight
@@ -88,7 +88,7 @@ def snapshot_schemas(
     )
     return SnapshotReport(
         source=source,
-        snapshot_id=add_snapshot(store, taken),
+        snapshot_id=add_snapshot(store.engine, taken),
         tables=len(tables),
         databases=len(databases),
         gtid_executed=executed,

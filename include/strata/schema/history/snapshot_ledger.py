@@ -4,32 +4,18 @@ Not here: reading the server (`schema/live/engine.py`), what a snapshot settles 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from strata.gtid.position import BinlogPosition
 from strata.schema.history.snapshot import PENDING, Snapshot
 from strata.schema.history.versions import DatabaseEntry, Presence
 from strata.schema.model.definition import TableName
 from strata.store.database import reading, writing
-from strata.store.tables import drift, snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.model.definition import TableDefinition
+from strata.store.tables import snapshot
 
 
-def store_shapes(store: SchemaStore, definitions: Iterable[TableDefinition]) -> list[str]:
-    """Stores a page of shapes ahead of the snapshot that names them, and returns their fingerprints."""
-    with writing(store.engine) as connection:
-        return store.add_shapes(connection, definitions)
-
-
-def add_snapshot(store: SchemaStore, taken: Snapshot) -> int:
+def add_snapshot(engine: sa.Engine, taken: Snapshot) -> int:
     """Stores a snapshot for the tracker and returns its id. An earlier one that still waits is no longer needed: the
     newer one says more of what is there now, and the tracker would have to reach the older one first."""
     content = {
@@ -41,7 +27,7 @@ def add_snapshot(store: SchemaStore, taken: Snapshot) -> int:
         "position": str(taken.position) if taken.position else None,
         "server_uuid": taken.server_uuid,
     }
-    with writing(store.engine) as connection:
+    with writing(engine) as connection:
         done = connection.execute(
             snapshot.insert().values(
                 source=taken.source,
@@ -64,35 +50,6 @@ def pending_snapshots(engine: sa.Engine, source: str) -> list[Snapshot]:
     query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
     with reading(engine) as connection:
         return [_from_row(row) for row in connection.execute(query)]
-
-
-class StoredDrift(Struct, frozen=True):
-    """A difference that a snapshot found, for people to read."""
-
-    snapshot_id: int
-    table: TableName
-    seq: int
-    gtid_executed: str
-    replayed: TableDefinition | None
-    found: TableDefinition | None
-
-
-def read_drifts(store: SchemaStore, source: str) -> list[StoredDrift]:
-    """All drift reports of a source, newest first."""
-    query = sa.select(drift).where(drift.c.source == source).order_by(drift.c.snapshot_id.desc(), drift.c.table_name)
-    with reading(store.engine) as connection:
-        rows = connection.execute(query).all()
-    return [
-        StoredDrift(
-            row.snapshot_id,
-            TableName(row.database_name, row.table_name),
-            row.seq,
-            row.gtid_executed,
-            store.definition(row.replayed) if row.replayed else None,
-            store.definition(row.found) if row.found else None,
-        )
-        for row in rows
-    ]
 
 
 def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:

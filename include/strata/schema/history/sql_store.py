@@ -25,6 +25,7 @@ from strata.schema.history.snapshot_ledger import pending_snapshots
 from strata.schema.history.versions import (
     Before,
     DatabaseEntry,
+    Drift,
     Origin,
     Place,
     Presence,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from strata.schema.history.snapshot import Snapshot
-    from strata.schema.history.versions import Batch, Drift
+    from strata.schema.history.versions import Batch
     from strata.schema.model.definition import TableDefinition
 
 _CHUNK: Final = 500
@@ -103,7 +104,7 @@ class SchemaStore:
         """
         with writing(self.engine) as connection:
             position = advance(connection, batch.position)
-            append_versions(connection, position.source, batch.versions, self.add_shapes)
+            append_versions(connection, position.source, batch.versions, self._add_shapes)
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
             insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
@@ -118,7 +119,7 @@ class SchemaStore:
                 connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
         return position
 
-    def add_shapes(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
+    def _add_shapes(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
         """Stores each shape that is not stored yet, and returns the fingerprint of each."""
         shapes = [(definition.fingerprint, definition) for definition in definitions]
         wanted = {fingerprint: found for fingerprint, found in shapes if fingerprint not in self._stored_shapes}
@@ -135,8 +136,13 @@ class SchemaStore:
         self._stored_shapes.update(wanted)
         return [fingerprint for fingerprint, _ in shapes]
 
+    def store_shapes(self, definitions: Iterable[TableDefinition]) -> list[str]:
+        """Stores a page of shapes ahead of the snapshot that names them, and returns their fingerprints."""
+        with writing(self.engine) as connection:
+            return self._add_shapes(connection, definitions)
+
     def _append_drifts(self, connection: sa.Connection, source: str, drifts: Sequence[Drift]) -> None:
-        self.add_shapes(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
+        self._add_shapes(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
         rows = [
             {
                 "snapshot_id": one.snapshot_id,
@@ -189,6 +195,25 @@ class SchemaStore:
     def pending_snapshots(self, source: str) -> list[Snapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""
         return pending_snapshots(self.engine, source)
+
+    def drifts(self, source: str) -> list[Drift]:
+        """What snapshots found other than replayed, the newest first."""
+        query = (
+            sa.select(drift).where(drift.c.source == source).order_by(drift.c.snapshot_id.desc(), drift.c.table_name)
+        )
+        with reading(self.engine) as connection:
+            rows = connection.execute(query).all()
+        return [
+            Drift(
+                row.snapshot_id,
+                TableName(row.database_name, row.table_name),
+                row.seq,
+                row.gtid_executed,
+                self.definition(row.replayed) if row.replayed else None,
+                self.definition(row.found) if row.found else None,
+            )
+            for row in rows
+        ]
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
         """What the versions say of these names, in stream order."""

@@ -115,6 +115,12 @@ class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Made for a foreign key; the server drops it as soon as another key serves."""
 
 
+class Unknown(Struct, frozen=True):
+    """A table whose definition is not known from some statement on."""
+
+    reason: str
+
+
 class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The columns and keys of a table between two DDLs. Equal definitions have equal fingerprints."""
 

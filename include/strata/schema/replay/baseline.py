@@ -17,8 +17,8 @@ from strata.schema.ddl.read import read_ddl_or_gap
 from strata.schema.ddl.script import Piece, split_script
 from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence, TableEntry
 from strata.schema.model.charsets import charset_of_collation
-from strata.schema.model.definition import TableName
-from strata.schema.replay.catalog import Catalog, Gap
+from strata.schema.model.definition import TableName, Unknown
+from strata.schema.replay.catalog import Catalog
 from strata.wire.format import version_number
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _from_catalog(catalog: Catalog, *, complete: bool) -> Baseline:
             for name, known in users.items()
         ),
         tables=tuple(
-            TableEntry(name, gap=found.reason) if isinstance(found, Gap) else TableEntry(name, found)
+            TableEntry(name, gap=found.reason) if isinstance(found, Unknown) else TableEntry(name, found)
             for name, found in catalog
             if name.database in users
         ),

@@ -31,7 +31,7 @@ from strata.schema.ddl.changes import (
     RenameTables,
     Unreadable,
 )
-from strata.schema.model.definition import TableDefinition, TableName
+from strata.schema.model.definition import TableDefinition, TableName, Unknown
 from strata.schema.replay.temporary import TemporaryTables
 
 if TYPE_CHECKING:
@@ -47,18 +47,12 @@ class Coverage(StrEnum):
     """There may be more: the stream did not begin with an empty server."""
 
 
-class Gap(Struct, frozen=True):
-    """A table whose definition is not known from some statement on."""
-
-    reason: str
-
-
 class Database(Struct):
     """A database: its default collation and its tables."""
 
     collation: str | None
     coverage: Coverage = Coverage.COMPLETE
-    tables: dict[str, TableDefinition | Gap] = field(default_factory=dict)
+    tables: dict[str, TableDefinition | Unknown] = field(default_factory=dict)
     views: set[str] = field(default_factory=set)
 
 
@@ -86,13 +80,13 @@ class Catalog:
 
     # Looking ------------------------------------------------------------------------------------
 
-    def get(self, name: TableName) -> TableDefinition | Gap | None:
-        """The table's definition, a Gap if it is not known, None if there is no such table."""
+    def get(self, name: TableName) -> TableDefinition | Unknown | None:
+        """The table's definition, a Unknown if it is not known, None if there is no such table."""
         name = self._compared(name)
         database = self.databases.get(name.database)
         return database.tables.get(name.table) if database else None
 
-    def __iter__(self) -> Iterator[tuple[TableName, TableDefinition | Gap]]:
+    def __iter__(self) -> Iterator[tuple[TableName, TableDefinition | Unknown]]:
         for database_name, database in self.databases.items():
             for table, definition in database.tables.items():
                 yield TableName(database_name, table), definition
@@ -108,7 +102,7 @@ class Catalog:
         known = self.databases.setdefault(name, Database(collation, coverage))
         known.collation, known.coverage = collation, coverage
 
-    def put(self, name: TableName, definition: TableDefinition | Gap | None) -> None:
+    def put(self, name: TableName, definition: TableDefinition | Unknown | None) -> None:
         """Sets a table, as a baseline or a stored version has it; None takes it away."""
         name = self._compared(name)
         database = self.databases.get(name.database)
@@ -224,34 +218,34 @@ class Catalog:
             if self.get(name) is not None or self._is_view(name):
                 return []
             if not self._knows_all_of(name.database):
-                return self._set(name, Gap("CREATE TABLE IF NOT EXISTS, and what was there before is not known"))
+                return self._set(name, Unknown("CREATE TABLE IF NOT EXISTS, and what was there before is not known"))
         return self._set(name, self._made(change))
 
-    def _made(self, change: CreateTable | CreateTableLike) -> TableDefinition | Gap:
+    def _made(self, change: CreateTable | CreateTableLike) -> TableDefinition | Unknown:
         try:
             if isinstance(change, CreateTableLike):
                 return self._copy(change)
             if change.from_query:
-                return Gap("CREATE TABLE ... SELECT was logged as a statement, which does not hold its columns")
+                return Unknown("CREATE TABLE ... SELECT was logged as a statement, which does not hold its columns")
             if change.written_by_server:
                 return definition_from(change, None)
             return definition_from(change, self._collation_of(change.name.database))
         except DdlError as fault:
             if isinstance(change, CreateTable) and change.written_by_server:
-                return Gap(f"CREATE TABLE ... LIKE was logged without the charset of its table: {fault.message}")
-            return Gap(fault.message)
+                return Unknown(f"CREATE TABLE ... LIKE was logged without the charset of its table: {fault.message}")
+            return Unknown(fault.message)
 
-    def _copy(self, change: CreateTableLike) -> TableDefinition | Gap:
+    def _copy(self, change: CreateTableLike) -> TableDefinition | Unknown:
         original = self.temporary.get(change.context, change.like)
         if original is None and not change.temporary and self.temporary.may_hide(change.context, change.like):
-            return Gap(
+            return Unknown(
                 f"CREATE TABLE ... LIKE {change.like}, which may be a temporary table made before what has been read"
             )
         original = original or self.get(change.like)
         if original is None:
-            return Gap(f"CREATE TABLE ... LIKE {change.like}, which is not known")
-        if isinstance(original, Gap):
-            return Gap(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
+            return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known")
+        if isinstance(original, Unknown):
+            return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
         return replace(original, keys=copied(original.keys))
 
     def _alter(self, change: AlterTable) -> list[TableChange]:
@@ -270,15 +264,15 @@ class Catalog:
             *self._set(change.new_name, after, renamed_from=name),
         ]
 
-    def _altered(self, change: AlterTable, before: TableDefinition | Gap | None) -> TableDefinition | Gap:
+    def _altered(self, change: AlterTable, before: TableDefinition | Unknown | None) -> TableDefinition | Unknown:
         if before is None:
-            return Gap("the table was altered, and what it was before is not known")
-        if isinstance(before, Gap):
+            return Unknown("the table was altered, and what it was before is not known")
+        if isinstance(before, Unknown):
             return before
         try:
             return altered(before, change, self._collation_of(change.name.database))
         except DdlError as fault:
-            return Gap(fault.message)
+            return Unknown(fault.message)
 
     def _alter_hidden(self, change: AlterTable) -> list[TableChange]:
         """Alters the session's temporary table, or one that may be there: then nobody can say which was meant."""
@@ -286,14 +280,14 @@ class Catalog:
         temporary = self.temporary.get(context, name)
         is_certain = temporary is not None and (context.uses_temporary or context.thread_id is not None)
         if not is_certain and self.get(name) is not None:
-            return self._set(name, Gap("a statement altered it, or a temporary table of the same name"))
+            return self._set(name, Unknown("a statement altered it, or a temporary table of the same name"))
         self.temporary.drop(context, name)
         self.temporary.put(context, change.new_name or name, self._altered(change, temporary))
         return []
 
     def _rename(self, change: RenameTables) -> list[TableChange]:
         """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
-        touched: dict[TableName, tuple[TableDefinition | Gap | None, TableName | None]] = {}
+        touched: dict[TableName, tuple[TableDefinition | Unknown | None, TableName | None]] = {}
         origin: dict[TableName, TableName] = {}
         for old, new in change.pairs:
             for name in (old, new):
@@ -302,7 +296,7 @@ class Catalog:
                 continue
             moved = self.get(old)
             if moved is None:
-                moved = Gap(f"renamed from {old}, which is not known")
+                moved = Unknown(f"renamed from {old}, which is not known")
             self.put(old, None)
             self.put(new, moved)
             origin[new] = origin.pop(old, old)
@@ -343,7 +337,7 @@ class Catalog:
             names = [TableName(change.database, table) for table in self.databases[change.database].tables]
         found = []
         for name in names:
-            found.extend(self._set(name, Gap(change.reason)))
+            found.extend(self._set(name, Unknown(change.reason)))
         return found
 
     # Parts --------------------------------------------------------------------------------------
@@ -351,7 +345,7 @@ class Catalog:
     def _set(
         self,
         name: TableName,
-        after: TableDefinition | Gap | None,
+        after: TableDefinition | Unknown | None,
         *,
         renamed_from: TableName | None = None,
         missing: TableName | None = None,
@@ -372,17 +366,17 @@ class Catalog:
         return (known.coverage if known else self.coverage) is Coverage.COMPLETE
 
 
-def _known(definition: TableDefinition | Gap | None) -> TableDefinition | None:
+def _known(definition: TableDefinition | Unknown | None) -> TableDefinition | None:
     return definition if isinstance(definition, TableDefinition) else None
 
 
 def _change(
     name: TableName,
-    before: TableDefinition | Gap | None,
-    after: TableDefinition | Gap | None,
+    before: TableDefinition | Unknown | None,
+    after: TableDefinition | Unknown | None,
     renamed_from: TableName | None,
 ) -> TableChange:
-    gap = after.reason if isinstance(after, Gap) else None
+    gap = after.reason if isinstance(after, Unknown) else None
     return TableChange(name, _known(before), _known(after), renamed_from, gap)
 
 

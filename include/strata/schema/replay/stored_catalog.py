@@ -24,7 +24,8 @@ from strata.schema.ddl.changes import (
 )
 from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, Presence, TableEntry, ViewEntry, every_table_of
 from strata.schema.model.charsets import charset_of_collation
-from strata.schema.replay.catalog import Catalog, Coverage, Gap
+from strata.schema.model.definition import Unknown
+from strata.schema.replay.catalog import Catalog, Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -135,7 +136,7 @@ class Replay:
     def put_table(self, entry: TableEntry) -> None:
         """Sets a table as a snapshot has it."""
         self._load(entry.name)
-        self.catalog.put(entry.name, Gap(entry.gap) if entry.gap is not None else entry.definition)
+        self.catalog.put(entry.name, Unknown(entry.gap) if entry.gap is not None else entry.definition)
 
     def cover(self, database: str) -> None:
         """Nothing else exists in a database; '' for the whole source."""
@@ -152,7 +153,7 @@ class Replay:
         """What is known of a table by now."""
         self._load(name)
         found = self.catalog.get(name)
-        if isinstance(found, Gap):
+        if isinstance(found, Unknown):
             return TableEntry(name, gap=found.reason)
         if found is None and not self._is_covered(name.database):
             return TableEntry(name, gap="the stream has not said yet what it is")
@@ -183,7 +184,7 @@ class Replay:
         if newest is None or newest.name != name:
             return
         if newest.gap is not None:
-            self.catalog.put(name, Gap(newest.gap))
+            self.catalog.put(name, Unknown(newest.gap))
         elif newest.fingerprint is not None:
             self.catalog.put(name, self._store.definition(newest.fingerprint))
 
@@ -224,7 +225,7 @@ class Replay:
         found: list[TableEntry] = []
         for name in _targets_of(change):
             state = self.catalog.get(name)
-            if isinstance(state, Gap):
+            if isinstance(state, Unknown):
                 found.append(TableEntry(name, gap=state.reason))
             elif isinstance(change, DropTables) and state is None and not self._is_covered(name.database):
                 found.append(TableEntry(name))

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.schema.ddl.context import DdlContext
-    from strata.schema.model.definition import TableDefinition
-    from strata.schema.replay.catalog import Gap
+    from strata.schema.model.definition import TableDefinition, Unknown
 
 _RULED_OUT: Final = 10_000
 """Names of which it is remembered that their sessions do not have them."""
@@ -29,12 +28,12 @@ class TemporaryTables:
     """
 
     def __init__(self) -> None:
-        self._tables: dict[int | None, dict[TableName, TableDefinition | Gap]] = {}
+        self._tables: dict[int | None, dict[TableName, TableDefinition | Unknown]] = {}
         self._ruled_out: OrderedDict[tuple[int | None, TableName], None] = OrderedDict()
         self._knows_all = False
 
     @classmethod
-    def from_json(cls, text: str, unseen: Gap) -> Self:
+    def from_json(cls, text: str, unseen: Unknown) -> Self:
         """What `to_json` kept; of the tables nothing but the names."""
         kept = cls()
         if text:
@@ -61,7 +60,7 @@ class TemporaryTables:
         self._ruled_out.clear()
         self._knows_all = True
 
-    def get(self, context: DdlContext, name: TableName) -> TableDefinition | Gap | None:
+    def get(self, context: DdlContext, name: TableName) -> TableDefinition | Unknown | None:
         """The temporary table that the statement means by the name; None for none that is known."""
         session = self._tables.get(context.thread_id) if context.uses_temporary is not False else None
         return session.get(name) if session else None
@@ -72,7 +71,7 @@ class TemporaryTables:
             return False
         return (context.thread_id, name) not in self._ruled_out
 
-    def put(self, context: DdlContext, name: TableName, definition: TableDefinition | Gap) -> None:
+    def put(self, context: DdlContext, name: TableName, definition: TableDefinition | Unknown) -> None:
         """The session has the table now."""
         self._tables.setdefault(context.thread_id, {})[name] = definition
 

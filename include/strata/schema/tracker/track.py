@@ -26,7 +26,7 @@ from strata.schema.history.versions import (
     TrackedPosition,
     Version,
 )
-from strata.schema.replay.catalog import Gap
+from strata.schema.model.definition import Unknown
 from strata.schema.replay.stored_catalog import Changed, Replay
 from strata.schema.replay.temporary import TemporaryTables
 from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, spoken_name, worst_first
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
-_UNSEEN: Final = Gap("a temporary table that was made in what has been tracked before")
+_UNSEEN: Final = Unknown("a temporary table that was made in what has been tracked before")
 
 
 class Tracker:
