@@ -23,6 +23,7 @@ from strata.events.parse import (
 )
 from strata.events.query import parse_query
 from strata.events.table_map import parse_table_map
+from strata.flavour import Flavour
 from strata.gtid.sets import GtidSet, Sid
 from strata.kernels.gtid import GTID_BYTES, KEY_NUMBER, read_gtid
 from strata.wire.codes import EventType, FieldType
@@ -59,7 +60,7 @@ def test_the_kernel_and_python_read_the_same_gtids():
                 assert (stamp, number, tag) == (event.immediate_commit_timestamp, event.gtid.gno, event.gtid.sid.tag)
                 assert key[:16].tobytes().hex() == event.gtid.sid.uuid.replace("-", "")
                 assert event.transaction_length > length
-                assert event.server_version == 90704
+                assert event.ran_first_on == Flavour.mysql(90704)
 
 
 @pytest.mark.parametrize("kind", [EventType.GTID, EventType.TAGGED_GTID])
@@ -85,7 +86,7 @@ def test_gtids_of_all_ages():
     stamp = clock + ((1 << 55) | 99).to_bytes(7, "little") + (88).to_bytes(7, "little") + b"\xfc\0\2"
     event = parse_gtid(stamp + (80036).to_bytes(4, "little"))
     assert (event.immediate_commit_timestamp, event.original_commit_timestamp) == (99, 88)
-    assert (event.transaction_length, event.server_version) == (512, 80036)
+    assert (event.transaction_length, event.ran_first_on) == (512, Flavour.mysql(80036))
 
 
 SETS = st.dictionaries(

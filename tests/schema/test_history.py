@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.errors import AlreadyRunningError, SchemaGapError, UnknownSourceError
+from strata.flavour import Flavour
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
@@ -378,4 +379,4 @@ def test_a_list_of_tables_agrees_with_each_of_them(statements):
 
 def test_the_tracker_needs_no_statement_text_to_be_a_known_charset():
     assert query("create table é (a int)").statement.decode() == "create table é (a int)"
-    assert FORMAT.server_number() == 90704
+    assert FORMAT.flavour == Flavour.mysql(90704)

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata.errors import DdlError
+from strata.flavour import Flavour
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.cursor import Cursor
 from strata.schema.ddl.lexer import (
@@ -37,7 +38,7 @@ NEWEST = 90704
 
 def tokens_of(text: str, mode: int = 0, version: int = NEWEST) -> list[tuple[str, str]]:
     """Word and value of each token of a text that is whole."""
-    tokens = lex(text, mode, version)
+    tokens = lex(text, mode, Flavour.mysql(version))
     assert tokens.torn_at is None
     assert tokens.words[-1] == END
     return said(tokens)[:-1]
@@ -141,8 +142,8 @@ def test_quotes_by_mode():
     text = "\"a\\\" '\\'"
     assert tokens_of(text, ANSI_QUOTES | NO_BACKSLASH_ESCAPES) == [(NAME, "a\\"), (STRING, "\\")]
     assert tokens_of(text, NO_BACKSLASH_ESCAPES) == [(STRING, "a\\"), (STRING, "\\")]
-    assert lex(text, ANSI_QUOTES, NEWEST).torn_at == 5
-    assert lex(text, 0, NEWEST).torn_at == 0
+    assert lex(text, ANSI_QUOTES, Flavour.mysql(NEWEST)).torn_at == 5
+    assert lex(text, 0, Flavour.mysql(NEWEST)).torn_at == 0
 
 
 @pytest.mark.parametrize(
@@ -206,14 +207,14 @@ def test_programs_in_other_languages():
     ],
 )
 def test_what_has_no_end(torn: str):
-    tokens = lex(f"s t {torn}", 0, NEWEST)
+    tokens = lex(f"s t {torn}", 0, Flavour.mysql(NEWEST))
     assert tokens.words[:2] == ["S", "T"]
     assert tokens.torn_at == 4
 
 
 @pytest.mark.parametrize("torn", ["'a''", "`a``", '"a""', "N'a''"])
 def test_a_doubled_quote_is_no_end(torn: str):
-    assert lex(torn, 0, NEWEST).torn_at == len(torn) - 1
+    assert lex(torn, 0, Flavour.mysql(NEWEST)).torn_at == len(torn) - 1
 
 
 @given(st.text(), st.sampled_from(MODES), st.booleans())
@@ -237,7 +238,7 @@ BLANKS = " \t\n\v\f\r"
 
 @given(TEXTS, st.sampled_from(MODES), st.sampled_from([50744, 80036, NEWEST]))
 def test_tokens_cover_all_but_blanks_and_comments(text: str, mode: int, version: int):
-    tokens = lex(text, mode, version)
+    tokens = lex(text, mode, Flavour.mysql(version))
     assert len(tokens.text) == len(text)
     at = 0
     for place, ((begin, end), word) in enumerate(zip(tokens.spans, tokens.words, strict=True)):
@@ -255,10 +256,10 @@ def test_tokens_cover_all_but_blanks_and_comments(text: str, mode: int, version:
 @example("/*! --*/ x", 0)
 @example("---/*!99999 */-- \n-", 0)
 def test_what_was_opened_reads_the_same_again(text: str, mode: int):
-    tokens = lex(text, mode, NEWEST)
+    tokens = lex(text, mode, Flavour.mysql(NEWEST))
     if tokens.torn_at is None:
         opened = tokens.opened(0, len(text))
-        again = lex(opened, mode, NEWEST)
+        again = lex(opened, mode, Flavour.mysql(NEWEST))
         assert said(again) == said(tokens)
         assert again.opened(0, len(opened)) == opened
 
@@ -268,7 +269,7 @@ def test_what_was_opened_reads_the_same_again(text: str, mode: int):
 @example("a -- b\n", 0)
 @example("/*! a */", 0)
 def test_what_stands_in_parentheses_reads_the_same_in_others(text: str, mode: int):
-    context = DdlContext(sql_mode=mode, server_version=NEWEST)
+    context = DdlContext(sql_mode=mode, flavour=Flavour.mysql(NEWEST))
     try:
         cursor = Cursor(f"({text})", context)
         within = cursor.parenthesized()
@@ -283,7 +284,7 @@ def test_what_stands_in_parentheses_reads_the_same_in_others(text: str, mode: in
 @pytest.mark.parametrize("begin", ["", "'", "`", "/*", "/*!99999 ", "$$", "x'"])
 @pytest.mark.parametrize("unit", ["a", "''", "\\'", "\\n", "/*", "* ", "/*!1 ", "$a", ".1", "x'4", "1e", "é", " "])
 def test_long_text_neither_recurses_nor_takes_for_ever(begin: str, unit: str):
-    assert lex(begin + unit * 100_000, 0, NEWEST).words[-1] == END
+    assert lex(begin + unit * 100_000, 0, Flavour.mysql(NEWEST)).words[-1] == END
 
 
 TAKEN = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strata.flavour import Flavour
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
 from strata.schema.model.definition import TableName
@@ -19,7 +20,7 @@ def lengths(*statements: str, sql_mode: int = 0, version: int = 90704) -> dict[s
     catalog = Catalog()
     catalog.put_database("d", "utf8mb4_0900_ai_ci")
     for statement in statements:
-        catalog.apply(read_ddl(statement, DdlContext("d", sql_mode=sql_mode, server_version=version)))
+        catalog.apply(read_ddl(statement, DdlContext("d", sql_mode=sql_mode, flavour=Flavour.mysql(version))))
     return {key.name: [part.lengths for part in key.parts] for key in catalog.get(T).keys}
 
 

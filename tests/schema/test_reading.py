@@ -8,6 +8,7 @@ import pytest
 
 from strata.errors import DdlError
 from strata.events.model import Query, QueryContext
+from strata.flavour import Flavour
 from strata.schema.ddl.changes import (
     AlterTable,
     CreateTable,
@@ -93,7 +94,7 @@ def test_quotes_in_executable_comments_follow_the_mode():
 
 
 def opened(text: str, sql_mode: int) -> str:
-    return lex(text, sql_mode, 80036).opened(0, len(text))
+    return lex(text, sql_mode, Flavour.mysql(80036)).opened(0, len(text))
 
 
 def columns(body: str, context: DdlContext = D) -> dict[str, str]:
@@ -116,14 +117,14 @@ def columns(body: str, context: DdlContext = D) -> dict[str, str]:
 )
 def test_display_widths_by_version(version: int, types: list[str]):
     body = "a INT, b INT UNSIGNED, c TINYINT, d BOOL, e BIGINT, f YEAR, g INT(5)"
-    assert list(columns(body, DdlContext("d", server_version=version)).values()) == types
+    assert list(columns(body, DdlContext("d", flavour=Flavour.mysql(version))).values()) == types
 
 
 def test_a_newer_server_drops_the_widths_that_an_older_one_showed():
     catalog = Catalog()
     catalog.apply(read_ddl("CREATE DATABASE d", D))
-    catalog.apply(read_ddl("CREATE TABLE t (a INT, b YEAR)", DdlContext("d", server_version=50744)))
-    catalog.apply(read_ddl("ALTER TABLE t ADD c INT", DdlContext("d", server_version=80036)))
+    catalog.apply(read_ddl("CREATE TABLE t (a INT, b YEAR)", DdlContext("d", flavour=Flavour.mysql(50744))))
+    catalog.apply(read_ddl("ALTER TABLE t ADD c INT", DdlContext("d", flavour=Flavour.mysql(80036))))
     definition = catalog.get(TableName("d", "t"))
     assert isinstance(definition, TableDefinition)
     assert [column.column_type for column in definition.columns] == ["int", "year", "int"]
@@ -135,7 +136,7 @@ def test_a_newer_server_drops_the_widths_that_an_older_one_showed():
 )
 def test_default_collation_by_version(version: int, collation: str):
     catalog = Catalog()
-    context = DdlContext("d", server_version=version)
+    context = DdlContext("d", flavour=Flavour.mysql(version))
     catalog.apply(read_ddl("CREATE DATABASE d CHARACTER SET utf8mb4", context))
     catalog.apply(read_ddl("CREATE TABLE t (a TEXT)", context))
     definition = catalog.get(TableName("d", "t"))
@@ -146,7 +147,7 @@ def test_default_collation_by_version(version: int, collation: str):
 def test_inline_references_bring_an_index_from_9_0_on():
     statement = "CREATE TABLE t (a INT REFERENCES p (id))"
     for version, keys in ((80036, 0), (90000, 1)):
-        (change,) = read_ddl(statement, DdlContext("d", server_version=version))
+        (change,) = read_ddl(statement, DdlContext("d", flavour=Flavour.mysql(version)))
         assert isinstance(change, CreateTable)
         assert len(change.keys) == keys
 
@@ -216,10 +217,18 @@ def test_context_of_an_event():
     )
     context = context_of(event, FORMAT, lower_case_table_names=1)
     assert context == DdlContext(
-        "d", 4, 80036, "utf8mb3_general_ci", None, "utf8mb4_general_ci", "latin1", lower_case_table_names=1
+        "d",
+        4,
+        Flavour.mysql(80036),
+        "utf8mb3_general_ci",
+        None,
+        "utf8mb4_general_ci",
+        "latin1",
+        lower_case_table_names=1,
     )
-    assert context_of(event, FORMAT, server_version=50744).explicit_defaults_for_timestamp is False
-    assert context_of(event, FORMAT, server_version=50744, explicit_defaults_for_timestamp=True).server_version == 50744
+    assert context_of(event, FORMAT, ran_first_on=Flavour.mysql(50744)).explicit_defaults_for_timestamp is False
+    old = Flavour.mysql(50744)
+    assert context_of(event, FORMAT, ran_first_on=old, explicit_defaults_for_timestamp=True).flavour == old
 
 
 def test_names_fold_where_the_server_folds_them():
@@ -304,7 +313,7 @@ def test_a_statement_that_breaks_off_is_read_or_refused():
         for step in json.loads(path.read_text())["steps"]:
             for event in step["events"]:
                 statement, context = event["statement"], context_from(event["context"])
-                for _, end in lex(statement, context.sql_mode, context.server_version).spans:
+                for _, end in lex(statement, context.sql_mode, context.flavour).spans:
                     read_ddl_or_gap(statement[:end], context)
                     tables_changed_by(statement[:end], context)
 

@@ -12,8 +12,9 @@ from strata.errors import (
     UnsupportedEventError,
     Usage,
 )
+from strata.flavour import Flavour
 from strata.wire.files import open_binlog
-from strata.wire.format import parse_format_description, version_number
+from strata.wire.format import parse_format_description
 from strata.wire.segment import SegmentName
 from tests.wire.binlogs import LENGTHS, Binlog
 
@@ -123,4 +124,4 @@ def test_mariadb_is_refused():
     ("text", "number"), [("9.7.4-2", 90704), ("8.0.36", 80036), ("5.6.1-m5-log", 50601), ("8", 80000), ("", 0)]
 )
 def test_version_numbers(text, number):
-    assert version_number(text) == number
+    assert Flavour.parse(text).number == number

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from strata.errors import CorruptEventError
 from strata.events.model import GtidEvent, PreviousGtids
+from strata.flavour import Flavour
 from strata.gtid.sets import Gtid, GtidSet, Sid
 from strata.wire.codes import EventType
 from strata.wire.cursor import Cursor
@@ -68,8 +69,13 @@ def parse_gtid(body: bytes, event_type: int = EventType.GTID) -> GtidEvent:
         immediate_commit_timestamp=immediate,
         original_commit_timestamp=original,
         transaction_length=length,
-        server_version=0 if version == 999999 else version,
+        ran_first_on=_flavour(version),
     )
+
+
+def _flavour(number: int) -> Flavour | None:
+    """999999 stands for "unknown" (libs/mysql/binlog/event/binlog_event.h, UNKNOWN_SERVER_VERSION)."""
+    return Flavour.mysql(number) if 0 < number < 999_999 else None
 
 
 def _parse_tagged(cursor: Cursor) -> GtidEvent:
@@ -106,7 +112,7 @@ def _parse_tagged(cursor: Cursor) -> GtidEvent:
         immediate_commit_timestamp=immediate,
         original_commit_timestamp=immediate if original is None else original,
         transaction_length=numbers[_Field.TRANSACTION_LENGTH],
-        server_version=numbers[_Field.IMMEDIATE_VERSION] & 0x7FFFFFFF,
+        ran_first_on=_flavour(numbers[_Field.IMMEDIATE_VERSION] & 0x7FFFFFFF),
     )
 
 

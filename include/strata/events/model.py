@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from strata.flavour import Flavour
     from strata.gtid.sets import Gtid, GtidSet
 
 
@@ -24,8 +25,8 @@ class GtidEvent(Struct, frozen=True):
     original_commit_timestamp: int
     transaction_length: int
     """Bytes from this event's start to the end of the transaction; 0 where the server does not write it."""
-    server_version: int
-    """As in executable comments, 0 if unknown."""
+    ran_first_on: Flavour | None
+    """The server that ran the transaction first (`immediate_server_version`); None if not known."""
 
 
 class XaStep(StrEnum):

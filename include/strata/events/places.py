@@ -31,18 +31,18 @@ def chain_of(binlog: BinlogFile, begin: int, end: int | None = None) -> EventCha
         begin: Bytes from its start.
         end: Where the event before that ends in the server's file; by default it is known at the file's start only.
     """
-    version, is_start = binlog.format.server_number(), begin == binlog.first_event
+    flavour, is_start = binlog.format.flavour, begin == binlog.first_event
     if binlog.segment is not None:
         end = binlog.segment.offset if is_start and end is None else end
-        return EventChain(Kind.SEGMENT, end, server_version=version, may_jump=_landed_jumps(binlog.path))
+        return EventChain(Kind.SEGMENT, end, flavour=flavour, may_jump=_landed_jumps(binlog.path))
     is_relay_log = bool(binlog.buffer[_FLAGS_AT] & EventFlag.RELAY_LOG)
     kind = Kind.RELAY_LOG if is_relay_log else Kind.BINLOG
-    return EventChain(kind, begin if is_start else end, server_version=version)
+    return EventChain(kind, begin if is_start else end, flavour=flavour)
 
 
 def arriving_chain(form: FormatDescription, end: int | None) -> EventChain:
     """What a server sends: asked by GTID set, it leaves out transactions in the middle of a file."""
-    return EventChain(Kind.BINLOG, end, server_version=form.server_number(), may_jump=_leaves_out)
+    return EventChain(Kind.BINLOG, end, flavour=form.flavour, may_jump=_leaves_out)
 
 
 def _leaves_out(kind: int, _offset: int, begin: int, before: int) -> bool:

@@ -21,11 +21,12 @@ from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from strata.flavour import Flavour
     from strata.wire.frames import EventIndex
 
 _MASK: Final = 0xFFFFFFFF
 _HEAD: Final = (EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS)
-_FIRST_WITH_POSITIONS: Final = 50117
+_FIRST_WITH_POSITIONS: Final = (5, 1, 17)
 """Before that, positions in a transaction counted from its start (bug 22540)."""
 
 MayJump = Callable[[int, int, int, int], bool]
@@ -51,13 +52,13 @@ def never(_kind: int, _offset: int, _begin: int, _before: int) -> bool:
 class EventChain:
     """A walk over the headers of a stream."""
 
-    def __init__(self, kind: Kind, end: int | None, *, server_version: int, may_jump: MayJump = never) -> None:
+    def __init__(self, kind: Kind, end: int | None, *, flavour: Flavour, may_jump: MayJump = never) -> None:
         """Begins in front of an event.
 
         Args:
             kind: What is read.
             end: Where the event before it ends in the server's file, or in the relay log; None if that is not known.
-            server_version: Of the server that wrote the file, as 90704.
+            flavour: Of the server that wrote the file.
             may_jump: What else than the next byte may follow.
         """
         self._kind = kind
@@ -65,7 +66,7 @@ class EventChain:
         """Whether what comes first is at its place in the file."""
         self._end = None if end is None or kind is Kind.RELAY_LOG else end & _MASK
         self._may_jump = may_jump
-        self._is_told = server_version >= _FIRST_WITH_POSITIONS
+        self._is_told = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
     def take(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
         """How many of the next events are where they belong, and the fault behind them if not all are."""

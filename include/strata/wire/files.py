@@ -175,7 +175,7 @@ def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
         form = parse_format_description(buffer[begin + HEADER_BYTES : begin + length].tobytes())
     except StrataError as error:
         raise error.located(offset=begin) from None
-    if form.server_number() >= FIRST_WITH_CHECKSUM:
+    if form.flavour.is_mysql(*FIRST_WITH_CHECKSUM):
         # This event has its checksum even in files without (`Format_description_log_event::write`).
         verify_checksums(buffer, index_events(buffer, begin, begin + length, form))
     return form

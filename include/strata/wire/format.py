@@ -6,11 +6,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from strata.errors import CorruptEventError, UnsupportedEventError
+from strata.flavour import Flavour, Vendor
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, ChecksumAlgorithm, EventType
 
 _FIXED_BYTES = 2 + 50 + 4 + 1
 """Binlog version, server version, time of creation, length of the common header."""
-FIRST_WITH_CHECKSUM = 50601
+FIRST_WITH_CHECKSUM = (5, 6, 1)
 """5.6.1 wrote the first checksums, and with them the byte that names the algorithm."""
 _FIRST_WITH_V4 = 50000
 _NO_SUCH_VERSION = 1000000
@@ -26,9 +27,10 @@ class FormatDescription(Struct, frozen=True):
     """Bytes of the post-header of event type i+1."""
     has_checksum: bool
 
-    def server_number(self) -> int:
-        """The version as MySQL writes it in executable comments: 9.7.4 is 90704."""
-        return version_number(self.server_version)
+    @property
+    def flavour(self) -> Flavour:
+        """Of the server that wrote the file."""
+        return Flavour.parse(self.server_version)
 
     def header_length(self, event_type: int) -> int:
         """Bytes of the post-header of an event type.
@@ -51,13 +53,6 @@ class FormatDescription(Struct, frozen=True):
         return HEADER_BYTES + self.checksum_bytes
 
 
-def version_number(version: str) -> int:
-    """`9.7.4-debug` as MySQL writes it in executable comments: 90704. Parts that are not numbers count as 0."""
-    parts = (*version.split("-", maxsplit=1)[0].split("."), "0", "0")[:3]
-    major, minor, patch = (int("".join(ch for ch in part if ch in "0123456789") or "0") for part in parts)
-    return major * 10000 + minor * 100 + patch
-
-
 def parse_format_description(body: bytes) -> FormatDescription:
     """Reads FORMAT_DESCRIPTION from what follows its common header, its own checksum included.
 
@@ -77,17 +72,18 @@ def parse_format_description(body: bytes) -> FormatDescription:
             f"binlog version {binlog_version}, written by server {server_version}, is not read",
             remedy="Strata reads version 4, which MySQL writes since 5.0.",
         )
-    if "mariadb" in server_version.lower():
+    flavour = Flavour.parse(server_version)
+    if flavour.vendor is Vendor.MARIADB:
         raise UnsupportedEventError(
             f"the binlog was written by MariaDB ({server_version})",
             remedy="Strata reads the binlogs of MySQL; MariaDB numbers its transactions and events in another way.",
         )
-    if not _FIRST_WITH_V4 <= version_number(server_version) < _NO_SUCH_VERSION:
+    if not _FIRST_WITH_V4 <= flavour.number < _NO_SUCH_VERSION:
         raise CorruptEventError(f"{server_version!r} is no version of a server that writes such binlogs")
     if body[56] != HEADER_BYTES:
         raise CorruptEventError(f"event headers of {body[56]} bytes instead of {HEADER_BYTES}")
     lengths, has_checksum = body[_FIXED_BYTES:], False
-    if version_number(server_version) >= FIRST_WITH_CHECKSUM:
+    if flavour.is_mysql(*FIRST_WITH_CHECKSUM):
         if len(lengths) < 1 + CHECKSUM_BYTES:
             raise CorruptEventError("the format description ends before its checksum algorithm")
         algorithm = lengths[-1 - CHECKSUM_BYTES]

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata.flavour import Flavour, Vendor
 from strata.jobs.doctor.findings import Finding, error, ok, warning
-from strata.wire.format import version_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_OLDEST = 50600
+_OLDEST = (5, 6, 0)
 _DAY = 86_400
 _GTID_STEPS = {
     "OFF": ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"),
@@ -34,9 +34,10 @@ def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
 
 def _version(variables: Mapping[str, str]) -> Finding:
     version = variables.get("version", "")
-    if "mariadb" in version.lower() or "mariadb" in variables.get("version_comment", "").lower():
+    flavour = Flavour.parse(version)
+    if flavour.vendor is Vendor.MARIADB or "mariadb" in variables.get("version_comment", "").lower():
         return error("version", f"{version}: MariaDB numbers its transactions in another way and is not read")
-    if version_number(version) < _OLDEST:
+    if not flavour.is_mysql(*_OLDEST):
         return error("version", f"{version}: GTIDs begin with MySQL 5.6", "Upgrade the server.")
     return ok("version", version)
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from msgspec import Struct, field
 
 from strata.errors import DdlError, SchemaGapError, Usage
+from strata.flavour import NEWEST, Flavour
 from strata.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RemoveRows, RenameColumn
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
@@ -264,7 +265,7 @@ def _steps_of(engine: sa.Engine, source: str) -> dict[int, tuple[AlterStep, ...]
         rows = connection.execute(query).all()
     steps: dict[int, tuple[AlterStep, ...]] = {}
     for version_id, ddl, database, sql_mode, server_version in rows:
-        context = DdlContext(database or "", sql_mode or 0, *([server_version] if server_version else []))
+        context = DdlContext(database or "", sql_mode or 0, Flavour.mysql(server_version) if server_version else NEWEST)
         try:
             changes = read_ddl(ddl, context)
         except DdlError:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from strata.events.landed import LandedSegment
     from strata.events.model import TableMap, TransactionRecord
     from strata.events.salvage import Damage
+    from strata.flavour import Flavour
     from strata.schema.tracker.track import Tracker
     from strata.wire.files import BinlogFile
 
@@ -194,7 +195,7 @@ def _transaction(binlog: BinlogFile, record: TransactionRecord) -> Transaction:
     quiet = _quiet(record, lambda: binlog)
     if not record.ddl_offsets:
         return quiet
-    return replace(quiet, server_version=_server_version(binlog, record), statements=_statements(binlog, record))
+    return replace(quiet, ran_first_on=_ran_first_on(binlog, record), statements=_statements(binlog, record))
 
 
 def _statements(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statement]:
@@ -202,14 +203,13 @@ def _statements(binlog: BinlogFile, record: TransactionRecord) -> Iterator[State
         yield Statement(statement.query, binlog.format, statement.offset + record.binlog_pos - record.begin)
 
 
-def _server_version(binlog: BinlogFile, record: TransactionRecord) -> int:
-    """Version of the server that ran a transaction first: a replica's binlog has the rules of its source's DDL."""
+def _ran_first_on(binlog: BinlogFile, record: TransactionRecord) -> Flavour | None:
+    """The server that ran a transaction first: a replica's binlog has the rules of its source's DDL."""
     index = index_events(binlog.buffer, record.begin, record.end, binlog.format, 1)
     if not len(index):
-        return 0
+        return None
     event = parse_event(binlog.buffer, record.begin, int(index.lengths[0]), binlog.format)
-    # 999999 stands for "unknown" (libs/mysql/binlog/event/binlog_event.h, UNKNOWN_SERVER_VERSION).
-    return event.server_version if isinstance(event, GtidEvent) and event.server_version < 999999 else 0
+    return event.ran_first_on if isinstance(event, GtidEvent) else None
 
 
 def _file_start(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> FileStart:

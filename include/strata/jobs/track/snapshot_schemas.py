@@ -76,7 +76,7 @@ def snapshot_schemas(
         gtid_before=live.gtid_before,
         gtid_executed=executed,
         taken_at=time.time_ns() // 1000,
-        server_version=live.server.version,
+        server_version=live.server.flavour.number,
         lower_case_table_names=live.server.lower_case_table_names,
         tables=tables,
         databases=tuple(databases),

@@ -91,7 +91,7 @@ class _Altering:
             return self.before
         columns = with_implicit_timestamps(self.placed, primary_columns(keys), self.context)
         columns = with_primary_not_null(columns, keys)
-        if self.context.server_version >= WIDTHS_HIDDEN_SINCE:
+        if self.context.flavour.is_mysql(*WIDTHS_HIDDEN_SINCE):
             columns = [self.without_width(column) for column in columns]
         return TableDefinition(
             columns=tuple(columns),
@@ -151,7 +151,7 @@ class _Altering:
         if collation is None or not any(one.charset for one in options) or any(one.collation for one in options):
             return collation
         charset = charset_of(collation).name
-        return default_collation(charset, self.context.server_version) if charset == "utf8mb4" else collation
+        return default_collation(charset, self.context.flavour) if charset == "utf8mb4" else collation
 
     # Columns ------------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class _Altering:
         column_type = parse_column_type(column.column_type)
         if column_type.kind not in INTEGERS and column_type.kind is not TypeKind.YEAR:
             return column
-        shown = column_text(column_type, self.context.server_version)
+        shown = column_text(column_type, self.context.flavour)
         return column if shown == column.column_type else replace(column, column_type=shown)
 
     # The table ----------------------------------------------------------------------------------

@@ -29,11 +29,12 @@ from strata.schema.model.types import (
 )
 
 if TYPE_CHECKING:
+    from strata.flavour import Flavour
     from strata.schema.ddl.changes import WrittenType
     from strata.schema.ddl.context import DdlContext
 
 # Display widths are not shown from 8.0.19 on, but for tinyint(1) and ZEROFILL.
-WIDTHS_HIDDEN_SINCE = 80019
+WIDTHS_HIDDEN_SINCE = (8, 0, 19)
 
 _SIGNED_WIDTHS = {
     TypeKind.TINYINT: 4,
@@ -74,7 +75,7 @@ def column_from(
     has_charset = column_type.kind in STRINGS or (column_type.kind in LABELLED and collation != "binary")
     column = Column(
         name=written.name,
-        column_type=column_text(column_type, context.server_version),
+        column_type=column_text(column_type, context.flavour),
         nullable=_nullable(written, context),
         character_set=charset_of(collation).name if has_charset and collation else None,
         collation=collation if has_charset else None,
@@ -162,23 +163,23 @@ def sized_text(size: int) -> TypeKind:
 
 
 @lru_cache(maxsize=4096)
-def column_text(column_type: ColumnType, server_version: int) -> str:
+def column_text(column_type: ColumnType, flavour: Flavour) -> str:
     """COLUMN_TYPE as that server shows it."""
     kind = column_type.kind
     if kind in INTEGERS:
-        return _integer_text(column_type, server_version)
+        return _integer_text(column_type, flavour)
     if kind is TypeKind.YEAR:
-        return "year(4)" if server_version < WIDTHS_HIDDEN_SINCE else "year"
-    if kind is TypeKind.GEOMCOLLECTION and server_version < 80000:
+        return "year" if flavour.is_mysql(*WIDTHS_HIDDEN_SINCE) else "year(4)"
+    if kind is TypeKind.GEOMCOLLECTION and not flavour.is_mysql(8):
         return "geometrycollection"
     return column_type.text
 
 
-def _integer_text(column_type: ColumnType, server_version: int) -> str:
+def _integer_text(column_type: ColumnType, flavour: Flavour) -> str:
     widths = _UNSIGNED_WIDTHS if column_type.unsigned else _SIGNED_WIDTHS
     width = column_type.length
     shows = (
-        server_version < WIDTHS_HIDDEN_SINCE
+        not flavour.is_mysql(*WIDTHS_HIDDEN_SINCE)
         or column_type.zerofill
         or (column_type.kind is TypeKind.TINYINT and width == 1 and not column_type.unsigned)
     )

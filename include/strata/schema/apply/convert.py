@@ -26,6 +26,7 @@ from strata.schema.model.types import (
 )
 
 if TYPE_CHECKING:
+    from strata.flavour import Flavour
     from strata.schema.ddl.changes import ConvertCharset, WrittenType
     from strata.schema.ddl.context import DdlContext
     from strata.schema.model.definition import Column
@@ -38,7 +39,7 @@ class Conversion(Struct, frozen=True):
     """The charset that a table is converted to."""
 
     collation: str
-    server_version: int
+    flavour: Flavour
 
     def of(self, column: Column) -> Column:
         """A column that the statement leaves as it is, in the new charset; those of charset binary stay."""
@@ -66,7 +67,7 @@ class Conversion(Struct, frozen=True):
         kind = sized_text(_characters_counted_twice(old) * wide)
         if column_type.kind in BLOBS:
             kind = AS_BINARY[kind]
-        return replace(column, column_type=column_text(replace(column_type, kind=kind), self.server_version))
+        return replace(column, column_type=column_text(replace(column_type, kind=kind), self.flavour))
 
     def _relabelled(self, column: Column, column_type: ColumnType) -> Column:
         """The bytes of labels stay, whatever they mean in the new charset (only written ones are converted)."""
@@ -87,7 +88,7 @@ class Conversion(Struct, frozen=True):
             default = shown_bytes(default.encode(codec_of(column.character_set or "binary")), column_type)
         return replace(
             column,
-            column_type=column_text(column_type, self.server_version),
+            column_type=column_text(column_type, self.flavour),
             character_set=charset_of(self.collation).name if is_text else None,
             collation=self.collation if is_text else None,
             default=default,
@@ -116,4 +117,4 @@ def conversion_of(step: ConvertCharset, database_collation: str | None, context:
     collation = collation_for(step.charset or None, step.collation, database_collation, context)
     if collation is None:
         raise DdlError("the default charset of the database is not known")
-    return Conversion(collation, context.server_version)
+    return Conversion(collation, context.flavour)

@@ -16,6 +16,7 @@ from strata.schema.model.types import BLOBS, TEXTS, TypeKind, parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from strata.flavour import Flavour
     from strata.schema.ddl.context import DdlContext
     from strata.schema.model.definition import Column, KeyPart
 
@@ -43,17 +44,17 @@ def possible_limits(engine: str | None, row_format: str | None, context: DdlCont
     named = (engine or "").lower()
     if named in {"myisam", "mrg_myisam", "merge"}:
         return frozenset({_MYISAM})
-    if named in {"memory", "heap"} or (named == "blackhole" and context.server_version >= 80027):
+    if named in {"memory", "heap"} or (named == "blackhole" and context.flavour.is_mysql(8, 0, 27)):
         return frozenset({_LONGEST})
-    innodb = _limits_of_innodb(row_format, context.server_version)
+    innodb = _limits_of_innodb(row_format, context.flavour)
     return innodb if named == "innodb" else innodb | {_MYISAM, _LONGEST}
 
 
-def _limits_of_innodb(row_format: str | None, server_version: int) -> frozenset[int]:
+def _limits_of_innodb(row_format: str | None, flavour: Flavour) -> frozenset[int]:
     """`ha_innobase::max_supported_key_part_length`; before 8.0 `innodb_large_prefix`, a global setting, decides."""
     if row_format in {"compact", "redundant"}:
         return frozenset({_ANTELOPE})
-    return frozenset({_LONGEST} if server_version >= 80000 else {_ANTELOPE, _LONGEST})
+    return frozenset({_LONGEST} if flavour.is_mysql(8) else {_ANTELOPE, _LONGEST})
 
 
 def cut_to(limits: frozenset[int], keys: Sequence[Key], columns: Mapping[str, Column]) -> list[Key]:

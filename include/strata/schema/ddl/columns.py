@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
 
 NOW_NAMES = frozenset({"NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
-_INLINE_FOREIGN_KEYS_SINCE = 90000
+_INLINE_FOREIGN_KEYS_SINCE = (9, 0, 0)
 
 
 def read_column(cursor: Cursor) -> WrittenColumn:
@@ -190,7 +190,7 @@ def _check(cursor: Cursor, _facts: _Facts) -> None:
 
 def _references(cursor: Cursor, facts: _Facts) -> None:
     read_references(cursor)
-    if cursor.context.server_version >= _INLINE_FOREIGN_KEYS_SINCE:
+    if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE):
         facts.references = WrittenKey(KeyKind.INDEX, (), foreign=True)
 
 

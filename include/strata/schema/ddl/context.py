@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata.flavour import NEWEST, Flavour
 from strata.schema.ddl.ill_formed import decode_utf8mb4
 from strata.schema.ddl.lexer import NO_BACKSLASH_ESCAPES
 from strata.schema.model.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
@@ -21,11 +22,8 @@ _STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
 # Set while a server replays old binlogs that say utf8 for what is utf8mb4 (8.0, sql/query_options.h).
 UTF8_AS_UTF8MB4 = 1 << 33
 
-NEWEST_SERVER = 90704
-"""The version that is assumed where nothing says one: the newest that this reader was proved against."""
-
 # The default of explicit_defaults_for_timestamp became ON in 8.0.2; only from 8.0 on is it in the event.
-_EXPLICIT_TIMESTAMPS_SINCE = 80002
+_EXPLICIT_TIMESTAMPS_SINCE = (8, 0, 2)
 
 
 class DdlContext(Struct, frozen=True):
@@ -33,8 +31,7 @@ class DdlContext(Struct, frozen=True):
 
     default_database: str = ""
     sql_mode: int = 0
-    server_version: int = NEWEST_SERVER
-    """As in executable comments: 90704 is 9.7.4."""
+    flavour: Flavour = NEWEST
     server_collation: str | None = None
     """What CREATE DATABASE takes where it names none; None for the version's own default."""
     database_collation: str | None = None
@@ -66,19 +63,17 @@ class DdlContext(Struct, frozen=True):
     @property
     def refuses_long_keys(self) -> bool:
         """A key part that is too long is an error, not cut with a warning (`Strict_error_handler`, since 5.7)."""
-        return bool(self.sql_mode & _STRICT) and self.server_version >= 50702
+        return bool(self.sql_mode & _STRICT) and self.flavour.is_mysql(5, 7, 2)
 
     def default_collation(self, charset: str) -> str:
         """The collation of `charset` where none is written."""
-        return default_collation(charset, self.server_version, self.utf8mb4_collation)
+        return default_collation(charset, self.flavour, self.utf8mb4_collation)
 
     def collation_of_server(self) -> str:
         """What a new database gets."""
         if self.server_collation is not None:
             return self.server_collation
-        return (
-            default_collation("utf8mb4", self.server_version) if self.server_version >= 80001 else "latin1_swedish_ci"
-        )
+        return default_collation("utf8mb4", self.flavour) if self.flavour.is_mysql(8, 0, 1) else "latin1_swedish_ci"
 
 
 def statement_text(query: Query) -> str:
@@ -141,7 +136,7 @@ def context_of(
     description: FormatDescription,
     *,
     lower_case_table_names: int = 0,
-    server_version: int = 0,
+    ran_first_on: Flavour | None = None,
     explicit_defaults_for_timestamp: bool | None = None,
 ) -> DdlContext:
     """The context of a statement, from its event.
@@ -150,17 +145,17 @@ def context_of(
         query: The event.
         description: Of the binlog file that it is in.
         lower_case_table_names: Of the server; no event carries it.
-        server_version: From the transaction's GTID event, which names the server that ran the statement first; 0
+        ran_first_on: From the transaction's GTID event, which names the server that ran the statement first; None
             where it does not.
         explicit_defaults_for_timestamp: Of the server, for events of servers before 8.0 that do not carry it.
     """
     carried = query.context
-    version = server_version or description.server_number()
+    flavour = ran_first_on or description.flavour
     explicit = carried.explicit_defaults_for_timestamp
     if explicit is None:
         explicit = explicit_defaults_for_timestamp
     if explicit is None:
-        explicit = version >= _EXPLICIT_TIMESTAMPS_SINCE
+        explicit = flavour.is_mysql(*_EXPLICIT_TIMESTAMPS_SINCE)
     collation = carried.connection_collation or carried.client_charset or 0
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci"))
     sql_mode = carried.sql_mode or 0
@@ -171,7 +166,7 @@ def context_of(
     return DdlContext(
         default_database=query.database,
         sql_mode=sql_mode,
-        server_version=version,
+        flavour=flavour,
         server_collation=COLLATION_NAMES.get(carried.server_collation or 0),
         database_collation=COLLATION_NAMES.get(carried.database_collation or 0),
         utf8mb4_collation=COLLATION_NAMES.get(carried.utf8mb4_collation or 0),

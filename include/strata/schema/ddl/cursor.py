@@ -31,7 +31,7 @@ def tokens_of(statement: str, context: DdlContext) -> Tokens:
     return lex(
         statement,
         context.sql_mode,
-        context.server_version,
+        context.flavour,
         no_break_space_is_blank=context.no_break_space_is_blank,
     )
 

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from strata.flavour import Flavour
+
 ANSI_QUOTES: Final = 0x4
 NO_BACKSLASH_ESCAPES: Final = 0x100000
 
 NAME, STRING, NUMBER, HEX, BITS, NATIONAL, PROGRAM, END = "``", "''", "#", "#x", "#b", "n''", "$$", ""
 """What stands in `words` for tokens that are neither words nor operators; no word and no operator equals one."""
 
-_PROGRAMS_SINCE = 80100  # `$$ ... $$`; before, `$` is a letter wherever it stands
+_PROGRAMS_SINCE = (8, 1, 0)  # `$$ ... $$`; before, `$` is a letter wherever it stands
 
 # What a name without quotes is made of: ASCII letters, digits, `_`, `$`, and all that is not ASCII, blanks of other
 # alphabets among it (strings/sql_chars.cc, `init_state_maps`).
@@ -135,17 +137,17 @@ class Tokens:
         return text
 
 
-def lex(statement: str, sql_mode: int, server_version: int, *, no_break_space_is_blank: bool = False) -> Tokens:
+def lex(statement: str, sql_mode: int, flavour: Flavour, *, no_break_space_is_blank: bool = False) -> Tokens:
     """The tokens of a statement, as a server of that version reads it.
 
     Args:
         statement: Its text.
         sql_mode: Of the session; two of its bits are about quotes.
-        server_version: As in executable comments: 90704 is 9.7.4.
+        flavour: Of the server that runs it.
         no_break_space_is_blank: Whether U+00A0 ends a name; else it is a letter of it. That depends on the charset of
             the client.
     """
-    return _Lexing(statement, sql_mode, server_version, "\xa0" if no_break_space_is_blank else "").run()
+    return _Lexing(statement, sql_mode, flavour, "\xa0" if no_break_space_is_blank else "").run()
 
 
 class _Lexing:
@@ -153,10 +155,10 @@ class _Lexing:
 
     __slots__ = ("open_at", "scan", "tokens", "version")
 
-    def __init__(self, statement: str, sql_mode: int, server_version: int, blank: str) -> None:
+    def __init__(self, statement: str, sql_mode: int, flavour: Flavour, blank: str) -> None:
         self.tokens = Tokens(statement, sql_mode)
-        self.version = server_version
-        tag = _TAG if server_version >= _PROGRAMS_SINCE else _NOTHING
+        self.version = flavour.number
+        tag = _TAG if flavour.is_mysql(*_PROGRAMS_SINCE) else _NOTHING
         self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag, blank)
         self.open_at: int | None = None
         """Where the executable comment begins that is being read. One within it does not end by itself: the next `*/`

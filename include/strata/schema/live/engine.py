@@ -12,11 +12,11 @@ import pymysql
 from msgspec import Struct
 
 from strata.errors import AccessDeniedError, SourceSettingsError, SourceUnavailableError
+from strata.flavour import Flavour
 from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence
 from strata.schema.live.grants import Sight, read_sight
 from strata.schema.model.charsets import charset_of_collation
 from strata.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.wire.format import version_number
 from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE_TABLES: Final = 250
 """Tables whose columns are read with one query: bounds memory here and on the server."""
 _LOCK_WAIT_SECONDS = 5
-_ATOMIC_SINCE = 80000
+_ATOMIC_SINCE = (8, 0, 0)
 """From 8.0 on information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
 
 _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
@@ -37,8 +37,7 @@ _ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)
 class LiveServer(Struct, frozen=True):
     """What a server says of itself, as far as names and types depend on it."""
 
-    version: int
-    """As in executable comments: 90704."""
+    flavour: Flavour
     lower_case_table_names: int
     uuid: str
     numbers_all: bool
@@ -133,11 +132,11 @@ class LiveSchema:
         Returns:
             What had been executed before, and whether no DDL can have come between that and the state that is seen.
         """
-        if self.server.version < _ATOMIC_SINCE and not self._is_by_file:
+        if not self.server.flavour.is_mysql(*_ATOMIC_SINCE) and not self._is_by_file:
             return self._executed(), False
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
-        locked = self.server.version >= _ATOMIC_SINCE and self._lock_ddl()
+        locked = self.server.flavour.is_mysql(*_ATOMIC_SINCE) and self._lock_ddl()
         executed = self._executed()
         if self._is_by_file:
             self.position = self._read_position(locked=locked)
@@ -206,7 +205,7 @@ class LiveSchema:
                 )
 
     def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
-        srid = "SRS_ID" if self.server.version >= _ATOMIC_SINCE else "NULL"
+        srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
         query = (
             "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, "  # noqa: S608 - constants and %s only
             f"COLLATION_NAME, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_COMMENT, {srid} "
@@ -219,7 +218,7 @@ class LiveSchema:
         return found
 
     def _keys_of(self, names: Sequence[TableName]) -> dict[TableName, list[Key]]:
-        newer = "IS_VISIBLE, EXPRESSION" if self.server.version >= 80013 else "'YES', NULL"
+        newer = "IS_VISIBLE, EXPRESSION" if self.server.flavour.is_mysql(8, 0, 13) else "'YES', NULL"
         query = (
             "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE, INDEX_TYPE, COLUMN_NAME, SUB_PART, COLLATION, "  # noqa: S608 - constants and %s only
             f"{newer} FROM information_schema.STATISTICS WHERE {_names_condition(names)} "
@@ -265,7 +264,7 @@ def _read_server(connection: pymysql.Connection[Any]) -> LiveServer:
     with _server_errors(), connection.cursor() as cursor:
         cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")
         [[version, lower_case, uuid, gtid_mode]] = cursor.fetchall()
-    return LiveServer(version_number(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
+    return LiveServer(Flavour.parse(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
 
 
 def _row_format(options: object) -> str | None:

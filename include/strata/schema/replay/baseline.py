@@ -11,15 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import StrataError, Usage
+from strata.flavour import NEWEST, Flavour
 from strata.schema.ddl.changes import CreateDatabase, Unreadable
-from strata.schema.ddl.context import NEWEST_SERVER, STRICT_TRANS_TABLES, DdlContext
+from strata.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
 from strata.schema.ddl.read import read_ddl_or_gap
 from strata.schema.ddl.script import Piece, split_script
 from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence, TableEntry
 from strata.schema.model.charsets import charset_of_collation
 from strata.schema.model.definition import TableName, Unknown
 from strata.schema.replay.catalog import Catalog
-from strata.wire.format import version_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,7 +77,7 @@ def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> B
     context = DdlContext(
         default_database=dumped[1] if dumped else "",
         sql_mode=STRICT_TRANS_TABLES,  # the lengths of keys in a dump are those that the server keeps: none is cut
-        server_version=version_number(version[1]) if version else NEWEST_SERVER,
+        flavour=Flavour.parse(version[1]) if version else NEWEST,
         lower_case_table_names=lower_case_table_names,
     )
     catalog = Catalog(lower_case_table_names=lower_case_table_names)

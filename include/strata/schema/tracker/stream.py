@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.events.model import Query, TableMap
+    from strata.flavour import Flavour
     from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import Gtid, GtidSet, Sid, Span
     from strata.schema.model.definition import TableName
@@ -68,8 +69,8 @@ class Transaction(Struct, frozen=True):
     committed_at: int
     seq: int | None = None
     """Its ordinal in the landed stream; None in plain files, where the tracker counts."""
-    server_version: int = 0
-    """Of the server that ran it first; 0 if not known."""
+    ran_first_on: Flavour | None = None
+    """The server that ran it first; None if not known."""
     statements: Iterable[Statement] = ()
     incident: str | None = None
     tables: tuple[TableName, ...] = ()

@@ -299,7 +299,7 @@ class Tracker:
             statement.query,
             statement.format,
             lower_case_table_names=self._at.lower_case_table_names,
-            server_version=transaction.server_version,
+            ran_first_on=transaction.ran_first_on,
         )
         try:
             text = statement_text(statement.query)
@@ -314,7 +314,7 @@ class Tracker:
             return
         self.report.statements += 1
         self._unlogged.take_removals(spoken, changes, self._replay.catalog.temporary)
-        self._at = replace(self._at, server_version=context.server_version)
+        self._at = replace(self._at, server_version=context.flavour.number)
         version = Version(
             place=self._place(number, statement.binlog_pos),
             origin=Origin.DDL,
@@ -322,7 +322,7 @@ class Tracker:
             ddl=as_one_looks_at(text),
             default_database=context.default_database,
             sql_mode=context.sql_mode,
-            server_version=context.server_version,
+            server_version=context.flavour.number,
         )
         self._append(version, self._replay.apply(changes, text))
 

@@ -3,6 +3,11 @@ Not here: which of them a column gets (`strata.schema.apply`), decoding of cells
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata.flavour import Flavour
+
 import codecs
 
 from msgspec import Struct
@@ -135,12 +140,12 @@ _C1_CONTROLS = "strata.c1_controls"
 codecs.register_error(_C1_CONTROLS, _as_c1_control)
 
 
-def default_collation(charset: str, server_version: int, utf8mb4_collation: str | None = None) -> str:
+def default_collation(charset: str, flavour: Flavour, utf8mb4_collation: str | None = None) -> str:
     """The collation of text in `charset` for which none is written.
 
     Args:
         charset: Canonical name.
-        server_version: As in executable comments, 80036 for 8.0.36.
+        flavour: Of the server that runs the statement.
         utf8mb4_collation: `default_collation_for_utf8mb4` of the session, where it is known.
     """
     if charset != "utf8mb4":
@@ -148,4 +153,4 @@ def default_collation(charset: str, server_version: int, utf8mb4_collation: str 
     if utf8mb4_collation is not None:
         return utf8mb4_collation
     # 8.0.1 made utf8mb4_0900_ai_ci the default.
-    return "utf8mb4_0900_ai_ci" if server_version >= 80001 else "utf8mb4_general_ci"
+    return "utf8mb4_0900_ai_ci" if flavour.is_mysql(8, 0, 1) else "utf8mb4_general_ci"
