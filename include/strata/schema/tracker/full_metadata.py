@@ -46,7 +46,7 @@ _STRINGS = {
 _MEMBERS = {FieldType.ENUM: TypeKind.ENUM, FieldType.SET: TypeKind.SET}
 
 
-def definition_told_by(table_map: TableMap) -> TableDefinition | None:
+def definition_from_map(table_map: TableMap) -> TableDefinition | None:
     """The table's columns and primary key; None if the map does not name the columns, or holds what is not understood.
 
     It has no defaults, no comments, no other keys and no display widths: rows need none of them.

@@ -83,7 +83,7 @@ def _is_wide(notice: Notice) -> bool:
     return notice.table.startswith("all tables")
 
 
-def spoken_name(name: TableName) -> str:
+def name_for_people(name: TableName) -> str:
     """A table, or what an entry that speaks for all of them means."""
     if name.table:
         return str(name)

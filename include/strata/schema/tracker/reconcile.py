@@ -1,5 +1,22 @@
-"""What a snapshot of the live server settles in the history: gaps that it closes, differences from the replay.
-Not here: when the stream has reached a snapshot (`track.py`), taking one (`schema/live/engine.py`)."""
+"""Reconciles a snapshot of the live server with the replayed history: closes gaps, reports drift.
+Not here: when the stream has reached a snapshot (`track.py`), taking one (`schema/live/engine.py`).
+
+For each table, by what the stream says of it last and what the snapshot has:
+
+| the stream says         | the server has it        | the server does not have it |
+|-------------------------|--------------------------|-----------------------------|
+| touched while read      | left for the next one    | left for the next one       |
+| known, and the same     | nothing                  |                             |
+| known, and different    | drift, corrected         | drift, dropped              |
+| known, a length unknown | the length, since then   | drift, dropped              |
+| told by FULL metadata   | the server's definition  | drift, dropped              |
+| gap                     | known since the gap      | was not there since the gap |
+| dropped                 | drift, corrected         | nothing                     |
+| nothing, all is known   | drift, corrected         |                             |
+| nothing, all is a gap   | known since the gap      |                             |
+
+A table that the snapshot's user may not see is never taken for one that is not there.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +50,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import KeyPart, TableDefinition, TableName
 
 
-class Settled(Struct, frozen=True):
+class Reconciliation(Struct, frozen=True):
     """What to append for a snapshot, and what to set in the catalog."""
 
     versions: tuple[Version, ...]
@@ -42,7 +59,7 @@ class Settled(Struct, frozen=True):
     """Tables as they are now, where that is news."""
     covered: tuple[str, ...]
     """Databases of which everything is known now; '' for the whole source."""
-    unsettled: tuple[TableName, ...]
+    postponed: tuple[TableName, ...]
     """Tables that a DDL touched while the snapshot was read: the next one will tell."""
     databases: tuple[DatabaseEntry, ...] = ()
     views: tuple[TableName, ...] = ()
@@ -64,12 +81,12 @@ def essential(definition: TableDefinition) -> tuple[object, ...]:
     )
 
 
-def with_lengths_told(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
+def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
     """A replayed definition with the lengths of keys, and the engine, that a server tells."""
-    told = {key.name: key.parts for key in found.keys}
+    lengths = {key.name: key.parts for key in found.keys}
     keys = tuple(
-        replace(key, parts=tuple(map(_told, key.parts, told[key.name])))
-        if len(key.parts) == len(told.get(key.name, ()))
+        replace(key, parts=tuple(map(_with_length_of, key.parts, lengths[key.name])))
+        if len(key.parts) == len(lengths.get(key.name, ()))
         else key
         for key in replayed.keys
     )
@@ -78,12 +95,12 @@ def with_lengths_told(replayed: TableDefinition, found: TableDefinition) -> Tabl
     )
 
 
-def _told(part: KeyPart, found: KeyPart) -> KeyPart:
-    is_told = part.lengths_in_doubt and part.column == found.column
-    return part.with_lengths(found.lengths) if is_told else part
+def _with_length_of(part: KeyPart, found: KeyPart) -> KeyPart:
+    is_known = part.lengths_in_doubt and part.column == found.column
+    return part.with_lengths(found.lengths) if is_known else part
 
 
-def settle(store: VersionStore, snapshot: Snapshot, end: Place) -> Settled:
+def reconcile(store: VersionStore, snapshot: Snapshot, end: Place) -> Reconciliation:
     """Compares a snapshot with what has been tracked.
 
     A snapshot speaks of a moment between two GTID sets, or of a place in the server's files. What no DDL in the stream
@@ -97,18 +114,18 @@ def settle(store: VersionStore, snapshot: Snapshot, end: Place) -> Settled:
     """
     entries = store.all_entries(snapshot.source)
     if snapshot.position is not None:
-        return _settle_at(store, snapshot, entries, snapshot.position, end)
+        return _reconcile_at(store, snapshot, entries, snapshot.position, end)
     before = GtidSet.parse(snapshot.gtid_before)
     unseen = _unseen(entries) - before
     if unseen:
         return _useless(f"transactions {unseen} are not in the stream, and any of them may be a DDL that came after it")
-    return _Settling(store, snapshot, entries, _touched_since(entries, before), end).result()
+    return _Reconciling(store, snapshot, entries, _touched_since(entries, before), end).result()
 
 
-def _settle_at(
+def _reconcile_at(
     store: VersionStore, snapshot: Snapshot, entries: Sequence[StoredEntry], position: BinlogPosition, end: Place
-) -> Settled:
-    """As `settle`, for a snapshot of one place in the files of the server whose stream this is."""
+) -> Reconciliation:
+    """As `reconcile`, for a snapshot of one place in the files of the server whose stream this is."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
     if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
         return _useless(f"the stream begins behind {position}, and any DDL in between may have come after it")
@@ -118,7 +135,7 @@ def _settle_at(
         if (entry.is_statement or (entry.origin is Origin.GAP and entry.seq > 0))
         and is_at_or_behind(entry.binlog_file or "", entry.binlog_pos or 0, position)
     }
-    return _Settling(store, snapshot, entries, touched, end).result()
+    return _Reconciling(store, snapshot, entries, touched, end).result()
 
 
 def _unseen(entries: Iterable[StoredEntry]) -> GtidSet:
@@ -144,7 +161,7 @@ def _touched_since(entries: Sequence[StoredEntry], before: GtidSet) -> set[Table
     return found
 
 
-class _Settling:
+class _Reconciling:
     """One comparison: what the stream says of each name, against the snapshot."""
 
     def __init__(
@@ -166,15 +183,15 @@ class _Settling:
         self._corrections: list[TableEntry] = []
         self._drifts: list[Drift] = []
         self._covered: list[str] = []
-        self._unsettled: list[TableName] = []
+        self._postponed: list[TableName] = []
 
-    def result(self) -> Settled:
+    def result(self) -> Reconciliation:
         """Compares everything."""
         snapshot = self._snapshot
         self._store.load_definitions(snapshot.tables.values())
         for name, fingerprint in snapshot.tables.items():
             if self._is_touched(name):
-                self._unsettled.append(name)
+                self._postponed.append(name)
             else:
                 self._compare(name, self._store.definition(fingerprint), fingerprint)
         self._look_for_absent()
@@ -196,7 +213,7 @@ class _Settling:
                     views=tuple(views),
                 )
             )
-        return Settled(
+        return Reconciliation(
             versions=(*reloads, *corrections),
             drifts=tuple(self._drifts),
             known=(
@@ -204,7 +221,7 @@ class _Settling:
                 *self._corrections,
             ),
             covered=tuple(self._covered),
-            unsettled=tuple(self._unsettled),
+            postponed=tuple(self._postponed),
             databases=tuple(databases),
             views=tuple(view.name for view in views),
         )
@@ -238,12 +255,12 @@ class _Settling:
             elif essential(replayed) != essential(found):
                 self._drift(name, replayed, found)
             elif replayed.in_doubt:
-                self._tell_lengths(name, newest, with_lengths_told(replayed, found))
+                self._take_lengths(name, newest, with_lengths_of(replayed, found))
 
-    def _tell_lengths(self, name: TableName, newest: StoredEntry, told: TableDefinition) -> None:
+    def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
         """What no binlog holds of the keys was so since the table was touched last."""
-        if told.fingerprint != newest.fingerprint:
-            self._reloads[_place(newest)].append(TableEntry(name, told))
+        if completed.fingerprint != newest.fingerprint:
+            self._reloads[_place(newest)].append(TableEntry(name, completed))
 
     def _look_for_absent(self) -> None:
         """Tables of the stream that the server does not have."""
@@ -296,12 +313,12 @@ class _Settling:
                 self._reloads[place].append(TableEntry(name, gap=gap.gap))
 
     def _databases(self) -> list[DatabaseEntry]:
-        """Defaults of databases that the stream has not told; what it has told is exact."""
+        """Defaults of databases that the stream does not have; what it has is exact."""
         found = []
         for entry in self._snapshot.databases:
             known = self._store.database(self._snapshot.source, entry.name)
-            told = known is not None and (known.presence is Presence.DROPPED or known.collation is not None)
-            if not told and not self._is_touched(every_table_of(entry.name)):
+            is_known = known is not None and (known.presence is Presence.DROPPED or known.collation is not None)
+            if not is_known and not self._is_touched(every_table_of(entry.name)):
                 found.append(entry)
         return found
 
@@ -328,19 +345,19 @@ def _place(entry: StoredEntry) -> Place:
     )
 
 
-def _useless(reason: str) -> Settled:
-    return Settled((), (), (), (), (), useless=reason)
+def _useless(reason: str) -> Reconciliation:
+    return Reconciliation((), (), (), (), (), useless=reason)
 
 
-def outcome_text(snapshot: Snapshot, settled: Settled) -> str:
+def outcome_text(snapshot: Snapshot, reconciled: Reconciliation) -> str:
     """What became of a snapshot, for people."""
-    if settled.useless:
-        return f"snapshot {snapshot.id} says nothing of this stream: {settled.useless}"
+    if reconciled.useless:
+        return f"snapshot {snapshot.id} says nothing of this stream: {reconciled.useless}"
     parts = [f"snapshot {snapshot.id}: {len(snapshot.tables)} tables compared"]
-    if settled.known:
-        parts.append(f"{len(settled.known)} became known")
-    if settled.drifts:
-        parts.append(f"{len(settled.drifts)} differ from the replay")
-    if settled.unsettled:
-        parts.append(f"{len(settled.unsettled)} changed while it was taken, and wait for the next")
+    if reconciled.known:
+        parts.append(f"{len(reconciled.known)} became known")
+    if reconciled.drifts:
+        parts.append(f"{len(reconciled.drifts)} differ from the replay")
+    if reconciled.postponed:
+        parts.append(f"{len(reconciled.postponed)} changed while it was taken, and wait for the next")
     return ", ".join([*parts, *snapshot.hidden])

@@ -29,12 +29,12 @@ from strata.schema.history.versions import (
 from strata.schema.model.definition import Unknown
 from strata.schema.replay.stored_catalog import Changed, Replay
 from strata.schema.replay.temporary import TemporaryTables
-from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, spoken_name, worst_first
-from strata.schema.tracker.reconcile import outcome_text, settle
+from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, name_for_people, worst_first
+from strata.schema.tracker.reconcile import outcome_text, reconcile
 from strata.schema.tracker.stream import TrackReport, file_number, is_at_or_behind
-from strata.schema.tracker.tracked_parts import FileParts, OpenFile
-from strata.schema.tracker.unknown_tables import Doubts
-from strata.schema.tracker.unlogged import Spoken, UnloggedRows
+from strata.schema.tracker.tracked_parts import OpenFile, TrackedParts
+from strata.schema.tracker.unknown_tables import UnknownTables
+from strata.schema.tracker.unlogged import LoggedStatement, UnloggedRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from strata.schema.history.version_store import VersionStore
     from strata.schema.model.definition import TableName
     from strata.schema.replay.baseline import Baseline
-    from strata.schema.tracker.reconcile import Settled
+    from strata.schema.tracker.reconcile import Reconciliation
     from strata.schema.tracker.stream import FileStart, QuietRun, Statement, Transaction
 
 FLUSH_VERSIONS: Final = 1000
@@ -99,11 +99,11 @@ class Tracker:
         self._reached = 0
         """Offset in it up to which it has been read."""
         self._versions: list[Version] = []
-        self._parts = FileParts(store, source)
+        self._parts = TrackedParts(store, source)
         self._moved = False
         self._in_doubt: set[TableName] = set()
         """Tables of which it has been said that the length of a key is not known."""
-        self._doubts = Doubts(store.names_in_doubt(source), self._exclude)
+        self._unknown = UnknownTables(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
         self._unlogged = UnloggedRows(self._exclude, self.report)
 
@@ -158,7 +158,7 @@ class Tracker:
         file = self._open_file()
         if self._is_new or self._pending or file.begin_pos is None:
             return False
-        if self._doubts.concern(run.tables, self._replay) or not self._is_unknown_run(run):
+        if self._unknown.concern(run.tables, self._replay) or not self._is_unknown_run(run):
             return False
         for sid, span in run.spans:
             self._executed.add_span(sid, span)
@@ -306,14 +306,14 @@ class Tracker:
         except DdlError as fault:
             text = fault.ddl
         gtid = str(transaction.gtid) if transaction.gtid else None
-        spoken = Spoken(self._at.seq, gtid, self._open_file().start.binlog_file, statement.binlog_pos, text)
-        if self._unlogged.take_row_change(spoken, context):
+        logged = LoggedStatement(self._at.seq, gtid, self._open_file().start.binlog_file, statement.binlog_pos, text)
+        if self._unlogged.take_row_change(logged, context):
             return
         changes = read_ddl_or_gap(text, context)
         if not changes:
             return
         self.report.statements += 1
-        self._unlogged.take_removals(spoken, changes, self._replay.catalog.temporary)
+        self._unlogged.take_removals(logged, changes, self._replay.catalog.temporary)
         self._at = replace(self._at, server_version=context.flavour.number)
         version = Version(
             place=self._place(number, statement.binlog_pos),
@@ -340,11 +340,11 @@ class Tracker:
             self._take_statement(transaction, number, statement)
         if number:
             return
-        told = self._doubts.told_by(transaction, self._replay, self._at.seq)
-        if told:
+        entries = self._unknown.made_known_by(transaction, self._replay, self._at.seq)
+        if entries:
             gtid = str(transaction.gtid) if transaction.gtid else None
             version = Version(self._place(0, transaction.binlog_pos), Origin.METADATA, gtid=gtid)
-            self._append(version, Changed(told))
+            self._append(version, Changed(entries))
 
     def _place(self, statement_no: int, binlog_pos: int) -> Place:
         return Place(
@@ -363,7 +363,7 @@ class Tracker:
         if not (tables or databases or views):
             return
         unknown = [entry for entry in tables if entry.gap is not None]
-        self._doubts.add(entry.name for entry in unknown)
+        self._unknown.add(entry.name for entry in unknown)
         origin = Origin.GAP if unknown and len(unknown) == len(tables) else version.origin
         self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
         self.report.versions += 1
@@ -371,7 +371,7 @@ class Tracker:
         self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
         for entry in unknown:
             where = version.gtid or f"transaction {version.place.seq:,}"
-            name = spoken_name(entry.name)
+            name = name_for_people(entry.name)
             self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
         for entry in tables:
             self._note_lengths_in_doubt(entry)
@@ -398,13 +398,13 @@ class Tracker:
             self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
             self._flush()
             end = replace(self._place(0, self._at.binlog_pos or 0), seq=self._at.seq + 1)
-            settled = settle(self._store, snapshot, end)
-            self._take_settled(settled)
-            text = outcome_text(snapshot, settled)
-            state = USELESS if settled.useless else APPLIED
+            reconciled = reconcile(self._store, snapshot, end)
+            self._take_reconciled(reconciled)
+            text = outcome_text(snapshot, reconciled)
+            state = USELESS if reconciled.useless else APPLIED
             self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
-            self._flush(settled, SnapshotOutcome(snapshot.id, state, text))
+            self._flush(reconciled, SnapshotOutcome(snapshot.id, state, text))
 
     def _has_passed(self, snapshot: Snapshot, executed: GtidSet, binlog_pos: int) -> bool:
         if snapshot.position is None:
@@ -425,24 +425,24 @@ class Tracker:
             self._moved = True
             self._flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
 
-    def _take_settled(self, settled: Settled) -> None:
-        self._versions += settled.versions
-        self.report.versions += len(settled.versions)
-        self.report.drifts += len(settled.drifts)
-        for drift in settled.drifts:
+    def _take_reconciled(self, reconciled: Reconciliation) -> None:
+        self._versions += reconciled.versions
+        self.report.versions += len(reconciled.versions)
+        self.report.drifts += len(reconciled.drifts)
+        for drift in reconciled.drifts:
             text = f"drift: {drift.name} is not on the server as the stream has it"
             self.report.note(NoticeKind.DRIFT, str(drift.name), text)
-        self._replay.put_databases(settled.databases)
-        for entry in settled.known:
+        self._replay.put_databases(reconciled.databases)
+        for entry in reconciled.known:
             self._replay.put_table(entry)
-        for view in settled.views:
+        for view in reconciled.views:
             self._replay.catalog.put_view(view)
-        for database in settled.covered:
+        for database in reconciled.covered:
             self._replay.cover(database)
 
     # Storing ------------------------------------------------------------------------------------
 
-    def _flush(self, settled: Settled | None = None, outcome: SnapshotOutcome | None = None) -> None:
+    def _flush(self, reconciled: Reconciliation | None = None, outcome: SnapshotOutcome | None = None) -> None:
         if not self._moved:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()))
@@ -455,7 +455,7 @@ class Tracker:
                 files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
                 statements=statements,
                 removals=removals,
-                drifts=settled.drifts if settled else (),
+                drifts=reconciled.drifts if reconciled else (),
                 snapshots=(outcome,) if outcome else (),
                 temporary_tables=temporary if temporary != self._temporary else None,
             )

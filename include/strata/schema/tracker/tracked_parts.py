@@ -30,7 +30,7 @@ class OpenFile(Struct):
     """Offset behind the last transaction that had been tracked before; None if there was none."""
 
 
-class FileParts:
+class TrackedParts:
     """The parts of one source's files."""
 
     def __init__(self, store: VersionStore, source: str) -> None:

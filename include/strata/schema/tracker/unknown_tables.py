@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata.schema.history.versions import EVERY_TABLE, TableEntry, every_table_of
 from strata.schema.model.definition import TableName
-from strata.schema.tracker.full_metadata import definition_told_by
+from strata.schema.tracker.full_metadata import definition_from_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
@@ -20,7 +20,7 @@ _LONGEST_PAUSE: Final = 1000
 """Transactions."""
 
 
-class Doubts:
+class UnknownTables:
     """Closes gaps of tables whose rows come with names (`binlog_row_metadata=FULL`).
 
     MINIMAL is a setting of the server: where rows come without names, fewer and fewer of them are looked at.
@@ -46,7 +46,7 @@ class Doubts:
         """These are not known from here on."""
         self._names.update(names)
 
-    def told_by(self, transaction: Transaction, replay: Replay, seq: int) -> tuple[TableEntry, ...]:
+    def made_known_by(self, transaction: Transaction, replay: Replay, seq: int) -> tuple[TableEntry, ...]:
         """The tables that a transaction's TABLE_MAPs make known; they are set in `replay`."""
         if not self._names or seq < self._looks_again_at:
             return ()
@@ -56,7 +56,7 @@ class Doubts:
             name = TableName(table_map.database, table_map.table)
             if name not in unknown or name in found:
                 continue
-            definition = definition_told_by(table_map)
+            definition = definition_from_map(table_map)
             if definition is None:
                 self._fruitless += 1
                 self._looks_again_at = seq + min(self._fruitless // _PATIENCE, _LONGEST_PAUSE)

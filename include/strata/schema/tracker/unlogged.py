@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from strata.schema.tracker.stream import TrackReport
 
 
-class Spoken(NamedTuple):
+class LoggedStatement(NamedTuple):
     """A statement and where it stands."""
 
     seq: int
@@ -45,9 +45,9 @@ class UnloggedRows:
         self._changes: list[StatementChange] = []
         self._removals: list[RowRemoval] = []
 
-    def take_row_change(self, spoken: Spoken, context: DdlContext) -> bool:
+    def take_row_change(self, statement: LoggedStatement, context: DdlContext) -> bool:
         """Notes a statement that changed rows: nobody can decode them. False if it is no such statement."""
-        changed = tables_changed_by(spoken.text, context)
+        changed = tables_changed_by(statement.text, context)
         if changed is None:
             return False
         users = tuple(name for name in changed if name.database not in self._exclude)
@@ -55,16 +55,21 @@ class UnloggedRows:
             self._report.statement_changes += 1
             for table in map(str, users or ("a table that the statement does not name",)):
                 self._report.note(
-                    NoticeKind.STATEMENT, table, f"rows of {table} were changed by a statement: {_quoted(spoken)}"
+                    NoticeKind.STATEMENT, table, f"rows of {table} were changed by a statement: {_quoted(statement)}"
                 )
             self._changes.append(
                 StatementChange(
-                    spoken.seq, spoken.gtid, spoken.binlog_file, spoken.binlog_pos, users, as_one_looks_at(spoken.text)
+                    statement.seq,
+                    statement.gtid,
+                    statement.binlog_file,
+                    statement.binlog_pos,
+                    users,
+                    as_one_looks_at(statement.text),
                 )
             )
         return True
 
-    def take_removals(self, spoken: Spoken, changes: Iterable[Change], temporary: TemporaryTables) -> None:
+    def take_removals(self, statement: LoggedStatement, changes: Iterable[Change], temporary: TemporaryTables) -> None:
         """Notes rows that DDL removed without row events; those of temporary tables are nobody's."""
         tables = tuple(
             name
@@ -76,12 +81,12 @@ class UnloggedRows:
         if not tables:
             return
         self._removals.append(
-            RowRemoval(spoken.seq, spoken.gtid, spoken.binlog_pos, tables, as_one_looks_at(spoken.text))
+            RowRemoval(statement.seq, statement.gtid, statement.binlog_pos, tables, as_one_looks_at(statement.text))
         )
         self._report.removals += 1
         for table in map(str, tables):
             self._report.note(
-                NoticeKind.REMOVAL, table, f"rows of {table} are gone without delete rows: {_quoted(spoken)}"
+                NoticeKind.REMOVAL, table, f"rows of {table} are gone without delete rows: {_quoted(statement)}"
             )
 
     def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:
@@ -91,5 +96,5 @@ class UnloggedRows:
         return found
 
 
-def _quoted(spoken: Spoken) -> str:
-    return f"{spoken.gtid or f'transaction {spoken.seq:,}'}: {as_one_looks_at(spoken.text)}"
+def _quoted(statement: LoggedStatement) -> str:
+    return f"{statement.gtid or f'transaction {statement.seq:,}'}: {as_one_looks_at(statement.text)}"
