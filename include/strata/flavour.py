@@ -3,10 +3,13 @@ Not here: the rules, which stand where they apply (`schema/apply/`, `wire/`); wh
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Self
 
 from msgspec import Struct
+
+_DIGITS = re.compile(r"[0-9]*")
 
 
 class Vendor(StrEnum):
@@ -30,9 +33,10 @@ class Flavour(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `@@version`: `9.7.4-debug`, `10.11.2-MariaDB`. Parts that are not numbers count as 0."""
-        parts = (*text.split("-", maxsplit=1)[0].split("."), "0", "0")[:3]
-        major, minor, patch = (int("".join(ch for ch in part if ch in "0123456789") or "0") for part in parts)
+        """From `@@version`: `9.7.4-debug`, `10.11.2-MariaDB`. Of each part the digits that it begins with
+        count, of none 0."""
+        parts = (*text.split("-", maxsplit=1)[0].split("."), "", "")[:3]
+        major, minor, patch = (int("".join(_DIGITS.findall(part)[:1]) or 0) for part in parts)
         return cls(Vendor.MARIADB if "mariadb" in text.lower() else Vendor.MYSQL, (major, minor, patch))
 
     @property

@@ -41,22 +41,25 @@ def own_rules(folder: str | None, table: TableName) -> list[Rule]:
     place = Folder.open(folder)
     if not place.exists(name):
         return []
-    mistakes: list[str] = []
-    rules: list[Rule] = []
     try:
         given = json.loads(place.read(name))
     except ValueError as error:
         raise SettingsError(f"the expectations are no JSON: {error}", file=place.join(name), table=str(table)) from None
-    entries = given.get("expectations") if isinstance(given, dict) else None
-    if not isinstance(entries, list):
-        mistakes.append('there is no list "expectations"')
-    for number, entry in enumerate(entries if isinstance(entries, list) else (), 1):
-        rule = _rule(entry, f"expectation {number}", mistakes)
-        if rule is not None:
-            rules.append(rule)
+    mistakes: list[str] = []
+    found = [
+        _rule(entry, f"expectation {number}", mistakes) for number, entry in enumerate(_entries(given, mistakes), 1)
+    ]
     if mistakes:
         raise SettingsError("; ".join(mistakes), file=place.join(name), table=str(table))
-    return rules
+    return [rule for rule in found if rule is not None]
+
+
+def _entries(given: object, mistakes: list[str]) -> list[Any]:
+    entries = given.get("expectations") if isinstance(given, dict) else None
+    if isinstance(entries, list):
+        return entries
+    mistakes.append('there is no list "expectations"')
+    return []
 
 
 def columns_of(rule: Rule) -> set[str]:

@@ -63,14 +63,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     # Imported here: the command's help must not load Arrow.
     from strata.cli.rows_out import JsonlOutput, ParquetOutput  # noqa: PLC0415  see above
 
-    if physical and (store or baseline):
-        raise Usage("--physical looks at no versions", remedy="Leave --store and --baseline out.")
-    if store and baseline:
-        raise Usage(
-            "a store has its own baseline", remedy="Give it to `strata track --baseline FILE.sql`, or leave it out."
-        )
-    if lower_case_table_names is not None and (store or physical):
-        raise Usage("a store knows how names are folded, and --physical folds none", remedy="Leave the option out.")
+    _check_options(store, baseline, lower_case_table_names, physical=physical)
     wanted = _wanted(table or [])
     steps = (
         _physical(files, wanted, skip_corrupt=skip_corrupt)
@@ -93,6 +86,19 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
     if output.errors:
         raise output.errors[0]
+
+
+def _check_options(
+    store: str | None, baseline: str | None, lower_case_table_names: int | None, *, physical: bool
+) -> None:
+    if physical and (store or baseline):
+        raise Usage("--physical looks at no versions", remedy="Leave --store and --baseline out.")
+    if store and baseline:
+        raise Usage(
+            "a store has its own baseline", remedy="Give it to `strata track --baseline FILE.sql`, or leave it out."
+        )
+    if lower_case_table_names is not None and (store or physical):
+        raise Usage("a store knows how names are folded, and --physical folds none", remedy="Leave the option out.")
 
 
 def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: bool, as_json: bool) -> None:

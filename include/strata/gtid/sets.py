@@ -334,9 +334,6 @@ def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
         first, last = span
         while high < first:
             low, high = next(cuts, _BEHIND_ALL)
-        if low > last:
-            left.append(span)
-            continue
         while low <= last:
             if low > first:
                 left.append((first, low - 1))

@@ -151,15 +151,7 @@ def _map(file: BinaryIO) -> mmap.mmap | None:
 
 
 def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
-    magic = buffer[: len(MAGIC)].tobytes()
-    if magic == ENCRYPTED_MAGIC:
-        raise EncryptedBinlogError(
-            "the binlog is encrypted at rest",
-            remedy="Land it from the server, which sends it decrypted: `strata land`; "
-            "or set `binlog_encryption=OFF` and `FLUSH BINARY LOGS` for files to come.",
-        )
-    if magic != MAGIC:
-        raise NotABinlogError("the file does not start as a binlog does")
+    _check_magic(buffer)
     begin = len(MAGIC)
     if len(buffer) < begin + HEADER_BYTES:
         raise TruncatedEventError("the file ends before its first event", offset=begin)
@@ -179,3 +171,15 @@ def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
         # This event has its checksum even in files without (`Format_description_log_event::write`).
         verify_checksums(buffer, index_events(buffer, begin, begin + length, form))
     return form
+
+
+def _check_magic(buffer: npt.NDArray[np.uint8]) -> None:
+    magic = buffer[: len(MAGIC)].tobytes()
+    if magic == ENCRYPTED_MAGIC:
+        raise EncryptedBinlogError(
+            "the binlog is encrypted at rest",
+            remedy="Land it from the server, which sends it decrypted: `strata land`; "
+            "or set `binlog_encryption=OFF` and `FLUSH BINARY LOGS` for files to come.",
+        )
+    if magic != MAGIC:
+        raise NotABinlogError("the file does not start as a binlog does")

@@ -63,6 +63,17 @@ def parse_format_description(body: bytes) -> FormatDescription:
         CorruptEventError: The event is too short, or names an unknown checksum.
         UnsupportedEventError: The file was written before MySQL 5.0, or by MariaDB.
     """
+    binlog_version, server_version = _written_by(body)
+    if body[56] != HEADER_BYTES:
+        raise CorruptEventError(f"event headers of {body[56]} bytes instead of {HEADER_BYTES}")
+    lengths, has_checksum = _without_checksum(body[_FIXED_BYTES:], Flavour.parse(server_version))
+    if len(lengths) < EventType.TABLE_MAP:
+        raise CorruptEventError(f"the format description lists {len(lengths)} event types only")
+    return FormatDescription(binlog_version, server_version, tuple(lengths), has_checksum)
+
+
+def _written_by(body: bytes) -> tuple[int, str]:
+    """Binlog version and server, which decides how the rest is laid out."""
     if len(body) < _FIXED_BYTES:
         raise CorruptEventError(f"a format description of {len(body)} bytes is too short")
     binlog_version = int.from_bytes(body[:2], "little")
@@ -80,17 +91,16 @@ def parse_format_description(body: bytes) -> FormatDescription:
         )
     if not _FIRST_WITH_V4 <= flavour.number < _NO_SUCH_VERSION:
         raise CorruptEventError(f"{server_version!r} is no version of a server that writes such binlogs")
-    if body[56] != HEADER_BYTES:
-        raise CorruptEventError(f"event headers of {body[56]} bytes instead of {HEADER_BYTES}")
-    lengths, has_checksum = body[_FIXED_BYTES:], False
-    if flavour.is_mysql(*FIRST_WITH_CHECKSUM):
-        if len(lengths) < 1 + CHECKSUM_BYTES:
-            raise CorruptEventError("the format description ends before its checksum algorithm")
-        algorithm = lengths[-1 - CHECKSUM_BYTES]
-        lengths = lengths[: -1 - CHECKSUM_BYTES]
-        if algorithm not in (ChecksumAlgorithm.OFF, ChecksumAlgorithm.CRC32):
-            raise CorruptEventError(f"checksum algorithm {algorithm} is not known")
-        has_checksum = algorithm == ChecksumAlgorithm.CRC32
-    if len(lengths) < EventType.TABLE_MAP:
-        raise CorruptEventError(f"the format description lists {len(lengths)} event types only")
-    return FormatDescription(binlog_version, server_version, tuple(lengths), has_checksum)
+    return binlog_version, server_version
+
+
+def _without_checksum(lengths: bytes, flavour: Flavour) -> tuple[bytes, bool]:
+    """The lengths alone, and whether the other events have a checksum."""
+    if not flavour.is_mysql(*FIRST_WITH_CHECKSUM):
+        return lengths, False
+    if len(lengths) < 1 + CHECKSUM_BYTES:
+        raise CorruptEventError("the format description ends before its checksum algorithm")
+    algorithm = lengths[-1 - CHECKSUM_BYTES]
+    if algorithm not in (ChecksumAlgorithm.OFF, ChecksumAlgorithm.CRC32):
+        raise CorruptEventError(f"checksum algorithm {algorithm} is not known")
+    return lengths[: -1 - CHECKSUM_BYTES], algorithm == ChecksumAlgorithm.CRC32

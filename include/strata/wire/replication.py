@@ -31,7 +31,9 @@ from strata.wire.server_files import FIRST_OFFSET, ServerFiles
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+
+    import numpy.typing as npt
 
     from strata.gtid.position import BinlogPosition
     from strata.wire.connection import ServerAddress
@@ -257,26 +259,34 @@ class BinlogStream:
                 yield Quiet()
                 continue
             end += received
-            status = packets.CONTROL
-            while status == packets.CONTROL:
-                status, count, at = packets.split_packets(data, begin, end, out, state)
-                if count:
-                    yield Piece(out[:count].data, int(state[packets.EVENT_LEFT]))
-                begin = int(at)
-                if status == packets.CONTROL:
-                    event = self._packet(data, begin)
-                    begin += packets.PACKET_HEADER_BYTES + len(event)
-                    yield Control(event[1:])
+            status, begin = yield from self._split(data, begin, end, out, state)
             if status == packets.END_OF_STREAM:
                 return
-            if status == packets.ERROR_PACKET:
-                raise self._error(self._packet(data, begin))
             if status != packets.MORE:
-                raise self._fault(status)
+                raise self._error(self._packet(data, begin)) if status == packets.ERROR_PACKET else self._fault(status)
             data[: end - begin] = data[begin:end].copy()
             begin, end = 0, end - begin
             if end == len(data):
                 data, out = self._enlarged(data), np.empty(2 * len(data), np.uint8)
+
+    def _split(
+        self,
+        data: npt.NDArray[np.uint8],
+        begin: int,
+        end: int,
+        out: npt.NDArray[np.uint8],
+        state: npt.NDArray[np.int64],
+    ) -> Generator[Piece | Control, None, tuple[int, int]]:
+        """Gives what lies whole in data[begin:end]; returns why it stops, and where."""
+        while True:
+            status, count, at = packets.split_packets(data, begin, end, out, state)
+            if count:
+                yield Piece(out[:count].data, int(state[packets.EVENT_LEFT]))
+            if status != packets.CONTROL:
+                return int(status), int(at)
+            event = self._packet(data, int(at))
+            begin = int(at) + packets.PACKET_HEADER_BYTES + len(event)
+            yield Control(event[1:])
 
     def _fill(self, sock: socket.socket, room: memoryview) -> int:
         """Reads what is there, at most half a second later; 0 if nothing is.

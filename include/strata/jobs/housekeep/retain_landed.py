@@ -152,14 +152,22 @@ class _Need:
         owners = self._owners(summary.first_seq, summary.last_seq)
         if owners is None:
             return f"no interval owns all of the transactions {summary.first_seq} to {summary.last_seq}"
+        return self._needed_by_prepared(segment, owners) or self._needed_by(owners)
+
+    def _needed_by_prepared(self, segment: LandedSegment, owners: list[ClosedInterval]) -> str | None:
+        """As `of`, for what is prepared in the segment; owners of later XA COMMITs join `owners`."""
+        last_seq = segment.summary.last_seq
         decided = decisions(self._stream, segment)
         if decided.undecided:
             return f"XA PREPARE {decided.undecided[0].xid} in it is undecided"
-        for seq in (seq for seq in decided.committed.values() if seq > summary.last_seq):
+        for seq in (seq for seq in decided.committed.values() if seq > last_seq):
             with_rows = self._owners(seq, seq)
             if with_rows is None:
                 return f"no interval owns the transaction {seq}, an XA COMMIT of what it prepares"
             owners += with_rows
+        return None
+
+    def _needed_by(self, owners: list[ClosedInterval]) -> str | None:
         for interval in owners:
             where = f"in the interval that ends with transaction {interval.last_seq}"
             if interval.start in self._uncounted:

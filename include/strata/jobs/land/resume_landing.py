@@ -341,9 +341,8 @@ class LandedTail(Struct, frozen=True):
         sent = b""
         try:
             for item in stream.read(self.begin):
-                if isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION:
-                    if _lasting(item.event) != _lasting(self.format_event):
-                        raise _reset(self, f"{self.begin.file} was made at another time or by another version")
+                if isinstance(item, Control):
+                    self._check_format(item.event)
                 elif isinstance(item, Piece):
                     sent += bytes(item.data[: len(self.proof) - len(sent)])
                 if len(sent) == len(self.proof):
@@ -352,6 +351,10 @@ class LandedTail(Struct, frozen=True):
             raise _reset(self, f"no event begins at {self.begin}") from error
         if sent != self.proof:
             raise _reset(self, "another transaction is there")
+
+    def _check_format(self, event: bytes) -> None:
+        if event[4] == EventType.FORMAT_DESCRIPTION and _lasting(event) != _lasting(self.format_event):
+            raise _reset(self, f"{self.begin.file} was made at another time or by another version")
 
 
 def _length(header: bytes) -> int:

@@ -36,14 +36,12 @@ def count_rows(stream: LandedStream, first_seq: int, last_seq: int) -> dict[Tabl
             if batch.first_seq > last_seq:
                 break
             for number, rows in enumerate(_rows_by_table(batch, first_seq, last_seq, left_out)):
-                name = TableName(*batch.tables[number])
-                if rows and name.database not in SYSTEM_DATABASES:
-                    found[name] += int(rows)
+                found[TableName(*batch.tables[number])] += rows
     for seq in sorted(seq for seq in committed if seq <= first_seq):
         for table in stream.record_at(seq)[1].tables:
-            if table.rows and table.database not in SYSTEM_DATABASES:
-                found[TableName(table.database, table.table)] += table.rows
-    return dict(sorted(found.items()))
+            found[TableName(table.database, table.table)] += table.rows
+    users = {name: rows for name, rows in found.items() if rows and name.database not in SYSTEM_DATABASES}
+    return dict(sorted(users.items()))
 
 
 def _rows_by_table(

@@ -102,9 +102,7 @@ def _feed_file(
         begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
         for batch in scan_transactions(binlog, begin=begin, end=end):
             shift = int(batch.positions[0] - batch.begins[0])
-            if not (batch.is_quiet() and tracker.take_quiet(_quiet_run(batch))):
-                for record in batch.records():
-                    tracker.take(_transaction(binlog, record))
+            _feed_batch(tracker, binlog, batch)
             if progress is not None:
                 progress(binlog.name, int(batch.ends[-1]), size)
         if stretch and stretch.damage:
@@ -112,6 +110,13 @@ def _feed_file(
     tracker.end_file(size + shift)
     if progress is not None:
         progress(binlog.name, size, size)
+
+
+def _feed_batch(tracker: Tracker, binlog: BinlogFile, batch: TransactionBatch) -> None:
+    if batch.is_quiet() and tracker.take_quiet(_quiet_run(batch)):
+        return
+    for record in batch.records():
+        tracker.take(_transaction(binlog, record))
 
 
 def feed_segment(tracker: Tracker, segment: LandedSegment) -> None:
@@ -125,31 +130,33 @@ def feed_segment(tracker: Tracker, segment: LandedSegment) -> None:
                 opened.append(files.enter_context(open_binlog(segment.url)))
             return opened[0]
 
-        previous = GtidSet.parse(summary.executed_before)
-        if tracker.position.seq == 0:
-            start = _file_start(binlog(), segment.name.offset, previous)
-            start = replace(start, identity=summary.server_uuid, is_landed=True)
-        else:
-            start = FileStart(
-                binlog_file=summary.binlog_file,
-                identity=summary.server_uuid,
-                begin_pos=segment.name.offset,
-                previous=previous,
-                created_at=summary.clock_before,
-                is_landed=True,
-            )
-        tracker.begin_file(start)
+        tracker.begin_file(_segment_start(segment, binlog if tracker.position.seq == 0 else None))
         first_seq = tracker.position.seq + 1
         for batch in segment.index.batches(first_seq):
             run = replace(_quiet_run(batch), last_seq=batch.last_seq)
             if batch.is_quiet() and batch.first_seq >= first_seq and tracker.take_quiet(run):
                 continue
-            for record in batch.records():
-                if record.seq < first_seq:
-                    continue
+            for record in (record for record in batch.records() if record.seq >= first_seq):
                 taken = _transaction(binlog(), record) if record.ddl_offsets else _quiet(record, binlog)
                 tracker.take(replace(taken, seq=record.seq))
         tracker.end_file(summary.server_end)
+
+
+def _segment_start(segment: LandedSegment, binlog: Callable[[], BinlogFile] | None) -> FileStart:
+    """Where a segment begins; from its bytes where there is a reader of them, else from its index alone."""
+    summary = segment.summary
+    previous = GtidSet.parse(summary.executed_before)
+    if binlog is not None:
+        start = _file_start(binlog(), segment.name.offset, previous)
+        return replace(start, identity=summary.server_uuid, is_landed=True)
+    return FileStart(
+        binlog_file=summary.binlog_file,
+        identity=summary.server_uuid,
+        begin_pos=segment.name.offset,
+        previous=previous,
+        created_at=summary.clock_before,
+        is_landed=True,
+    )
 
 
 def _quiet_run(batch: TransactionBatch) -> QuietRun:

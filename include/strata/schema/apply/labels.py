@@ -53,20 +53,23 @@ def shown_label(raw: bytes, charset: str) -> str:
     if raw.isascii() and charset not in _WIDTHS:
         return raw.decode(codec_of(charset))
     if charset in _SHOWN_AS_THEY_ARE:
-        text = raw.decode("utf_8", errors="surrogateescape")
-        return text if charset == "binary" or max(text) <= "\uffff" else raw.decode("ascii", errors="surrogateescape")
+        return _shown_as_it_is(raw, charset)
     if charset == "utf8mb4":
         return read_utf8mb4(raw)
-    if charset in _WIDTHS:
-        raw = raw[: len(raw) // _WIDTHS[charset] * _WIDTHS[charset]]
-    elif CHARSETS[charset].max_bytes == 1:
+    if CHARSETS[charset].max_bytes == 1:
         return decode_text(raw, charset).replace("\ufffd", "?")
+    width = _WIDTHS.get(charset, 1)
     try:
-        return raw.decode(codec_of(charset))
+        return raw[: len(raw) // width * width].decode(codec_of(charset))
     except UnicodeDecodeError as fault:
         if charset in _ONE_OR_TWO_BYTES:
             return _shown_of_two_bytes(raw, charset)
         raise DdlError(f"a label is not text in {charset}: {raw.hex()}") from fault
+
+
+def _shown_as_it_is(raw: bytes, charset: str) -> str:
+    text = raw.decode("utf_8", errors="surrogateescape")
+    return text if charset == "binary" or max(text) <= "\uffff" else raw.decode("ascii", errors="surrogateescape")
 
 
 def _shown_of_two_bytes(raw: bytes, charset: str) -> str:

@@ -106,11 +106,8 @@ def _prefix(length: int | None, old: Column, new: Column) -> int | None:
         return length
     if before.kind not in _CAN_HAVE_PREFIX | LABELLED or after.kind not in _CAN_HAVE_PREFIX:
         return None
-    if after.kind in TEXTS or after.kind in BLOBS:
-        return length
-    if after.length is not None and after.length <= length:
-        return None
-    return length
+    longest = None if after.kind in TEXTS | BLOBS else after.length
+    return None if longest is not None and longest <= length else length
 
 
 def _length_of_labels(column: Column, column_type: ColumnType) -> int | None:

@@ -80,15 +80,24 @@ def _options(found: _Found) -> TableOptions:
 def _read_option(cursor: Cursor, found: _Found) -> None:
     charset = read_charset_option(cursor)
     if charset is not None:
-        if charset[0] is not None:
-            found.charset = charset[0]
-        else:
-            found.collation = charset[1]
+        found.charset = charset[0] if charset[0] is not None else found.charset
+        found.collation = charset[1] if charset[0] is None else found.collation
         return
     word = cursor.word
     if word in LITERALS or word == END or not (word[0].isalpha() or word[0] == "_"):
         cursor.fail("expected a table option")
     cursor.at += 1
+    if _skip_option(cursor, word):
+        return
+    value = _option_value(cursor)
+    if word in {"ENGINE", "TYPE"}:
+        found.engine = value
+    elif word == "ROW_FORMAT":
+        found.row_format = value.lower()
+
+
+def _skip_option(cursor: Cursor, word: str) -> bool:
+    """Passes over an option of more than one value; none of them changes a column. False if it is none of these."""
     if word == "UNION":
         cursor.take("=")
         cursor.skip_parentheses()
@@ -99,11 +108,8 @@ def _read_option(cursor: Cursor, found: _Found) -> None:
         if cursor.take("STORAGE"):
             cursor.skip()
     else:
-        value = _option_value(cursor)
-        if word in {"ENGINE", "TYPE"}:
-            found.engine = value
-        elif word == "ROW_FORMAT":
-            found.row_format = value.lower()
+        return False
+    return True
 
 
 def _option_value(cursor: Cursor) -> str:

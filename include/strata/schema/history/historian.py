@@ -140,12 +140,7 @@ class History:
             SchemaGapError: The stream has not been tracked that far, or more than one version could be meant.
         """
         self._check_reach(position, None)
-        chosen: list[tuple[TableName, StoredEntry]] = []
-        for name, timeline in self._all_timelines():
-            entry = self._newest(timeline, position, name)
-            is_there = entry is not None and (entry.fingerprint is not None or entry.gap is not None)
-            if name.table and entry is not None and is_there and not _is_made_later(name, entry, timeline):
-                chosen.append((name, entry))
+        chosen = list(self._entries_at(position))
         self._store.load_definitions(e.fingerprint for _, e in chosen if e.fingerprint and not e.gap)
         for name, entry in sorted(chosen):
             if entry.gap is not None:
@@ -157,6 +152,15 @@ class History:
             yield EVERY_TABLE, Gap(f"the history of the stream starts after {position}")
         elif everything.gap is not None:
             yield EVERY_TABLE, Gap(everything.gap, everything)
+
+    def _entries_at(self, position: StreamPosition) -> Iterator[tuple[TableName, StoredEntry]]:
+        """What holds at a position of each table that is there, or may be."""
+        for name, timeline in self._all_timelines():
+            entry = self._newest(timeline, position, name)
+            if not name.table or entry is None or (entry.fingerprint is None and entry.gap is None):
+                continue
+            if not _is_made_later(name, entry, timeline):
+                yield name, entry
 
     def executed_at(self, position: StreamPosition) -> str:
         """The newest GTID set known to have been executed at a position: that of the last DDL or end of file before it.

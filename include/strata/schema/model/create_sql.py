@@ -45,10 +45,7 @@ def column_sql(column: Column) -> str:
 
 def _attributes(column: Column) -> Iterator[str]:
     kind = parse_column_type(column.column_type).kind
-    if column.character_set is not None:
-        yield f"CHARACTER SET {column.character_set} COLLATE {column.collation}"
-    elif kind in LABELLED:
-        yield "CHARACTER SET binary"
+    yield from _charset(column, kind)
     if column.generated is not None:
         yield f"GENERATED ALWAYS AS ({column.generation_expression}) {column.generated.value.upper()}"
     if not column.nullable:
@@ -62,6 +59,13 @@ def _attributes(column: Column) -> Iterator[str]:
     if column.on_update is not None:
         yield f"ON UPDATE {column.on_update}"
     yield from _marks(column)
+
+
+def _charset(column: Column, kind: TypeKind) -> Iterator[str]:
+    if column.character_set is not None:
+        yield f"CHARACTER SET {column.character_set} COLLATE {column.collation}"
+    elif kind in LABELLED:
+        yield "CHARACTER SET binary"
 
 
 def _marks(column: Column) -> Iterator[str]:

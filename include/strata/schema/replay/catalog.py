@@ -168,12 +168,15 @@ class Catalog:
             case CreateView():
                 self.put_view(change.name)
             case DropViews():
-                for name in change.names:
-                    database = self.databases.get(name.database)
-                    if database is not None:
-                        database.views.discard(name.table)
+                self._drop_views(change.names)
             case _:
                 assert_never(change)
+
+    def _drop_views(self, names: Iterable[TableName]) -> None:
+        for name in names:
+            database = self.databases.get(name.database)
+            if database is not None:
+                database.views.discard(name.table)
 
     # Databases ----------------------------------------------------------------------------------
 
@@ -287,11 +290,11 @@ class Catalog:
 
     def _rename(self, change: RenameTables) -> list[TableChange]:
         """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
-        touched: dict[TableName, tuple[TableDefinition | Unknown | None, TableName | None]] = {}
+        touched: dict[TableName, TableDefinition | Unknown | None] = {}
         origin: dict[TableName, TableName] = {}
         for old, new in change.pairs:
             for name in (old, new):
-                touched.setdefault(name, (self.get(name), None))
+                touched.setdefault(name, self.get(name))
             if self._rename_view(old, new):
                 continue
             moved = self.get(old)
@@ -300,16 +303,12 @@ class Catalog:
             self.put(old, None)
             self.put(new, moved)
             origin[new] = origin.pop(old, old)
-        found = []
-        for name, (before, _) in touched.items():
-            after = self.get(name)
-            source = origin.get(name)
-            if after is None and before is None and source is None and name not in {old for old, _ in change.pairs}:
-                continue
-            if after is before and source in {None, name}:
-                continue
-            found.append(_change(name, before, after, source if after is not None else None))
-        return found
+        return [
+            _change(name, before, after, source if after is not None else None)
+            for name, before in touched.items()
+            for after, source in [(self.get(name), origin.get(name))]
+            if after is not before or source not in {None, name}
+        ]
 
     def _rename_view(self, old: TableName, new: TableName) -> bool:
         if self.get(old) is not None or not self._is_view(old):

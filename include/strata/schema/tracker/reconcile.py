@@ -249,13 +249,17 @@ class _Reconciling:
         elif newest.name != name or newest.fingerprint is None:
             self._drift(name, None, found)
         elif newest.fingerprint != fingerprint:
-            replayed = self._store.definition(newest.fingerprint)
-            if newest.origin is Origin.METADATA:
-                self._corrections.append(TableEntry(name, found))  # it says more than rows do, and nothing else
-            elif essential(replayed) != essential(found):
-                self._drift(name, replayed, found)
-            elif replayed.in_doubt:
-                self._take_lengths(name, newest, with_lengths_of(replayed, found))
+            self._compare_definitions(name, newest, self._store.definition(newest.fingerprint), found)
+
+    def _compare_definitions(
+        self, name: TableName, newest: StoredEntry, replayed: TableDefinition, found: TableDefinition
+    ) -> None:
+        if newest.origin is Origin.METADATA:
+            self._corrections.append(TableEntry(name, found))  # it says more than rows do, and nothing else
+        elif essential(replayed) != essential(found):
+            self._drift(name, replayed, found)
+        elif replayed.in_doubt:
+            self._take_lengths(name, newest, with_lengths_of(replayed, found))
 
     def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
         """What no binlog holds of the keys was so since the table was touched last."""

@@ -29,9 +29,10 @@ from strata.schema.history.versions import (
 from strata.schema.model.definition import Unknown
 from strata.schema.replay.stored_catalog import Changed, Replay
 from strata.schema.replay.temporary import TemporaryTables
+from strata.schema.tracker.continuity import has_come, has_not_come, has_passed, hole_before
 from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, name_for_people, worst_first
 from strata.schema.tracker.reconcile import outcome_text, reconcile
-from strata.schema.tracker.stream import TrackReport, file_number, is_at_or_behind
+from strata.schema.tracker.stream import TrackReport
 from strata.schema.tracker.tracked_parts import OpenFile, TrackedParts
 from strata.schema.tracker.unknown_tables import UnknownTables
 from strata.schema.tracker.unlogged import LoggedStatement, UnloggedRows
@@ -121,17 +122,11 @@ class Tracker:
         file = self._open_file()
         if self._is_new:
             self._begin_stream(file.start, is_anonymous=transaction.gtid is None)
-        if self._is_known(transaction, file):
-            self.report.skipped += 1
-            file.skipped_to = transaction.end_pos
-            self._note_repeat(transaction, file)
-            if transaction.gtid is not None:
-                file.seen.add(transaction.gtid)
+        if has_come(transaction, file.start, self._at, self._executed):
+            self._pass_over(transaction, file)
             return
-        if file.begin_pos is None and transaction.gtid is not None:
-            self._look_for_lost(file)
-        if file.begin_pos is None and file.skipped_to is None and file.start.restarted:
-            self._replay.catalog.temporary.server_restarted()
+        if file.begin_pos is None:
+            self._begin_new_part(transaction, file)
         self._parts.open(file, transaction.binlog_pos, self._at, self._executed)
         if self._pending:
             self._drop_misplaced(transaction)
@@ -158,7 +153,7 @@ class Tracker:
         file = self._open_file()
         if self._is_new or self._pending or file.begin_pos is None:
             return False
-        if self._unknown.concern(run.tables, self._replay) or not self._is_unknown_run(run):
+        if self._unknown.concern(run.tables, self._replay) or not has_not_come(run, self._at, self._executed):
             return False
         for sid, span in run.spans:
             self._executed.add_span(sid, span)
@@ -227,15 +222,10 @@ class Tracker:
         self._moved = True
 
     def _look_for_hole(self, start: FileStart) -> None:
-        previous = start.previous or GtidSet()
         executed = self._executed.build()
-        missing = previous - executed
-        anonymous = not previous and not executed and not start.is_landed
-        if missing:
-            reason = f"transactions {missing} are missing from the stream"
-        elif anonymous and not start.follows(self._at.binlog_file):
-            reason = f"the binlog files between {self._at.binlog_file} and {start.binlog_file} are missing"
-        else:
+        missing = (start.previous or GtidSet()) - executed
+        reason = hole_before(start, missing, executed, self._at)
+        if reason is None:
             return
         self._executed = GtidSetBuilder(executed | missing)
         place = Place(
@@ -263,17 +253,6 @@ class Tracker:
         place = replace(self._place(0, file.start.begin_pos), seq=self._at.seq + 1, binlog_file=file.start.binlog_file)
         self._append(Version(place, Origin.GAP), Changed(unknown))
 
-    def _is_known(self, transaction: Transaction, file: OpenFile) -> bool:
-        if transaction.seq is not None:
-            return transaction.seq <= self._at.seq
-        if transaction.gtid is not None:
-            return self._executed.contains(transaction.gtid)
-        at, start = self._at, file.start
-        if at.binlog_file is None or at.binlog_pos is None:
-            return False
-        number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
-        return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
-
     def _note_repeat(self, transaction: Transaction, file: OpenFile) -> None:
         """Says that a transaction comes again; those at the front of a file have been tracked in another run."""
         if file.begin_pos is None or transaction.gtid is None or transaction.seq is not None:
@@ -283,14 +262,6 @@ class Tracker:
             place = f"{file.start.binlog_file} @ {transaction.binlog_pos}"
             text = f"{place}: transaction {transaction.gtid} comes again; it counts once"
             self.report.note(NoticeKind.REPEAT, "", text)
-
-    def _is_unknown_run(self, run: QuietRun) -> bool:
-        """Whether none of them has been seen: their ordinals tell, or each has a GTID, another than the others."""
-        if run.last_seq is not None:
-            return run.last_seq - run.count >= self._at.seq
-        if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
-            return False
-        return not any(self._executed.overlaps(sid, span) for sid, span in run.spans)
 
     # Statements ---------------------------------------------------------------------------------
 
@@ -331,6 +302,20 @@ class Tracker:
         place = self._place(1, transaction.binlog_pos)
         gtid = str(transaction.gtid) if transaction.gtid else None
         self._append(Version(place, Origin.GAP, gtid=gtid), self._replay.forget_everything(reason))
+
+    def _begin_new_part(self, transaction: Transaction, file: OpenFile) -> None:
+        """In front of the first transaction of a file that has not been tracked."""
+        if transaction.gtid is not None:
+            self._look_for_lost(file)
+        if file.skipped_to is None and file.start.restarted:
+            self._replay.catalog.temporary.server_restarted()
+
+    def _pass_over(self, transaction: Transaction, file: OpenFile) -> None:
+        self.report.skipped += 1
+        file.skipped_to = transaction.end_pos
+        self._note_repeat(transaction, file)
+        if transaction.gtid is not None:
+            file.seen.add(transaction.gtid)
 
     def _take_content(self, transaction: Transaction) -> None:
         if transaction.incident is not None:
@@ -393,7 +378,7 @@ class Tracker:
             binlog_pos: Offset in the server's file up to which nothing is to come any more.
         """
         executed = self._executed.build()
-        for snapshot in [s for s in self._pending if self._has_passed(s, executed, binlog_pos)]:
+        for snapshot in [s for s in self._pending if has_passed(s, self._start, executed, binlog_pos)]:
             self._pending.remove(snapshot)
             self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
             self._flush()
@@ -405,14 +390,6 @@ class Tracker:
             self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
             self._flush(reconciled, SnapshotOutcome(snapshot.id, state, text))
-
-    def _has_passed(self, snapshot: Snapshot, executed: GtidSet, binlog_pos: int) -> bool:
-        if snapshot.position is None:
-            return GtidSet.parse(snapshot.gtid_executed) <= executed
-        start = self._start
-        if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
-            return False
-        return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)
 
     def _drop_misplaced(self, transaction: Transaction) -> None:
         """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""

@@ -1,0 +1,70 @@
+"""What of a stream has been read before, and what is missing between its files.
+Not here: what follows for the versions (`track.py`), which part of which file was read (`tracked_parts.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.gtid.sets import GtidSet
+from strata.schema.tracker.stream import file_number, is_at_or_behind
+
+if TYPE_CHECKING:
+    from strata.gtid.sets import GtidSetBuilder
+    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.versions import TrackedPosition
+    from strata.schema.tracker.stream import FileStart, QuietRun, Transaction
+
+
+def has_come(transaction: Transaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+    """Whether a transaction of the file that begins with `start` has been read: by its ordinal, its GTID, or its place
+    in the server's files."""
+    if transaction.seq is not None:
+        return transaction.seq <= at.seq
+    if transaction.gtid is not None:
+        return executed.contains(transaction.gtid)
+    if at.binlog_file is None or at.binlog_pos is None:
+        return False
+    number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
+    return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
+
+
+def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+    """Whether none of a run has been read: their ordinals tell, or each has a GTID, another than the others."""
+    if run.last_seq is not None:
+        return run.last_seq - run.count >= at.seq
+    if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
+        return False
+    return not any(executed.overlaps(sid, span) for sid, span in run.spans)
+
+
+def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, at: TrackedPosition) -> str | None:
+    """Why the stream has a hole in front of a file; None where it goes on.
+
+    Args:
+        start: Of the file.
+        missing: What the server had executed before the file, and the stream does not have.
+        executed: All that the stream has.
+        at: Where the stream is.
+    """
+    if missing:
+        return f"transactions {missing} are missing from the stream"
+    is_anonymous = not start.previous and not executed and not start.is_landed
+    if is_anonymous and not start.follows(at.binlog_file):
+        return f"the binlog files between {at.binlog_file} and {start.binlog_file} are missing"
+    return None
+
+
+def has_passed(snapshot: Snapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:
+    """Whether the stream has passed the moment of a snapshot: by its GTID set, or its place in the server's files.
+
+    Args:
+        snapshot: A reading of the live server.
+        start: Of the file that is being read, in which all before `binlog_pos` has come; None for none.
+        executed: All that the stream has.
+        binlog_pos: Offset in the server's file.
+    """
+    if snapshot.position is None:
+        return GtidSet.parse(snapshot.gtid_executed) <= executed
+    if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
+        return False
+    return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)
