@@ -146,9 +146,8 @@ class PreparedInFiles:
         try:
             for batch in batches:
                 sound = int(batch.ends[-1])
-                for record in batch.records() if batch.marks else ():
-                    if record.mark is None:
-                        continue
+                marked = batch.records() if batch.marks else ()
+                for record in (record for record in marked if record.mark is not None):
                     if at < record.begin:
                         yield FileRange(binlog.path, Range(at, record.begin, at + shift, seq, clock))
                     chain.take(binlog.buffer, index_events(binlog.buffer, record.begin, record.end, binlog.format))

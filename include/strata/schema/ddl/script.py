@@ -43,15 +43,12 @@ def split_script(text: str) -> Iterator[Piece]:
     parts: list[str] = []
     begin = 0
     at = 0
-    while at < len(text):
+    while token := _TOKEN.match(text, at):  # anything matches but the end
         if delimiter != ";" and text.startswith(delimiter, at):
             yield from _piece(begin, parts)
             parts, at = [], at + len(delimiter)
             begin = at
             continue
-        token = _TOKEN.match(text, at)
-        if token is None:
-            break
         piece = token[0]
         if token["delimiter"]:
             delimiter, parts, begin = token["delimiter"], [], token.end()
