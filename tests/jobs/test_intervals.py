@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.jobs.plan.intervals import close, cover
-from strata.jobs.run.specs import Interval, Span, from_micros, moment_key, to_micros
+from strata.jobs.run.specs import Interval, TimeSpan, from_micros, moment_key, to_micros
 
 END = 60
 
@@ -24,10 +24,10 @@ def streams(draw):
 
 
 def unowned(request, owned):
-    return [piece for piece in cover(request, owned) if isinstance(piece, Span)]
+    return [piece for piece in cover(request, owned) if isinstance(piece, TimeSpan)]
 
 
-spans = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda p: p[0] < p[1]).map(lambda p: Span(*p))
+spans = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda p: p[0] < p[1]).map(lambda p: TimeSpan(*p))
 
 
 @given(streams(), st.lists(st.tuples(spans, st.integers(0, 30)), max_size=8))
@@ -38,13 +38,13 @@ def test_each_transaction_is_owned_once_even_if_it_lands_after_its_time_was_clos
         known = seq_before(clock[: max([landed, *(interval.last_seq for interval in owned)])])
         for span in unowned(request, owned):
             owned.append(close(span, owned, known, str))
-    for span in unowned(Span(0, END), owned):
+    for span in unowned(TimeSpan(0, END), owned):
         owned.append(close(span, owned, seq_before(clock), str))
     owners = [seq for interval in owned for seq in range(interval.first_seq + 1, interval.last_seq + 1)]
     # Only what landed behind the last boundary may be left for the interval after it.
     assert sorted(owners) == list(range(1, max(owners, default=0) + 1))
-    after = close(Span(END, END + 1), owned, seq_before([*clock]), str)
-    after_all = close(Span(END + 1, END + 2), [*owned, after], lambda _: len(clock), str)
+    after = close(TimeSpan(END, END + 1), owned, seq_before([*clock]), str)
+    after_all = close(TimeSpan(END + 1, END + 2), [*owned, after], lambda _: len(clock), str)
     last = max([interval.last_seq for interval in owned], default=0)
     assert (after.first_seq, after_all.last_seq) == (last, len(clock))
 
@@ -82,7 +82,7 @@ def test_a_request_is_covered_by_what_exists_and_shares_time_with_it_and_by_new_
 
 def test_a_span_inside_an_interval_means_the_interval():
     owned = [Interval(0, 10, 0, 5, "a")]
-    assert cover(Span(0, 10), owned) == cover(Span(3, 4), owned) == owned
+    assert cover(TimeSpan(0, 10), owned) == cover(TimeSpan(3, 4), owned) == owned
 
 
 @given(st.integers(0, 4_000_000_000_000_000))

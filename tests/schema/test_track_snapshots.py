@@ -31,7 +31,7 @@ def shape(*names):
 
 
 def snap(store, executed, tables, *, before=None, sees=None, hidden=(), at=None):
-    fingerprints = store.store_shapes(tables.values())
+    fingerprints = store.store_definitions(tables.values())
     add_snapshot(
         store.engine,
         Snapshot(

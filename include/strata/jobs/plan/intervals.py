@@ -5,35 +5,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.jobs.run.specs import Interval, Span
+from strata.jobs.run.specs import Interval, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def cover(request: Span, owned: Sequence[Interval]) -> list[Span | Interval]:
+def cover(request: TimeSpan, owned: Sequence[Interval]) -> list[TimeSpan | Interval]:
     """Cuts a requested span at the intervals that exist: each that shares time with it, whole, and between them what
     nobody owns as new spans.
 
     An interval is all or nothing, so the result reaches out of the request where an interval does. It is in order of
     time and disjoint.
     """
-    pieces: list[Span | Interval] = []
+    pieces: list[TimeSpan | Interval] = []
     at = request.start
     for interval in sorted(owned, key=lambda interval: interval.start):
         if interval.end <= request.start or interval.start >= request.end:
             continue
         if at < interval.start:
-            pieces.append(Span(at, interval.start))
+            pieces.append(TimeSpan(at, interval.start))
         pieces.append(interval)
         at = max(at, interval.end)
     if at < request.end:
-        pieces.append(Span(at, request.end))
+        pieces.append(TimeSpan(at, request.end))
     return pieces
 
 
 def close(
-    span: Span,
+    span: TimeSpan,
     owned: Sequence[Interval],
     seq_before: Callable[[int], int],
     gtid_executed_at: Callable[[int], str],

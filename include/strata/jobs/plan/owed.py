@@ -16,7 +16,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.plan.count_rows import count_rows
 from strata.jobs.plan.intervals import close, cover
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
-from strata.jobs.run.specs import Interval, Left, Span
+from strata.jobs.run.specs import Interval, Left, TimeSpan
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
@@ -79,7 +79,7 @@ class Work(Struct, frozen=True):
 class Taken(Struct, frozen=True):
     """What a run does, and what it leaves."""
 
-    span: Span
+    span: TimeSpan
     work: tuple[Work, ...]
     left: Left
     history: int
@@ -155,21 +155,21 @@ class _Taker:
 
     # The request -----------------------------------------------------------------------------------
 
-    def _span(self) -> Span:
+    def _span(self) -> TimeSpan:
         request, stream, name = self._request, self._stream, self._source.name
         if request.gtid_set is not None:
             return _span_of(request.gtid_set, stream)
         first = stream.record_at(stream.first_seq)[1].committed_at if stream.last_seq else self._now
         end = self._now if request.end is None else request.end
         start = min(first, end - 1) if request.start is None else request.start
-        span = Span(start, end)
+        span = TimeSpan(start, end)
         if span.start >= span.end:
             raise Usage(f"{span} is empty", source=name)
         if span.end > self._now:
             raise Usage(f"{span} ends in the future", source=name)
         return span
 
-    def _refuse_untracked(self, span: Span) -> None:
+    def _refuse_untracked(self, span: TimeSpan) -> None:
         """Nothing is closed before there are versions to plan with; what is landed and not tracked waits otherwise."""
         if not self._stream.last_seq and self._request.takes is Take.SPAN:
             raise Usage(
@@ -187,11 +187,11 @@ class _Taker:
 
     # What it takes ---------------------------------------------------------------------------------
 
-    def _all_of(self, span: Span) -> list[Work]:
+    def _all_of(self, span: TimeSpan) -> list[Work]:
         """Every interval that shares time with the span, whole, with all wanted tables that have rows in it."""
         return [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
 
-    def _owed(self, span: Span) -> list[Work]:
+    def _owed(self, span: TimeSpan) -> list[Work]:
         """What is owed in front of the span's end, oldest first, up to the size that one run takes."""
         if not self._tracked:
             return []
@@ -200,7 +200,7 @@ class _Taker:
         pieces: dict[int, list[TableInterval]] = {}
         for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end)):
             pieces.setdefault(piece.start, []).append(piece)
-        whole = Span(min([span.start, self._beginning(span), *pieces]), span.end)
+        whole = TimeSpan(min([span.start, self._beginning(span), *pieces]), span.end)
         work: list[Work] = []
         taken = 0
         for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
@@ -244,7 +244,7 @@ class _Taker:
             )
         return True
 
-    def _beginning(self, span: Span) -> int:
+    def _beginning(self, span: TimeSpan) -> int:
         """Commit time of the first transaction that is still here."""
         if not self._stream.last_seq:
             return span.start
@@ -255,7 +255,7 @@ class _Taker:
         names = (TableName(piece.database, piece.table) for piece in found)
         return frozenset(name for name in names if self._wanted(name))
 
-    def _left(self, span: Span, work: Iterable[Work]) -> Left:
+    def _left(self, span: TimeSpan, work: Iterable[Work]) -> Left:
         taken = {(one.interval.start, name.database, name.table) for one in work for name in one.tables}
         left = [
             piece
@@ -271,7 +271,7 @@ class _Taker:
     # Intervals -------------------------------------------------------------------------------------
 
     def _intervals(
-        self, span: Span, *, cut: int | None = None, opened: frozenset[int] | None = None
+        self, span: TimeSpan, *, cut: int | None = None, opened: frozenset[int] | None = None
     ) -> Iterator[Interval]:
         """The intervals of a span in order of time; those that nobody owns are closed as they come.
 
@@ -282,7 +282,7 @@ class _Taker:
         """
         at = span.start
         while at < span.end:
-            for piece in cover(Span(at, span.end), self._owned()):
+            for piece in cover(TimeSpan(at, span.end), self._owned()):
                 if isinstance(piece, Interval):
                     at = piece.end
                     if opened is None or piece.start in opened:
@@ -302,10 +302,10 @@ class _Taker:
             self._known = [_interval(stored) for stored in self._marks.all(self._source.name)]
         return self._known
 
-    def _cut(self, span: Span, cut: int | None, *, whole: bool) -> Span:
+    def _cut(self, span: TimeSpan, cut: int | None, *, whole: bool) -> TimeSpan:
         """The front of a span that becomes one interval: no larger than a run, and not across `cut`."""
         if cut is not None and span.start < cut < span.end:
-            span = Span(span.start, cut)
+            span = TimeSpan(span.start, cut)
         if whole:
             return span
         bound, size = self._source.settings.run_mb * MEGABYTE, 0
@@ -315,10 +315,10 @@ class _Taker:
             # Behind the segment's last transaction: the end of an interval is exclusive.
             end = segment.summary.clock_after + 1
             if size >= bound and span.start < end < span.end:
-                return Span(span.start, end)
+                return TimeSpan(span.start, end)
         return span
 
-    def _close(self, span: Span) -> Interval | None:
+    def _close(self, span: TimeSpan) -> Interval | None:
         """Closes a span for ever, with all that is owed in it; None if another run has just closed some of it."""
         owned = self._owned()
         marks = close(span, owned, self._seq_before, lambda seq: str(self._stream.executed_at(seq)))
@@ -403,7 +403,7 @@ def _bytes_of(stream: LandedStream, interval: Interval) -> int:
     )
 
 
-def _span_of(wanted: GtidSet, stream: LandedStream) -> Span:
+def _span_of(wanted: GtidSet, stream: LandedStream) -> TimeSpan:
     """The time from the first to the last of some transactions; other transactions may be between them."""
     times: list[int] = []
     for segment in stream.segments:
@@ -420,4 +420,4 @@ def _span_of(wanted: GtidSet, stream: LandedStream) -> Span:
             source=stream.source,
             remedy=f"`strata land --source {stream.source}` lands what the server has.",
         )
-    return Span(min(times), max(times) + 1)
+    return TimeSpan(min(times), max(times) + 1)

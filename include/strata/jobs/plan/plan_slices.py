@@ -25,8 +25,8 @@ from strata.jobs.run.specs import (
     Refused,
     RowsRemoved,
     RunPlan,
-    Span,
     StatementLogged,
+    TimeSpan,
 )
 from strata.rows.plan import plan_slices
 from strata.schema.history.historian import AtSeq, History
@@ -87,7 +87,7 @@ def _named(plan: RunPlan, taken: Taken) -> RunPlan:
     """The plan with its name: its span, and a digest of all that it does."""
     span = taken.span
     if plan.intervals:
-        span = Span(plan.intervals[0].start, plan.intervals[-1].end)
+        span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
     digest = hashlib.blake2b(plan.to_json(), digest_size=5).hexdigest()
     return replace(plan, run=f"{span.key}-{digest}")
 

@@ -42,7 +42,7 @@ class Turn(Struct, frozen=True):
     """Equal for all tables that one statement touches."""
     name: TableName
     definition: TableDefinition | None
-    """None: the table is gone, or (`gap`) its shape is not known."""
+    """None: the table is gone, or (`gap`) its definition is not known."""
     gap: str | None = None
     renamed_from: TableName | None = None
     """The rows come from the table that had this name."""
@@ -52,7 +52,7 @@ class Turn(Struct, frozen=True):
 
 
 class TableState(Struct, frozen=True):
-    """The rows of a table and their shape."""
+    """The rows of a table and their definition."""
 
     definition: TableDefinition
     rows: pa.Table
@@ -102,7 +102,7 @@ def replay(
     """As `replay_source`, from the turns of the schema and the removals in stream order and a reader of change tables.
 
     Raises:
-        SchemaGapError: A table has changes after its shape was lost.
+        SchemaGapError: A table has changes after its definition was lost.
         Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
     """
     stage = _Stage(read)

@@ -30,7 +30,7 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-class Span(Struct, frozen=True, order=True):
+class TimeSpan(Struct, frozen=True, order=True):
     """A half-open span [start, end) of commit time, microseconds UTC."""
 
     start: int

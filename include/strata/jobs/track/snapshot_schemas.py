@@ -66,7 +66,7 @@ def snapshot_schemas(
         databases, views = live.databases(), live.views()
         tables: dict[TableName, str] = {}
         for page in _pages(live.tables()):
-            fingerprints = store.store_shapes([definition for _, definition in page])
+            fingerprints = store.store_definitions([definition for _, definition in page])
             tables |= {name: fingerprint for (name, _), fingerprint in zip(page, fingerprints, strict=True)}
         executed = live.end()
     sight = live.sight

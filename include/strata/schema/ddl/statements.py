@@ -183,7 +183,7 @@ def _truncate(cursor: Cursor) -> tuple[Change, ...]:
     try:
         return (RemoveRows(cursor.context, (cursor.table_name(),)),)
     except DdlError:
-        return ()  # whatever it names has the shape that it had: no reason for a gap
+        return ()  # whatever it names has the definition that it had: no reason for a gap
 
 
 def _rename(cursor: Cursor) -> tuple[Change, ...]:

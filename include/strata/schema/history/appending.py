@@ -30,19 +30,19 @@ def append_versions(
     connection: sa.Connection,
     source: str,
     given: Sequence[Version],
-    add_shapes: Callable[[sa.Connection, Iterable[TableDefinition]], list[str]],
+    add_definitions: Callable[[sa.Connection, Iterable[TableDefinition]], list[str]],
 ) -> None:
     """Inserts versions with all that they change, but for statements that are stored already.
 
-    `add_shapes` stores definitions and returns their fingerprints in the same order.
+    `add_definitions` stores definitions and returns their fingerprints in the same order.
     """
     versions = _not_stored(connection, source, given)
     if not versions:
         return
     ids = _insert_versions(connection, source, versions)
-    shapes = [entry.definition for v in versions for entry in v.tables if entry.definition is not None]
+    definitions = [entry.definition for v in versions for entry in v.tables if entry.definition is not None]
     # In the order of the entries: a fingerprint is dear, and each is taken once.
-    fingerprints = iter(add_shapes(connection, shapes))
+    fingerprints = iter(add_definitions(connection, definitions))
     insert_rows(
         connection,
         table_version,
@@ -209,5 +209,5 @@ def insert_rows(
 
 
 def ignore_duplicates(connection: sa.Connection) -> str | None:
-    """Trackers of two sources may store the same shape at the same time; where the database can, the second passes."""
+    """Two trackers may store the same definition at the same time; where the database can, the second passes."""
     return {"mysql": "IGNORE", "mariadb": "IGNORE", "sqlite": "OR IGNORE"}.get(connection.dialect.name)

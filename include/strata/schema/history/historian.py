@@ -65,7 +65,7 @@ StreamPosition = AtSeq | AtGtidSet | AtBinlog | AtTime
 
 
 class Gap(Struct, frozen=True):
-    """A table whose shape is not known at a position, as a value for lists; `History.at` raises."""
+    """A table whose definition is not known at a position, as a value for lists; `History.at` raises."""
 
     reason: str
     entry: StoredEntry | None = None
@@ -117,7 +117,7 @@ class History:
         """The version of a table that holds at a position.
 
         Raises:
-            SchemaGapError: There is no such table, its shape is not known there, more than one version could be meant,
+            SchemaGapError: There is no such table, it is not known there, more than one version could be meant,
                 or the stream has not been tracked that far.
             UnknownSourceError: The source has never been tracked.
         """

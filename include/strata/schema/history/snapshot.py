@@ -19,7 +19,7 @@ USELESS: Final = "useless"
 
 
 class Snapshot(Struct, frozen=True):
-    """A server's schema as it was between two GTID sets, or at a position, shapes by fingerprint."""
+    """A server's schema as it was between two GTID sets, or at a position, definitions by fingerprint."""
 
     source: str
     gtid_before: str

@@ -89,7 +89,7 @@ class SchemaStore:
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self._definitions: OrderedDict[str, TableDefinition] = OrderedDict()
-        self._stored_shapes: set[str] = set()
+        self._stored: set[str] = set()
 
     # Writing ------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class SchemaStore:
         """
         with writing(self.engine) as connection:
             position = advance(connection, batch.position)
-            append_versions(connection, position.source, batch.versions, self._add_shapes)
+            append_versions(connection, position.source, batch.versions, self._add_definitions)
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
             insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
@@ -119,10 +119,10 @@ class SchemaStore:
                 connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
         return position
 
-    def _add_shapes(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
-        """Stores each shape that is not stored yet, and returns the fingerprint of each."""
-        shapes = [(definition.fingerprint, definition) for definition in definitions]
-        wanted = {fingerprint: found for fingerprint, found in shapes if fingerprint not in self._stored_shapes}
+    def _add_definitions(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
+        """Stores each definition that is not stored yet, and returns the fingerprint of each."""
+        named = [(definition.fingerprint, definition) for definition in definitions]
+        wanted = {fingerprint: found for fingerprint, found in named if fingerprint not in self._stored}
         present: set[str] = set()
         for chunk in _chunks(wanted):
             query = sa.select(table_schema.c.fingerprint).where(table_schema.c.fingerprint.in_(chunk))
@@ -133,16 +133,16 @@ class SchemaStore:
             if fingerprint not in present
         ]
         insert_rows(connection, table_schema, rows, prefix=ignore_duplicates(connection))
-        self._stored_shapes.update(wanted)
-        return [fingerprint for fingerprint, _ in shapes]
+        self._stored.update(wanted)
+        return [fingerprint for fingerprint, _ in named]
 
-    def store_shapes(self, definitions: Iterable[TableDefinition]) -> list[str]:
-        """Stores a page of shapes ahead of the snapshot that names them, and returns their fingerprints."""
+    def store_definitions(self, definitions: Iterable[TableDefinition]) -> list[str]:
+        """Stores a page of definitions ahead of the snapshot that names them, and returns their fingerprints."""
         with writing(self.engine) as connection:
-            return self._add_shapes(connection, definitions)
+            return self._add_definitions(connection, definitions)
 
     def _append_drifts(self, connection: sa.Connection, source: str, drifts: Sequence[Drift]) -> None:
-        self._add_shapes(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
+        self._add_definitions(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
         rows = [
             {
                 "snapshot_id": one.snapshot_id,
@@ -253,7 +253,7 @@ class SchemaStore:
             return {TableName(*row) for row in connection.execute(query)}
 
     def definition(self, fingerprint: str) -> TableDefinition:
-        """A stored shape.
+        """A stored definition.
 
         Raises:
             StoreFormatError: The store does not have it, or has it in a newer format.
@@ -266,7 +266,7 @@ class SchemaStore:
         return self._definitions[fingerprint]
 
     def load_definitions(self, fingerprints: Iterable[str]) -> None:
-        """Reads many shapes at once, so that `definition` finds them in memory."""
+        """Reads many definitions at once, so that `definition` finds them in memory."""
         wanted = [fingerprint for fingerprint in fingerprints if fingerprint not in self._definitions]
         with reading(self.engine) as connection:
             for chunk in _chunks(dict.fromkeys(wanted)):

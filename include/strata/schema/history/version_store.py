@@ -61,10 +61,10 @@ class VersionStore(Protocol):
         """All names that some version of a source says are not known, whether they are now or not."""
 
     def definition(self, fingerprint: str) -> TableDefinition:
-        """A stored shape."""
+        """A stored definition."""
 
     def load_definitions(self, fingerprints: Iterable[str]) -> None:
-        """Reads many shapes at once, so that `definition` finds them in memory."""
+        """Reads many definitions at once, so that `definition` finds them in memory."""
 
     def ddl(self, version_id: int) -> str | None:
         """The statement of a version."""

@@ -46,9 +46,9 @@ class TableEntry(Struct, frozen=True):
 
     name: TableName
     definition: TableDefinition | None = None
-    """None: there is no such table from here on, or (`gap`) its shape is not known."""
+    """None: there is no such table from here on, or (`gap`) its definition is not known."""
     gap: str | None = None
-    """Why the shape is not known."""
+    """Why the definition is not known."""
     renamed_from: TableName | None = None
 
 
@@ -259,7 +259,7 @@ class StoredEntry(Struct, frozen=True):
 
 
 class SchemaVersion(Struct, frozen=True):
-    """The shape of one table from one version on."""
+    """The definition of one table from one version on."""
 
     version_id: int
     definition: TableDefinition

@@ -163,7 +163,7 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     @property
     def fingerprint(self) -> str:
-        """64 hexadecimal digits that are the same for the same shape, on every machine."""
+        """64 hexadecimal digits that are the same for the same definition, on every machine."""
         return hashlib.sha256(f"{self.stored_format}:{self.to_json()}".encode()).hexdigest()
 
 

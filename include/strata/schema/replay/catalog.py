@@ -160,7 +160,7 @@ class Catalog:
     ) -> None:
         match change:
             case RemoveRows():
-                pass  # no table's shape changes
+                pass  # no table's definition changes
             case CreateDatabase():
                 self._create_database(change)
             case AlterDatabase():
