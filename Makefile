@@ -6,6 +6,8 @@ SOURCES := include dags plugins spark_jobs scripts demo bench tests
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others sweep.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests
+# A file's tests share servers, so they stay together; the longest files come first as they are collected.
+IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 UNIT := -m "not mysql and not spark and not airflow and not browser and not slow"
 
 ##@ Use it
@@ -35,9 +37,9 @@ format: ## Format all code, and mend what ruff can mend
 	@.venv/bin/ruff format $(SOURCES)
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
-test: ## Every test, those on a real MySQL, Spark and Airflow included; CASE=path runs one
+test: ## Every test, those on a real MySQL, Spark and Airflow included, in two processes; CASE=path runs one
 	@scripts/setup.sh tests
-	@$(PYTHON) -m pytest $(CASE)
+	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL))
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
