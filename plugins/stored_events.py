@@ -4,10 +4,10 @@ Not here: what follows from it (`replication_watcher.py`)."""
 
 from __future__ import annotations
 
-import json
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+import ssl
 from typing import Any
-from urllib.parse import unquote, urlencode, urlsplit
+
+import httpx
 
 from strata.errors import AccessDeniedError, StrataError, Transient
 
@@ -33,7 +33,22 @@ def stored_payloads(url: str, uri: str, most: int) -> list[dict[str, Any]]:
         AirflowUnavailableError: It does not answer, or not so.
         AccessDeniedError: It does not know the user, or lets it not read assets.
     """
-    api = _Api(url)
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise AirflowUnavailableError(f"its API has no such URL: {error}", remedy=_REMEDY) from None
+    with _client(parsed) as client:
+        found = _extras(_Api(client, parsed), uri, most)
+    return [extra["payload"] for extra in found if "payload" in extra]
+
+
+def _client(url: httpx.URL) -> httpx.Client:
+    """Without the account, which httpx would send with every request; proxies are not for what a fleet has itself."""
+    base = url.copy_with(scheme="https" if url.scheme == "https" else "http", userinfo=b"")
+    return httpx.Client(base_url=base, timeout=_SECONDS, trust_env=False, verify=ssl.create_default_context())
+
+
+def _extras(api: _Api, uri: str, most: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for asset in api.get("assets", uri_pattern=uri)["assets"]:
         while asset["uri"] == uri and len(found) < most:
@@ -42,39 +57,32 @@ def stored_payloads(url: str, uri: str, most: int) -> list[dict[str, Any]]:
             if not events:
                 break
             found += [event["extra"] for event in events]
-    return [extra["payload"] for extra in found if "payload" in extra]
+    return found
 
 
 class _Api:
     """The API, logged in to."""
 
-    def __init__(self, url: str) -> None:
-        self._url = urlsplit(url)
-        self._token: str = self._log_in()["access_token"]
+    def __init__(self, client: httpx.Client, account: httpx.URL) -> None:
+        self._client = client
+        if account.username:
+            body = {"username": account.username, "password": account.password}
+            found = self._call("POST", "auth/token", json=body)
+        else:
+            found = self._call("GET", "auth/token")
+        client.headers["Authorization"] = f"Bearer {found['access_token']}"
 
     def get(self, path: str, **query: str | int) -> Any:
-        return self._call("GET", f"/api/v2/{path}?{urlencode(query)}", {"Authorization": f"Bearer {self._token}"})
+        return self._call("GET", f"api/v2/{path}", params=query)
 
-    def _log_in(self) -> Any:
-        if not self._url.username:
-            return self._call("GET", "/auth/token", {})
-        account = {"username": unquote(self._url.username), "password": unquote(self._url.password or "")}
-        return self._call("POST", "/auth/token", {"Content-Type": "application/json"}, json.dumps(account))
-
-    def _call(self, method: str, path: str, headers: dict[str, str], body: str | None = None) -> Any:
-        kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
-        connection = kind(self._url.hostname or "", self._url.port, timeout=_SECONDS)
+    def _call(self, method: str, path: str, **content: Any) -> Any:
         try:
-            connection.request(method, self._url.path.rstrip("/") + path, body, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-            if answer.status >= 300:
-                raise _refusal(answer.status, path.partition("?")[0])
-            return json.loads(text)
-        except (OSError, HTTPException, ValueError) as error:
+            answer = self._client.request(method, path, **content)
+            if answer.status_code >= 300:
+                raise _refusal(answer.status_code, path)
+            return answer.json()
+        except (httpx.HTTPError, ValueError) as error:
             raise AirflowUnavailableError(f"Airflow's API does not answer: {error}", remedy=_REMEDY) from None
-        finally:
-            connection.close()
 
 
 _REMEDY = "Look whether the api-server runs, and at the connection `airflow_strata`."

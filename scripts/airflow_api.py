@@ -3,11 +3,10 @@ Not here: starting it (`fleet.py`)."""
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import httpx
 
 TIMEOUT_SECONDS = 20
 
@@ -31,15 +30,15 @@ class AirflowApi:
         """What each component says of itself, or None while the server does not answer."""
         try:
             return self._call("GET", "/api/v2/monitor/health", signed=None)
-        except OSError:
+        except httpx.HTTPError:
             return None
 
     def has_dag(self, dag: str) -> bool:
         """True once the DAG has been parsed."""
         try:
             self.get(f"/dags/{dag}")
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code == 404:
                 return False
             raise
         return True
@@ -66,11 +65,9 @@ class AirflowApi:
     def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, signed: str | None
     ) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self.url + path,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **({"Authorization": f"Bearer {signed}"} if signed else {})},
-            method=method,
+        headers = {"Authorization": f"Bearer {signed}"} if signed else {}
+        # This machine's own: proxies are for others.
+        answer = httpx.request(
+            method, self.url + path, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False
         )
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-            return dict(json.load(answer))
+        return dict(answer.raise_for_status().json())
