@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from dags.retries import RetryTransient
 from strata.errors import Usage
 from strata.jobs.run.specs import to_micros
-from strata.spark import needed_by_spark, short_job
+from strata.startup.spark import needed_by_spark, short_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ Numba takes a third of a second and 80 MB to be imported, and as long again to l
 machine code, a C function for each kernel and choice of types; beside it lies a Python module, made here, which calls
 it over cffi's ABI mode and hands over to the compiler what the library has no code for.
 
-Not here: the kernels (`strata.kernels`), who loads the library (`strata/kernels/linked.py`).
+Not here: the kernels (`strata.kernels`), who loads the library (`strata/startup/linked.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numba import carray, cfunc, types
 
 from scripts.kernel_arguments import Argument, read_annotation
 from strata.kernels import layout
-from strata.kernels.linked import NAME, library_paths
+from strata.startup.linked import NAME, library_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scripts.processes import FleetError, Program
 from scripts.state import REPOSITORY
-from strata.spark import submit_environment
+from strata.startup.spark import submit_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

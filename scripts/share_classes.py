@@ -1,7 +1,7 @@
 """Archives the classes that Spark's JVM loads for a short job, so that later ones start in half the time.
 
 Run by set-up as `python -m scripts.share_classes`. The JVM runs a job that does a little of everything, and writes at
-its end what it has loaded (class data sharing, JEP 350). Not here: who uses the archive (`strata/spark.py`).
+its end what it has loaded (class data sharing, JEP 350). Not here: who uses the archive (`strata/startup/spark.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.spark import QUICK, SHARED_CLASSES, SUBMIT, archive_option, short_job, submit_environment
+from strata.startup.spark import QUICK, SHARED_CLASSES, SUBMIT, archive_option, short_job, submit_environment
 
 EXERCISE = "exercise"
 LOCAL = "local[2]"

@@ -7,11 +7,12 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.environment import LIBRARIES
-from strata.spark import short_job, submit_environment
+from strata.startup import worker_daemon
+from strata.startup.spark import short_job, submit_environment
+from strata.startup.switch import Part, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,11 +46,8 @@ LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": short_job(),
 }
 """Where Spark is the driver alone: nothing of it is reachable from outside."""
-WORKERS_OF_THIS_MACHINE = {
-    "spark.python.daemon.module": "spark_jobs.worker_daemon",
-    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
-}
-"""Not for a cluster, whose machines need Strata's package and may lack this folder."""
+WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__} if is_on(Part.WORKERS) else {}
+"""Not for a cluster, whose machines may lack Strata's package until a job brings it."""
 
 
 def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:

@@ -13,9 +13,9 @@ import pytest
 from scripts.kernel_arguments import Array, Group, Number, read_annotation
 from strata.kernels.crc import CRC_TABLES, crc32
 from strata.kernels.jit import compile_now
-from strata.kernels.linked import library_paths, linked_kernels
 from strata.kernels.nulls import count_nulls
-from strata.kernels.processor import has_checked_bounds, is_plain_python
+from strata.startup.linked import library_paths, linked_kernels
+from strata.startup.processor import has_checked_bounds, is_plain_python
 
 linked = linked_kernels(compile_now)
 needs_library = pytest.mark.skipif(

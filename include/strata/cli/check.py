@@ -15,7 +15,7 @@ from strata.cli.report import print_report
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.errors import ChecksFailedError, Permanent, Transient
-from strata.spark import SUBMIT, needed_by_spark, short_job, submit_environment
+from strata.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment
 
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict

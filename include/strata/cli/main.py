@@ -14,6 +14,7 @@ import typer
 
 from strata.environment import LIBRARIES
 from strata.errors import StrataError, Usage
+from strata.startup.switch import Part, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +102,12 @@ def _print_error(fields: dict[str, str | int], text: str, *, as_json: bool) -> N
 def main() -> None:
     """Entry point of the console script."""
     # Starting makes a hundred thousand objects that stay; looking for garbage among them takes a tenth of the time.
-    gc.set_threshold(50_000)
+    if is_on(Part.GARBAGE):
+        gc.set_threshold(50_000)
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
     code = run(sys.argv[1:])
     # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
-    gc.freeze()
+    if is_on(Part.GARBAGE):
+        gc.freeze()
     sys.exit(code)

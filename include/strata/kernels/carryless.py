@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata.kernels.processor import is_plain_python, processor_features
+from strata.startup.processor import is_plain_python, processor_features
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Word

@@ -4,30 +4,20 @@ Not here: kernels. Nothing imports this, and with it Numba, before something has
 from __future__ import annotations
 
 import hashlib
-import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if "scipy" in sys.modules:
-    import numba
-else:
-    # Numba looks for BLAS by importing scipy (numba/np/arraymath.py, `_check_blas`): a quarter of a second for each
-    # worker and command, and no kernel here uses linear algebra. None makes `import scipy` fail.
-    sys.modules["scipy"] = None  # type: ignore[assignment]  # as the import system has it
-    try:
-        import numba
-        import numba.np.arraymath
-    finally:
-        del sys.modules["scipy"]
+import numba
 
 from strata.kernels import intrinsics
+from strata.startup import processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CONSTANTS = frozenset(
-    str(Path(__file__).with_name(name)) for name in ("status.py", "layout.py", "grammar.py", "processor.py")
+    [*(str(Path(__file__).with_name(name)) for name in ("status.py", "layout.py", "grammar.py")), processor.__file__]
 )
 """Files whose numbers are frozen into kernels of other files."""
 

@@ -8,7 +8,7 @@ import sys
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from strata.kernels.linked import linked_kernels
+from strata.startup.linked import linked_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

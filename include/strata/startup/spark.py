@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.startup.switch import VARIABLE, Part, is_on
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -35,7 +37,8 @@ NEEDED = re.compile(
     r"|JAVA\w*|JDK_\w+|SPARK_\w+|PYSPARK_\w+|HADOOP_\w+|YARN_\w+|KUBERNETES_\w+|PYTHON\w*|VIRTUAL_ENV|NUMBA_\w+"
     r"|OPENBLAS_\w+|OMP_\w+|MKL_\w+|ARROW_\w+|MALLOC_\w+"
     # The lake: keys of object stores have no other way.
-    r"|AWS_\w+|GOOGLE_\w+|AZURE_\w+",
+    r"|AWS_\w+|GOOGLE_\w+|AZURE_\w+"
+    rf"|{VARIABLE}",
     re.IGNORECASE,
 )
 """Names of the variables that a Spark job may have."""
@@ -51,7 +54,10 @@ def short_job(archive: Path = SHARED_CLASSES) -> str:
 
     With the archive Spark starts in half the time. A JVM that did not make it, or sees other jars, starts without it.
     """
-    return f"{QUICK} {archive_option('SharedArchiveFile', archive)}" if archive.exists() else QUICK
+    options = [QUICK] if is_on(Part.JVM) else []
+    if archive.exists() and is_on(Part.ARCHIVE):
+        options.append(archive_option("SharedArchiveFile", archive))
+    return " ".join(options)
 
 
 def archive_option(name: str, archive: Path) -> str:

@@ -1,5 +1,5 @@
 """Finds the library of kernels that set-up links (`scripts/link_kernels.py`): machine code that needs no Numba.
-Not here: what happens without it (`jit.py`, `compiler.py`)."""
+Not here: what happens without it (`kernels/jit.py`, `kernels/compiler.py`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.kernels.processor import has_checked_bounds, is_plain_python, processor_features
+from strata.startup import processor
+from strata.startup.processor import has_checked_bounds, is_plain_python, processor_features
+from strata.startup.switch import Part, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parents[1] / "kernels"
 NAME = "linked_kernels"
 
 
@@ -28,7 +30,7 @@ def library_paths() -> tuple[Path, Path] | None:
     if not features:
         return None
     stamp = hashlib.sha256(" ".join([platform.machine(), sys.platform, *sorted(features)]).encode())
-    for source in sorted(_FOLDER.glob("*.py")):
+    for source in [*sorted(_FOLDER.glob("*.py")), Path(processor.__file__)]:
         stamp.update(source.read_bytes())
     stem = f"{NAME}-{stamp.hexdigest()[:16]}"
     return _FOLDER / "__pycache__" / f"{stem}.so", _FOLDER / "__pycache__" / f"{stem}.py"
@@ -40,7 +42,7 @@ def linked_kernels(compile_now: Callable[[str], Callable[..., Any]]) -> dict[str
     Args:
         compile_now: Gives the kernel of a name for arguments that the library has no code for.
     """
-    if is_plain_python() or has_checked_bounds():
+    if is_plain_python() or has_checked_bounds() or not is_on(Part.KERNELS):
         return None
     paths = library_paths()
     if paths is None or not all(path.exists() for path in paths):
