@@ -31,7 +31,7 @@ status: ## What runs just now
 .PHONY: check format test bench soak fuzz lock clean help
 check: setup ## Format, lint, types, rooms, dead code, spelling, and the unit tests
 	@scripts/check.sh $(SOURCES)
-	@$(PYTHON) -m pytest -q -p no:cacheprovider $(UNIT)
+	@$(PYTHON) -m pytest -q -p no:cacheprovider $(IN_PARALLEL) $(UNIT)
 
 format: ## Format all code, and mend what ruff can mend
 	@.venv/bin/ruff format $(SOURCES)
