@@ -14,11 +14,11 @@ from pathlib import Path
 from bench.spark import make_lake, spark_job
 from bench.timing import Run, interleaved, print_ratios, python, quietly
 from bench.workloads import WORKLOADS, make, make_demo, write_definitions
-from strata.rows.book import TableBook, Version
-from strata.rows.decode import ChangeBatch, decode_steps
+from strata.rows.blocks import RowReader
+from strata.rows.decode import ChangeBatch, decode_blocks
+from strata.rows.decode_plans import DecodePlans, TableVersion
 from strata.rows.plan import Slice
-from strata.rows.slots import Slots
-from strata.rows.stream import RowStream
+from strata.rows.windows import read_windows
 from strata.schema.model.definition import definition_from_json
 from strata.wire.files import open_binlog
 from tests.mysql_server import MysqlServer, program, start_server
@@ -106,15 +106,14 @@ def replication(server: MysqlServer, path: Path) -> Run:
 def decode_all(path: str, end: int | None = None) -> int:
     """Decodes a file (its first bytes) with the definitions beside it; returns the number of changed rows."""
     definitions = json.loads(Path(f"{path}.definitions").read_text())
-    versions = {name: Version(1, definition_from_json(text)) for name, text in definitions.items()}
+    versions = {name: TableVersion(1, definition_from_json(text)) for name, text in definitions.items()}
     rows = 0
     with open_binlog(path) as binlog:
         size = len(binlog.buffer) if end is None else min(end, len(binlog.buffer))
         whole = Slice("bench", path, binlog.name, 4, size, 4, 1, 0, 0)
-        slots = Slots(binlog.format)
-        book = TableBook(slots, lambda table, _: versions.get(str(table)), wanted=lambda _: True)
+        plans = DecodePlans(lambda table, _: versions.get(str(table)), wanted=lambda _: True)
         try:
-            for step in decode_steps(RowStream(binlog, whole.ranges(), slots, book), slots, binlog.name):
+            for step in decode_blocks(RowReader(binlog, plans).read(read_windows(binlog, whole.ranges())), binlog.name):
                 if isinstance(step, ChangeBatch):
                     rows += step.batch.num_rows
         except Exception:

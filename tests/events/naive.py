@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from strata.events.cell_widths import CellWidths, count_rows
 from strata.events.model import GtidEvent, Query, TableMap, XaPrepare, Xid
 from strata.events.parse import OtherEvent, parse_event
-from strata.events.shape import RowShape, count_rows
 from strata.wire.format import FormatDescription
 from strata.wire.frames import index_events, index_payload
 from strata.wire.payload import PayloadHeader, read_payload
@@ -49,7 +49,8 @@ class Naive:
             table_map = self.maps[int.from_bytes(buffer[position + 19 : position + 25].tobytes(), "little")]
             counts = self.tables[table_map.database, table_map.table]
             counts[0] += 1
-            counts[1] += count_rows(buffer, position, position + length, event.event_type, RowShape.of(table_map), form)
+            widths = CellWidths.of(table_map)
+            counts[1] += count_rows(buffer, position, position + length, event.event_type, widths, form)
         return isinstance(event, Xid | XaPrepare)
 
 

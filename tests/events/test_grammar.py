@@ -11,8 +11,8 @@ from strata.errors import StrataError
 from strata.events.transactions import read_transactions
 from strata.jobs.decode.decode_files import decode_files, decode_files_physically, track_in_memory
 from strata.jobs.track.feed_tracker import feed_files
+from strata.rows.blocks import Hole
 from strata.rows.decode import ChangeBatch
-from strata.rows.stream import Hole
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.tracker.track import Tracker
 from strata.wire.files import open_binlog

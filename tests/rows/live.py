@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strata.events.places import chain_of
-from strata.rows.book import OnMismatch, TableBook, Version
-from strata.rows.decode import ChangeBatch, Decoded, decode_steps
+from strata.rows.blocks import RowReader
+from strata.rows.decode import ChangeBatch, Decoded, decode_blocks
+from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
 from strata.rows.jsonl import JsonLines
 from strata.rows.partial_json import differences_of, rebuilt
 from strata.rows.plan import Slice
-from strata.rows.slots import Slots
-from strata.rows.stream import RowStream
+from strata.rows.windows import read_windows
 from strata.schema.model.definition import Column, TableDefinition, TableName
 from strata.schema.model.types import SPATIAL, TypeKind, parse_column_type
 from strata.wire.files import open_binlog
@@ -137,13 +137,11 @@ def steps(
     with open_binlog(path) as binlog:
         begin = binlog.first_event
         whole = Slice("test", str(path), binlog.name, begin, len(binlog.buffer), begin, 1, 0, 0)
-        slots = Slots(binlog.format)
-        versions = {name: Version(1, definition) for name, definition in (definitions or {}).items()}
+        versions = {name: TableVersion(1, definition) for name, definition in (definitions or {}).items()}
         lookup = None if definitions is None else (lambda name, _: versions.get(name))
-        book = TableBook(slots, lookup, wanted=lambda _: True, on_mismatch=on_mismatch)
-        yield from decode_steps(
-            RowStream(binlog, whole.ranges(), slots, book, chain_of(binlog, whole.begin)), slots, binlog.name
-        )
+        plans = DecodePlans(lookup, wanted=lambda _: True, on_mismatch=on_mismatch)
+        windows = read_windows(binlog, whole.ranges(), chain_of(binlog, whole.begin))
+        yield from decode_blocks(RowReader(binlog, plans).read(windows), binlog.name)
 
 
 def changes(path: Path, definitions: dict[TableName, TableDefinition] | None) -> list[dict[str, Any]]:

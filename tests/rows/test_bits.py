@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from strata.rows.arrow import UNSIGNED_BIGINT
 from strata.rows.faults import CorruptCell, Faults
-from strata.rows.gather import GatherBits, Region
+from strata.rows.gather import GatherBits
+from strata.rows.region import Region
 from tests.kernels.cells import BASE, cells_of
 
 

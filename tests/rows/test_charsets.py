@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from strata.errors import UndecodableTextError
+from strata.rows.blocks import Watermark
 from strata.rows.charset import UTF8, characters_of, charset_table
 from strata.rows.decode import ChangeBatch, QuarantinedRows
-from strata.rows.stream import Settled
 from strata.schema.model.charsets import CHARSETS
 from strata.schema.model.definition import TableName
 from tests.rows.live import Live, changes, steps
@@ -59,7 +59,7 @@ def test_rows_with_text_that_is_none_are_set_aside(mysql_server):
         live.run("UPDATE t SET v = 'mended' WHERE id = 2")
     definition = live.definition("t")
     found = [
-        step for step in steps(files[0], {TableName(live.database, "t"): definition}) if not isinstance(step, Settled)
+        step for step in steps(files[0], {TableName(live.database, "t"): definition}) if not isinstance(step, Watermark)
     ]
     batches = [step for step in found if isinstance(step, ChangeBatch)]
     aside = [step for step in found if isinstance(step, QuarantinedRows)]

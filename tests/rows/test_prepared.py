@@ -15,9 +15,9 @@ from strata.events.repair import repair_landing
 from strata.events.scanner import TransactionScanner
 from strata.jobs.decode.decode_files import decode_files_physically
 from strata.jobs.decode.file_ranges import UndecidedRows
+from strata.rows.blocks import Hole
 from strata.rows.decode import ChangeBatch, decode_slice
 from strata.rows.plan import Slice, plan_slices
-from strata.rows.stream import Hole
 from strata.schema.history.versions import SchemaVersion
 from strata.schema.model.definition import Column, TableDefinition
 from strata.wire.files import open_binlog

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.rows.faults import CorruptCell, FaultKind, Faults
-from strata.rows.gather import GatherTemporals, Region
+from strata.rows.gather import GatherTemporals
 from strata.rows.invalid import temporal_text
 from strata.rows.jsonl import time_text
+from strata.rows.region import Region
 from strata.wire.codes import FieldType
 from tests.kernels.cells import BASE, cells_of
 

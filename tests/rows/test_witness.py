@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from strata.errors import SchemaMismatchError, StatementFormatError
-from strata.rows.book import OnMismatch
+from strata.rows.blocks import Hole
 from strata.rows.decode import ChangeBatch, QuarantinedRows
-from strata.rows.stream import Hole
+from strata.rows.decode_plans import OnMismatch
 from strata.schema.model.definition import Column, TableDefinition, TableName
 from tests.rows.live import Live, changes, steps
 

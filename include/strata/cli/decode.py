@@ -146,7 +146,7 @@ def _versioned(
     skip_corrupt: bool,
 ) -> Iterator[Step]:
     from strata.jobs.decode.decode_files import decode_files, track_in_memory  # noqa: PLC0415  as above
-    from strata.rows.book import OnMismatch  # noqa: PLC0415  as above
+    from strata.rows.decode_plans import OnMismatch  # noqa: PLC0415  as above
 
     fault = None
     versions: VersionStore

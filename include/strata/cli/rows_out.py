@@ -16,9 +16,9 @@ from strata.errors import StrataError, Usage
 from strata.events.repeats import Repeat, describe_repeat
 from strata.events.salvage import Damage, describe
 from strata.jobs.decode.file_ranges import UndecidedRows
+from strata.rows.blocks import Hole, Watermark
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
-from strata.rows.stream import Hole, Settled
 from strata.tables.columns import published
 from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroups, parquet_writer, write_row_group
 
@@ -92,7 +92,7 @@ class _Output:
             self.repeated.append(describe_repeat(step))
         elif isinstance(step, UndecidedRows):
             self.undecided.append(step)
-        elif isinstance(step, Settled):
+        elif isinstance(step, Watermark):
             self._write_aside()
 
     def _write_aside(self) -> None:
@@ -138,7 +138,7 @@ class JsonlOutput(_Output):
         self.count(step)
         if isinstance(step, ChangeBatch):
             self._lines.take(step.table, step.definition, step.batch)
-        elif isinstance(step, Settled):
+        elif isinstance(step, Watermark):
             self._drain()
 
     def _drain(self) -> None:

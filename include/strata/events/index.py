@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata.errors import DamagedIndexError, StoreFormatError
+from strata.events.arrow_columns import from_numbers, to_numbers, to_texts
 from strata.events.batch import TransactionBatch, add_gtids
-from strata.events.columns import from_numbers, to_numbers, to_texts
 from strata.events.model import XaMark
 from strata.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
 from strata.events.xa import Prepared

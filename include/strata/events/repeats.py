@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.errors import StrataError
 from strata.events.batch import gtid_spans
-from strata.events.known import KnownServers
+from strata.events.registry import ServerRegistry
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import Gtid
 from strata.kernels import status as codes
@@ -48,7 +48,7 @@ def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int)
 
     `seen` takes all of them. What is damaged ends the search: whoever reads the file meets it.
     """
-    servers, key = KnownServers(), np.zeros(GTID_BYTES, np.uint8)
+    servers, key = ServerRegistry(), np.zeros(GTID_BYTES, np.uint8)
     buffer, at = binlog.buffer, begin
     while at < end:
         index = index_events(buffer, at, end, binlog.format, _BATCH_EVENTS)
@@ -74,7 +74,7 @@ def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int)
         at = index.next
 
 
-def _repeated(servers: KnownServers, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:
+def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:
     """Which of the GTIDs are not new; `seen` takes them."""
     slots, numbers = np.ascontiguousarray(found.T)
     spans = list(gtid_spans(tuple(servers.sids), slots, numbers))

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from strata.errors import ChecksumError, StrataError
+from strata.errors import StrataError
 from strata.events.batch import TransactionBatch
 from strata.events.faults import check_end, compare_format, fault_of
-from strata.events.known import KnownServers, KnownShapes
 from strata.events.parse import event_body, parse_event, parse_incident, parse_table_map
-from strata.events.room import Room
+from strata.events.registry import ServerRegistry, TableMapRegistry
+from strata.events.scan_buffers import ScanBuffers
+from strata.events.soundness import count_right
 from strata.events.xa import mark_of
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import Gtid
@@ -22,7 +23,7 @@ from strata.kernels import status as codes
 from strata.kernels import transactions as walk
 from strata.kernels.layout import Known
 from strata.wire.codes import HEADER_BYTES, EventType
-from strata.wire.frames import EventIndex, count_sound, index_payload
+from strata.wire.frames import EventIndex, index_payload
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ class TransactionScanner:
         self._binlog_file = binlog_file
         self._server_offset = server_offset
         self._split_bytes = split_bytes
-        self._servers = KnownServers()
-        self._shapes = KnownShapes()
-        self._room = Room()
-        self._state = self._room.state
+        self._servers = ServerRegistry()
+        self._table_maps = TableMapRegistry()
+        self._buffers = ScanBuffers()
+        self._state = self._buffers.state
         self._compressed: dict[int, XaMark | None] = {}
         """Marks of compressed transactions by the offset of their payload, until they are taken."""
 
@@ -98,9 +99,9 @@ class TransactionScanner:
             UnsupportedEventError: An event cannot be read and may not be passed over.
         """
         fault: StrataError | None = None
-        sound, fault = self._verified(buffer, index)
+        count, fault = count_right(buffer, index, self._format, self._chain)
         try:
-            self._walk(buffer, index, sound, _NO_PAYLOAD)
+            self._walk(buffer, index, count, _NO_PAYLOAD)
         except StrataError as error:
             fault = error
         if self._state[walk.TRANSACTIONS]:
@@ -123,25 +124,16 @@ class TransactionScanner:
         except StrataError as error:
             raise error.located(gtid=self._open_gtid()) from None
 
-    def _verified(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, StrataError | None]:
-        """How many events at the front are as they were written and where, and the fault behind them."""
-        sound = count_sound(buffer, index) if self._format.has_checksum else len(index)
-        linked, fault = self._chain.take(buffer, index)
-        if sound == len(index) or linked < sound:
-            return linked, fault
-        at = int(index.positions[sound])
-        return sound, ChecksumError("the CRC32 of an event does not match its bytes", offset=at)
-
     def _walk(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int, payload: int) -> None:
         """Walks over the first `count` events; `payload` is the offset of the compressed transaction they are in."""
-        room, servers, shapes = self._room, self._servers, self._shapes
+        buffers, servers, table_maps = self._buffers, self._servers, self._table_maps
         form = _form(self._format, payload, self._split_bytes)
-        room.reserve(count)
+        buffers.reserve(count)
         events, at = index.events(0, count), 0
         while True:
-            known = Known(servers.keys, shapes.bodies, shapes.shapes, shapes.places, shapes.widths)
+            known = Known(servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths)
             self._state[walk.KEYS] = servers.count
-            status, at = walk.group_events(buffer, events, at, form, known, room.notes())
+            status, at = walk.group_events(buffer, events, at, form, known, buffers.notes())
             if status == codes.DONE:
                 return
             at = self._answer(status, at, buffer, index, payload)
@@ -152,18 +144,18 @@ class TransactionScanner:
         packed = payload != _NO_PAYLOAD
         match status:
             case grammar.NEW_SERVER:
-                self._servers.add(self._room.key)
+                self._servers.add(self._buffers.key)
                 return at
             case codes.FULL:
-                self._room.reserve_split_maps()
+                self._buffers.reserve_split_maps()
                 return at
             case grammar.NEW_TABLE_MAP:
                 end = position + length - (0 if packed else self._format.checksum_bytes)
-                self._add_shape(buffer[position + HEADER_BYTES : end].tobytes(), position)
+                self._add_table_map(buffer[position + HEADER_BYTES : end].tobytes(), position)
                 return at
             case grammar.INFLATE:
                 self._walk_payload(buffer, position, length)
-                walk.close_transaction(self._room.transactions, self._state, position + length, index.timestamps[at])
+                walk.close_transaction(self._buffers.transactions, self._state, position + length, index.timestamps[at])
                 return at + 1
             case grammar.COMPARE_FORMAT:
                 compare_format(buffer, position, length, self._format)
@@ -206,20 +198,20 @@ class TransactionScanner:
             if mark is not None:
                 yield row, mark
 
-    def _add_shape(self, body: bytes, position: int) -> None:
+    def _add_table_map(self, body: bytes, position: int) -> None:
         try:
-            self._shapes.add(parse_table_map(body, self._format.header_length(EventType.TABLE_MAP)))
+            self._table_maps.add(parse_table_map(body, self._format.header_length(EventType.TABLE_MAP)))
         except StrataError as error:
             raise error.located(offset=position) from None
 
     def _open_gtid(self) -> str | None:
-        slot = int(self._state[walk.SLOT])
-        if self.open_transaction is None or slot < 0:
+        sid = int(self._state[walk.SID])
+        if self.open_transaction is None or sid < 0:
             return None
-        return str(Gtid(self._servers.sids[slot], int(self._state[walk.NUMBER])))
+        return str(Gtid(self._servers.sids[sid], int(self._state[walk.GNO])))
 
     def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
-        taken = self._room.take()
+        taken = self._buffers.take()
         begins, ends, log_begins, slots, numbers, stamps, incidents, xa_events, *row_ends = np.ascontiguousarray(
             taken.transactions.T
         )
@@ -242,7 +234,7 @@ class TransactionScanner:
             commit_timestamps=stamps,
             incidents=tuple((int(row), self._incident(buffer, int(incidents[row]))) for row in lost),
             marks=tuple(self._marks(buffer, xa_events)),
-            tables=tuple(self._shapes.tables),
+            tables=tuple(self._table_maps.tables),
             entries_end=entries_end,
             entry_tables=entry_tables,
             entry_events=entry_events,

@@ -1,5 +1,5 @@
 """TABLE_MAP: the physical shape of a table, with what the server adds under MINIMAL and FULL metadata.
-Not here: widths of cells (`shape.py`), the table's definition (`schema/`)."""
+Not here: widths of cells (`cell_widths.py`), the table's definition (`schema/`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Cells of DECIMAL into 128-bit numbers and into text.
-Not here: how many bytes a DECIMAL takes (`events/shape.py`).
+Not here: how many bytes a DECIMAL takes (`events/cell_widths.py`).
 
 Format: `strings/decimal.cc`, `decimal2bin`. Groups of nine digits in four bytes, the highest first; the first group and
 the last may have fewer digits in fewer bytes. The top bit is flipped; all bits are if the number is negative.

@@ -1,5 +1,5 @@
 """The grammar of a binlog: which event may come where, and what it does to the transaction around it.
-Not here: what is in the events (`gtid.py`, `walk.py`, `widths.py`), walking over them (`transactions.py`, `stream.py`).
+Not here: what is in the events (`gtid.py`, `row_images.py`, `widths.py`), the walks (`transactions.py`, `stream.py`).
 
 Every event is a *word*. A word and the state that the stream is in give one *step*: the next state, whether a
 transaction opens in front of the event, whether one closes behind it, or the fault that the event is. The index, the

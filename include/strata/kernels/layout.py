@@ -1,5 +1,5 @@
 """The arrays that the walks over events share with their callers, and where what lies in them.
-Not here: the walks (`transactions.py`, `stream.py`, `walk.py`), the columns of the index (`transactions.py`)."""
+Not here: the walks (`transactions.py`, `stream.py`, `row_images.py`), the columns of the index (`transactions.py`)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Events(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the index has met so far, by `events/known.py`."""
+    """What the index has met so far, by `events/registry.py`."""
 
     keys: ByteRows
     """UUIDs and tags, one a row, as in `gtid.py`."""
     bodies: Bytes
-    """This and the next three: TABLE_MAPs, as in `shapes.py`."""
-    shapes: IntRows
+    """This and the next three: TABLE_MAPs, as in `table_maps.py`."""
+    table_maps: IntRows
     places: Ints
     widths: Ints
 
@@ -63,9 +63,9 @@ class Tables(NamedTuple):
     """Hash table of the registered TABLE_MAPs."""
     bodies: Bytes
     """Their bytes behind table id and flags."""
-    slots: IntRows
+    buffers: IntRows
     columns: IntRows
-    """Of all slots: width as in `events.shape.RowShape`, and which wanted column it is, -1 if nobody wants it."""
+    """Of all row buffers: width as in `events.cell_widths.CellWidths`; which wanted column it is, -1 for none."""
     scratch: IntBlocks
     """For the columns of one event's two images: index, width, place of the first cell."""
     cells: Cells
@@ -94,14 +94,14 @@ STATEMENT_NUMBER: Final = 8
 """Counts statements; a TABLE_MAP is in force for one."""
 POSITION: Final = 9
 """Where the current event starts in the server's file."""
-SLOT: Final = 10
-"""The slot that is full when the status is FULL; -1 for all."""
+BUFFER: Final = 10
+"""The row buffer that is full when the status is FULL; -1 for all."""
 DELTA: Final = 11
 """Offset in the server's file minus offset in the buffer, as far as it is known."""
 KEYS: Final = 12
 """How many rows of `Tables.keys` are known."""
 FOREIGN: Final = 13
-"""1 if the slots hold cells of another buffer, and must be emptied before the next row."""
+"""1 if the row buffers hold cells of another region, and must be emptied before the next row."""
 FOLLOWING: Final = 14
 """The state behind the current event, once the caller has done what the walk asks for."""
 IS_PIECE: Final = 15
@@ -112,7 +112,7 @@ WIDTH: Final = 0
 TARGET: Final = 1
 COLUMN_FIELDS: Final = 2
 
-# Fields of a slot: the rows of one shape of one table that wait for their second pass ------------
+# Fields of a row buffer: the rows of one table behind one TABLE_MAP that wait for their second pass
 CELLS_AT: Final = 0
 """Where its part of `cells` begins: targets x stride of the after images, then of the before images."""
 FACTS_AT: Final = 1
@@ -131,12 +131,12 @@ WANTED: Final = 9
 FLAGS: Final = 10
 BYTES: Final = 11
 """Of the rows that wait."""
-SLOT_FIELDS: Final = 12
+BUFFER_FIELDS: Final = 12
 
 MOST_BYTES: Final = 16 << 20
 """Bytes of row images that make a batch, however few rows they are."""
 
-# Flags of a slot's rows --------------------------------------------------------------------------
+# Flags of a row buffer's rows --------------------------------------------------------------------
 HAS_AFTER: Final = 1
 HAS_BEFORE: Final = 2
 HAS_ABSENT: Final = 4
@@ -164,7 +164,7 @@ ABSENT_CELL: Final = 1
 # Fields of a registered TABLE_MAP, found by hash of its table id ---------------------------------
 MAP_ID: Final = 0
 """The table id + 1; 0 for a free place."""
-MAP_SLOT: Final = 1
+MAP_BUFFER: Final = 1
 MAP_STATEMENT: Final = 2
 MAP_BODY_AT: Final = 3
 MAP_BODY_LENGTH: Final = 4

@@ -1,7 +1,7 @@
 """Cells of numbers into Arrow buffers.
 Not here: decimals (`decimals.py`), dates and times (`temporal.py`).
 
-Every cell was found by `walk.py`, which has checked that it lies in its event. NULL cells become 0.
+Every cell was found by `row_images.py`, which has checked that it lies in its event. NULL cells become 0.
 """
 
 from __future__ import annotations

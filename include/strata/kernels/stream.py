@@ -1,5 +1,5 @@
 """Walks events in stream order: transactions, table maps, rows; hands every rare event back to its caller.
-Not here: the cells of a row (`walk.py`), rare events (`rows/stream.py`)."""
+Not here: the cells of a row (`row_images.py`), rare events (`rows/blocks.py`)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from strata.kernels.gtid import KEY_NUMBER, read_head
 from strata.kernels.jit import kernel, part
 from strata.kernels.layout import (
     AT,
+    BUFFER,
     CLOCK,
     DELTA,
     EVENT,
@@ -44,20 +45,19 @@ from strata.kernels.layout import (
     KEYS,
     MAP_BODY_AT,
     MAP_BODY_LENGTH,
+    MAP_BUFFER,
     MAP_ID,
-    MAP_SLOT,
     MAP_STATEMENT,
     OPEN,
     POSITION,
     ROW,
     SEQ,
     SID,
-    SLOT,
     STATEMENT_NUMBER,
 )
+from strata.kernels.row_images import walk_rows
 from strata.kernels.scan import read_i64
 from strata.kernels.status import CORRUPT, DONE, FULL
-from strata.kernels.walk import walk_rows
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import ByteRows, Bytes, Cells, Int, IntBlocks, IntRows, Ints
@@ -164,7 +164,7 @@ def take_rows(  # noqa: PLR0913, PLR0917 - as above
     post_header: Int,
     base: Int,
     maps: IntRows,
-    slots: IntRows,
+    buffers: IntRows,
     columns: IntRows,
     scratch: IntBlocks,
     cells: Cells,
@@ -180,14 +180,14 @@ def take_rows(  # noqa: PLR0913, PLR0917 - as above
         if not is_last or not is_dummy(table_id, post_header):
             return np.int64(NO_TABLE_MAP)
     else:
-        slot = maps[place, MAP_SLOT]
+        buffer = maps[place, MAP_BUFFER]
         rows = rows_begin(buf, body, end, event_type, post_header)
         if rows < 0:
             return np.int64(BAD_ROWS)
-        state[SLOT] = -1 if state[FOREIGN] else slot
+        state[BUFFER] = -1 if state[FOREIGN] else buffer
         if state[FOREIGN]:
             return np.int64(FULL)
-        status = walk_rows(buf, rows, end, event_type, base, state, slots[slot], columns, scratch, cells, facts)
+        status = walk_rows(buf, rows, end, event_type, base, state, buffers[buffer], columns, scratch, cells, facts)
         if status != DONE:
             return np.int64(BAD_ROWS) if status == CORRUPT else status
     state[AT] = 0
@@ -208,12 +208,12 @@ def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tab
         tables: What the walk keeps.
 
     Returns:
-        DONE: all events were walked. FULL: slot `state[SLOT]` must be emptied first. Else a request or a fault of
+        DONE: all events were walked. FULL: buffer `state[BUFFER]` must be emptied first. Else a request or a fault of
         `grammar.py` about event `state[EVENT]`: with a request that lets the stream go on, `state[FOLLOWING]` is the
         state behind it.
     """
     positions, lengths, types, timestamps, log_positions, flags = events
-    state, keys, key, maps, bodies, slots, columns, scratch, cells, facts, post_headers = tables
+    state, keys, key, maps, bodies, buffers, columns, scratch, cells, facts, post_headers = tables
     for i in range(state[EVENT], positions.shape[0]):
         state[EVENT] = i
         kind, body, end = np.int64(types[i]), positions[i] + HEADER, positions[i] + lengths[i] - trailer
@@ -227,7 +227,7 @@ def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tab
         if status == DONE:
             if word == ROWS:
                 status = take_rows(
-                    buf, body, end, kind, post_header, base, maps, slots, columns, scratch, cells, facts, state
+                    buf, body, end, kind, post_header, base, maps, buffers, columns, scratch, cells, facts, state
                 )
             elif word == TABLE_MAP:
                 status = known_map(buf, body, end, post_header, maps, bodies, state)

@@ -37,9 +37,9 @@ from strata.kernels.grammar import (
 from strata.kernels.gtid import KEY_NUMBER, read_head
 from strata.kernels.jit import kernel, part
 from strata.kernels.scan import HEADER_BYTES, read_i64
-from strata.kernels.shapes import NO_SHAPE, SHAPE_JSON, SHAPE_TABLE, SHAPE_WIDTHS, shape_slot
 from strata.kernels.statements import END, STATEMENT
 from strata.kernels.status import DONE, FULL
+from strata.kernels.table_maps import MAP_JSON, MAP_TABLE, MAP_WIDTHS, NO_MAP, find_equal
 from strata.kernels.widths import count_image_rows
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 WHERE = 0
 """A state of `grammar.py`."""
 BEGIN_AT = 1
-SLOT = 2
-NUMBER = 3
+SID = 2
+"""Who numbered the open transaction: its number among the known servers; -1 for an anonymous transaction."""
+GNO = 3
 STAMP = 4
 LOG_BEGIN = 5
 INCIDENT_AT = 6
@@ -76,8 +77,8 @@ T_BEGIN = 0
 T_END = 1
 T_LOG_BEGIN = 2
 """Where its first event starts in the server's file, modulo 2**32."""
-T_SLOT = 3
-T_NUMBER = 4
+T_SID = 3
+T_GNO = 4
 T_STAMP = 5
 T_INCIDENT = 6
 """Offset of an INCIDENT; -1 without."""
@@ -103,10 +104,10 @@ SPLIT_FIELDS = 3
 
 # Columns of a TABLE_MAP of the open statement.
 M_ID = 0
-M_SHAPE = 1
+M_TABLE_MAP = 1
 M_ENTRY = 2
 M_POSITION = 3
-MAP_FIELDS = 4
+OPEN_MAP_FIELDS = 4
 
 # What all events of a walk have in common.
 F_CHECKSUM_BYTES = 0
@@ -124,8 +125,8 @@ def open_transaction(position: Int, log_begin: Int, state: Ints) -> None:
     """A transaction starts with the event at `position`; its GTID is not known yet."""
     state[BEGIN_AT] = position
     state[LOG_BEGIN] = log_begin
-    state[SLOT] = -1
-    state[NUMBER] = 0
+    state[SID] = -1
+    state[GNO] = 0
     state[STAMP] = 0
     state[INCIDENT_AT] = -1
     state[XA_AT] = -1
@@ -144,8 +145,8 @@ def close_transaction(transactions: IntRows, state: Ints, end: Int, seconds: Int
     transactions[row, T_BEGIN] = state[BEGIN_AT]
     transactions[row, T_END] = end
     transactions[row, T_LOG_BEGIN] = state[LOG_BEGIN]
-    transactions[row, T_SLOT] = state[SLOT]
-    transactions[row, T_NUMBER] = state[NUMBER]
+    transactions[row, T_SID] = state[SID]
+    transactions[row, T_GNO] = state[GNO]
     transactions[row, T_STAMP] = stamp
     transactions[row, T_INCIDENT] = state[INCIDENT_AT]
     transactions[row, T_XA] = state[XA_AT]
@@ -168,11 +169,11 @@ def _open(
         return np.int64(DONE)
     kind = np.int64(buf[position + 4])
     body = position + HEADER_BYTES
-    status, slot, stamp = read_head(buf, body, end, kind, keys, state[KEYS], state[SLOT], key)
+    status, at, stamp = read_head(buf, body, end, kind, keys, state[KEYS], state[SID], key)
     if status == DONE:
         open_transaction(position, log_begin, state)
-        state[SLOT] = slot
-        state[NUMBER] = read_i64(key, KEY_NUMBER)
+        state[SID] = at
+        state[GNO] = read_i64(key, KEY_NUMBER)
         state[STAMP] = stamp
     return status
 
@@ -254,7 +255,7 @@ def _take_table_map(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is 
     end: Int,
     post_header: Int,
     bodies: Bytes,
-    shapes: IntRows,
+    table_maps: IntRows,
     places: Ints,
     maps: IntRows,
     entries: IntRows,
@@ -264,19 +265,19 @@ def _take_table_map(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is 
     body = position + HEADER_BYTES
     if not has_table_id(body, end, post_header):
         return np.int64(BAD_TABLE_MAP)
-    shape = shape_slot(bodies, shapes, places, buf, body + post_header, end)
-    if shape == NO_SHAPE:
+    table_map = find_equal(bodies, table_maps, places, buf, body + post_header, end)
+    if table_map == NO_MAP:
         return np.int64(NEW_TABLE_MAP)
-    entry = _entry_of(shapes[shape, SHAPE_TABLE], entries, state)
+    entry = _entry_of(table_maps[table_map, MAP_TABLE], entries, state)
     table_id = read_table_id(buf, body, post_header)
-    slot = _find_map(maps, state[MAPS], table_id)
-    if slot < 0:
-        slot = state[MAPS]
-        state[MAPS] = slot + 1
-    maps[slot, M_ID] = table_id
-    maps[slot, M_SHAPE] = shape
-    maps[slot, M_ENTRY] = entry
-    maps[slot, M_POSITION] = position
+    at = _find_map(maps, state[MAPS], table_id)
+    if at < 0:
+        at = state[MAPS]
+        state[MAPS] = at + 1
+    maps[at, M_ID] = table_id
+    maps[at, M_TABLE_MAP] = table_map
+    maps[at, M_ENTRY] = entry
+    maps[at, M_POSITION] = position
     return np.int64(DONE)
 
 
@@ -286,7 +287,7 @@ def _take_rows(  # noqa: PLR0913, PLR0917 - as above
     position: Int,
     end: Int,
     post_header: Int,
-    shapes: IntRows,
+    table_maps: IntRows,
     all_widths: Ints,
     maps: IntRows,
     entries: IntRows,
@@ -299,18 +300,18 @@ def _take_rows(  # noqa: PLR0913, PLR0917 - as above
         return np.int64(BAD_ROWS)
     is_last = ends_statement(buf, body, post_header)
     table_id = read_table_id(buf, body, post_header)
-    slot = _find_map(maps, state[MAPS], table_id)
-    if slot >= 0:
-        shape = maps[slot, M_SHAPE]
-        widths = all_widths[shapes[shape, SHAPE_WIDTHS] : shapes[shape + 1, SHAPE_WIDTHS]]
+    at = _find_map(maps, state[MAPS], table_id)
+    if at >= 0:
+        table_map = maps[at, M_TABLE_MAP]
+        widths = all_widths[table_maps[table_map, MAP_WIDTHS] : table_maps[table_map + 1, MAP_WIDTHS]]
         first = rows_begin(buf, body, end, kind, post_header)
         if first < 0:
             return np.int64(BAD_ROWS)
-        status, rows = count_image_rows(buf, first, end, widths, shapes[shape, SHAPE_JSON], kind, present)
+        status, rows = count_image_rows(buf, first, end, widths, table_maps[table_map, MAP_JSON], kind, present)
         if status != DONE:
             return np.int64(BAD_ROWS)
-        entries[maps[slot, M_ENTRY], E_EVENTS] += 1
-        entries[maps[slot, M_ENTRY], E_ROWS] += rows
+        entries[maps[at, M_ENTRY], E_EVENTS] += 1
+        entries[maps[at, M_ENTRY], E_ROWS] += rows
         state[ROW] += rows
     elif not is_last or not is_dummy(table_id, post_header):
         return np.int64(NO_TABLE_MAP)
@@ -336,7 +337,7 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Ints, known: Know
         INFLATE and COMPARE_FORMAT the stream goes on with the next event, else with the same once more.
     """
     positions, lengths, types, timestamps, log_positions, flags = events
-    keys, bodies, shapes, places, widths = known
+    keys, bodies, table_maps, places, widths = known
     state, key, maps, transactions, entries, statements, splits, split_maps, present = notes
     for i in range(first, len(positions)):
         position, behind = positions[i], positions[i] + lengths[i]
@@ -352,9 +353,11 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Ints, known: Know
             status = _note_split(splits, split_maps, maps, position, form, state)
         if status == DONE:
             if word == ROWS:
-                status = _take_rows(buf, position, end, post_header, shapes, widths, maps, entries, present, state)
+                status = _take_rows(buf, position, end, post_header, table_maps, widths, maps, entries, present, state)
             elif word == TABLE_MAP:
-                status = _take_table_map(buf, position, end, post_header, bodies, shapes, places, maps, entries, state)
+                status = _take_table_map(
+                    buf, position, end, post_header, bodies, table_maps, places, maps, entries, state
+                )
             else:
                 status = _take_other(word, position, form[F_PAYLOAD], statements, state)
         if goes_on(status):

@@ -1,5 +1,5 @@
 """Walks row images cell by cell, by widths alone, to count rows.
-Not here: keeping the positions (`walk.py`), what is in the cells (`numbers.py`, `strings.py`, ...)."""
+Not here: keeping the positions (`row_images.py`), what is in the cells (`numbers.py`, `strings.py`, ...)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTIAL_JSON_UPDATES = 1
 
 MOST_COLUMNS = 4096
 """Of a table (sql/sql_const.h, MAX_FIELDS)."""
-ROOM_FOR_COLUMNS = 2 * MOST_COLUMNS
+PRESENT_COLUMNS = 2 * MOST_COLUMNS
 """Of two images."""
 
 
@@ -77,7 +77,7 @@ def prefix_value(buf: Bytes, at: Int, prefix: Int) -> Int:
 
 @kernel
 def cell_end(buf: Bytes, at: Int, end: Int, width: Int) -> Int:
-    """Offset behind the cell at `at`; -1 if it runs past `end`. `width` is as in `RowShape.widths`."""
+    """Offset behind the cell at `at`; -1 if it runs past `end`. `width` is as in `CellWidths.widths`."""
     if width >= 0:
         at += width
     else:
@@ -140,7 +140,7 @@ def count_image_rows(
         widths: Per column of the table.
         json_columns: Number of JSON columns of the table.
         event_type: Type code of the row event.
-        present: Room for the columns of two images, `ROOM_FOR_COLUMNS` numbers.
+        present: Room for the columns of two images, `PRESENT_COLUMNS` numbers.
     """
     count, at = packed_length(buf, body, end)
     columns = widths.shape[0]

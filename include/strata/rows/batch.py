@@ -1,8 +1,9 @@
-"""Makes the record batch of a full slot: the decoder's second pass.
-Not here: filling slots (`stream.py`), one column's way (`gather.py` and its like)."""
+"""From a block of rows to a record batch: the decoder's second pass.
+Not here: where the blocks come from (`blocks.py`), one column's way (`gather.py` and its like)."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,17 +11,17 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.errors import CorruptEventError
-from strata.events.columns import repeated_number, repeated_text
+from strata.events.arrow_columns import repeated_number, repeated_text
 from strata.gtid.sets import Gtid
 from strata.kernels import layout
 from strata.kernels.nulls import op_validity
 from strata.kernels.strings import gtid_texts
-from strata.rows.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS, TIMESTAMP_UTC
+from strata.rows.arrow import BEFORE, INVALID, MISSING, TIMESTAMP_UTC
 from strata.rows.extras import invalid_values, missing_columns
 from strata.rows.faults import CorruptCell, Fault, Faults
 from strata.rows.gather_text import Labels
 from strata.rows.partial_json import GatherPartialJson
-from strata.rows.slots import BATCH_ROWS
+from strata.rows.row_buffers import BATCH_ROWS
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
 
     from strata.gtid.sets import Sid
     from strata.kernels.arrays import Cells, Ints
-    from strata.rows.book import SlotPlan
-    from strata.rows.columns import ColumnPlan
-    from strata.rows.slots import SlotRows
-    from strata.rows.stream import FullSlot
+    from strata.rows.blocks import RowBlock
+    from strata.rows.row_buffers import Rows
 
 _OPERATIONS = Labels.of(("insert", "update", "delete"))
 _LONGEST_NUMBER = 19
@@ -56,118 +55,109 @@ class CorruptRow(Exception):
         self.error = error
 
 
-class BatchBuilder:
-    """Makes the batches of one slot."""
+def build_batch(block: RowBlock, binlog_file: str) -> Built:
+    """The batch of a block of rows, with the columns that `arrow.change_schema` has.
 
-    def __init__(self, plan: SlotPlan, binlog_file: str) -> None:
-        self._plan = plan
-        self._binlog_file = binlog_file
-        images = [pa.field(column.name, column.type) for column in plan.columns]
-        self._image = pa.struct(images)
-        self.schema = pa.schema([*images, pa.field(BEFORE, self._image), *ROW_FIELDS])
-        self._file = repeated_text(binlog_file, BATCH_ROWS)
-        self._version = repeated_number(plan.version_id, BATCH_ROWS, pa.int64())
-        self._no_image: pa.StructArray | None = None
-        self._no_missing = pa.nulls(BATCH_ROWS, MISSING)
-        self._no_invalid = pa.nulls(BATCH_ROWS, INVALID)
-        self._names = [column.name for column in plan.columns if column.index >= 0]
+    Args:
+        block: The rows.
+        binlog_file: The server's name for the file that they are in.
 
-    def build(self, full: FullSlot, servers: Sequence[Sid]) -> Built:
-        """The batch of the rows in a slot.
-
-        Raises:
-            CorruptRow: A cell contradicts its type; with the place of its row event in the server's file.
-        """
-        rows = full.rows
-        faults: list[tuple[str, Fault]] = []
-        after = self._images(full, servers, rows.after, layout.HAS_AFTER, "", faults)
-        before = self._before(full, servers, faults)
-        arrays = [*after, before, *self._facts(rows, servers, faults)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return Built(batch, tuple((name, fault) for name, fault in faults if fault.kind.quarantines))
-
-    def _images(
-        self,
-        full: FullSlot,
-        servers: Sequence[Sid],
-        cells: tuple[Cells, ...],
-        flag: int,
-        prefix: str,
-        faults: list[tuple[str, Fault]],
-    ) -> list[pa.Array]:
-        rows = full.rows
-        if not rows.flags & flag:
-            return [each.slice(0, rows.count) for each in self._empty_image().flatten()]
-        partial = rows.flags & layout.HAS_PARTIAL and flag == layout.HAS_AFTER
-        found = []
-        for at, column in enumerate(self._plan.columns):
-            gather = column.gather
-            if partial and column.code == FieldType.JSON:
-                gather = GatherPartialJson(column.json_ordinal, rows.before[at], rows.facts[layout.FACT_PARTIAL])
-            collected = Faults()
-            try:
-                found.append(gather(full.region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
-            except CorruptCell as error:
-                raise self._corrupt(error, column, rows, servers) from None
-            faults += [(prefix + column.name, fault) for fault in collected.found]
-        return found
-
-    def _before(self, full: FullSlot, servers: Sequence[Sid], faults: list[tuple[str, Fault]]) -> pa.Array:
-        rows = full.rows
-        if not rows.flags & layout.HAS_BEFORE:
-            return self._empty_image().slice(0, rows.count)
-        children = self._images(full, servers, rows.before, layout.HAS_BEFORE, f"{BEFORE}.", faults)
-        bitmap = np.zeros((rows.count + 7) >> 3, np.uint8)
-        nulls = int(op_validity(rows.facts[layout.FACT_OP], layout.INSERT, bitmap))
-        buffers = [pa.py_buffer(bitmap) if nulls else None]
-        return pa.Array.from_buffers(self._image, rows.count, buffers, nulls, children=children)
-
-    def _empty_image(self) -> pa.StructArray:
-        if self._no_image is None:
-            self._no_image = pa.nulls(BATCH_ROWS, self._image)
-        return self._no_image
-
-    def _facts(self, rows: SlotRows, servers: Sequence[Sid], faults: list[tuple[str, Fault]]) -> list[pa.Array]:
-        facts, count = rows.facts, rows.count
-        missing = self._no_missing.slice(0, count)
-        if rows.flags & layout.HAS_ABSENT:
-            missing = missing_columns(rows, self._names)
-        invalid = invalid_values(faults, count) if faults else self._no_invalid.slice(0, count)
-        return [
-            _OPERATIONS.chosen(facts[layout.FACT_OP] + 1),
-            _gtids(facts[layout.FACT_SID], facts[layout.FACT_GNO], servers),
-            _numbers(pa.int64(), facts[layout.FACT_SEQ]),
-            _numbers(pa.int64(), facts[layout.FACT_ROW]),
-            _numbers(TIMESTAMP_UTC, facts[layout.FACT_CLOCK]),
-            self._file.slice(0, count),
-            _numbers(pa.int64(), facts[layout.FACT_POSITION]),
-            self._version.slice(0, count),
-            missing,
-            invalid,
-        ]
-
-    def _corrupt(self, error: CorruptCell, column: ColumnPlan, rows: SlotRows, servers: Sequence[Sid]) -> CorruptRow:
-        facts = [int(fact[error.row]) for fact in rows.facts]
-        sid = facts[layout.FACT_SID]
-        found = CorruptEventError(
-            f"column {column.name}: {error.reason}",
-            table=str(self._plan.table),
-            gtid=str(Gtid(servers[sid], facts[layout.FACT_GNO])) if sid >= 0 else None,
-            file=self._binlog_file,
-            offset=facts[layout.FACT_POSITION],
-        )
-        return CorruptRow(facts[layout.FACT_SEQ], facts[layout.FACT_ROW], found)
+    Raises:
+        CorruptRow: A cell contradicts its type; with the place of its row event in the server's file.
+    """
+    rows, plan = block.rows, block.plan
+    faults: list[tuple[str, Fault]] = []
+    try:
+        after = _image(block, rows.after, layout.HAS_AFTER, "", faults)
+        before = _before(block, faults)
+    except CorruptCell as error:
+        raise _corrupt_row(block, error, binlog_file) from None
+    missing = missing_columns(rows, [column.name for column in plan.columns if column.index >= 0])
+    facts = [
+        *_facts(block, binlog_file),
+        repeated_number(plan.version_id, rows.count, pa.int64()),
+        missing if missing is not None else pa.nulls(rows.count, MISSING),
+        invalid_values(faults, rows.count) if faults else pa.nulls(rows.count, INVALID),
+    ]
+    batch = pa.RecordBatch.from_arrays([*after, before, *facts], schema=plan.schema)
+    return Built(batch, tuple((name, fault) for name, fault in faults if fault.kind.quarantines))
 
 
-def _there(rows: SlotRows, flag: int) -> Cells:
+def _image(
+    block: RowBlock, cells: tuple[Cells, ...], flag: int, prefix: str, faults: list[tuple[str, Fault]]
+) -> list[pa.Array]:
+    """The columns of one image; faults are added with the names of their columns."""
+    rows, plan = block.rows, block.plan
+    if not rows.flags & flag:
+        empty: list[pa.Array] = pa.nulls(rows.count, plan.image).flatten()
+        return empty
+    partial = rows.flags & layout.HAS_PARTIAL and flag == layout.HAS_AFTER
+    found = []
+    for at, column in enumerate(plan.columns):
+        gather = column.gather
+        if partial and column.code == FieldType.JSON:
+            gather = GatherPartialJson(column.json_ordinal, rows.before[at], rows.facts[layout.FACT_PARTIAL])
+        collected = Faults()
+        try:
+            found.append(gather(block.region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
+        except CorruptCell as error:
+            error.column = column.name
+            raise
+        faults += [(prefix + column.name, fault) for fault in collected.found]
+    return found
+
+
+def _before(block: RowBlock, faults: list[tuple[str, Fault]]) -> pa.Array:
+    rows, image = block.rows, block.plan.image
+    if not rows.flags & layout.HAS_BEFORE:
+        return pa.nulls(rows.count, image)
+    children = _image(block, rows.before, layout.HAS_BEFORE, f"{BEFORE}.", faults)
+    bitmap = np.zeros((rows.count + 7) >> 3, np.uint8)
+    nulls = int(op_validity(rows.facts[layout.FACT_OP], layout.INSERT, bitmap))
+    buffers = [pa.py_buffer(bitmap) if nulls else None]
+    return pa.Array.from_buffers(image, rows.count, buffers, nulls, children=children)
+
+
+def _facts(block: RowBlock, binlog_file: str) -> list[pa.Array]:
+    """The first of `ROW_FIELDS`, which say where rows come from."""
+    facts = block.rows.facts
+    return [
+        _OPERATIONS.chosen(facts[layout.FACT_OP] + 1),
+        _gtids(facts[layout.FACT_SID], facts[layout.FACT_GNO], block.servers),
+        _numbers(pa.int64(), facts[layout.FACT_SEQ]),
+        _numbers(pa.int64(), facts[layout.FACT_ROW]),
+        _numbers(TIMESTAMP_UTC, facts[layout.FACT_CLOCK]),
+        _repeated_file(binlog_file).slice(0, block.rows.count),
+        _numbers(pa.int64(), facts[layout.FACT_POSITION]),
+    ]
+
+
+@lru_cache(maxsize=4)
+def _repeated_file(binlog_file: str) -> pa.Array:
+    return repeated_text(binlog_file, BATCH_ROWS)
+
+
+def _corrupt_row(block: RowBlock, error: CorruptCell, binlog_file: str) -> CorruptRow:
+    facts = [int(fact[error.row]) for fact in block.rows.facts]
+    sid = facts[layout.FACT_SID]
+    found = CorruptEventError(
+        f"column {error.column}: {error.reason}",
+        table=str(block.plan.table),
+        gtid=str(Gtid(block.servers[sid], facts[layout.FACT_GNO])) if sid >= 0 else None,
+        file=binlog_file,
+        offset=facts[layout.FACT_POSITION],
+    )
+    return CorruptRow(facts[layout.FACT_SEQ], facts[layout.FACT_ROW], found)
+
+
+def _there(rows: Rows, flag: int) -> Cells:
     """For a column that the log lacks: NULL where a row lacks the image, else some cell."""
     lacking = layout.DELETE if flag == layout.HAS_AFTER else layout.INSERT
     return np.where(rows.facts[layout.FACT_OP] == lacking, 0, 2).astype(np.uint32)
 
 
 def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:
-    # The facts' own memory takes the next rows.
-    return pa.Array.from_buffers(kind, len(facts), [None, pa.py_buffer(facts.copy())], 0)
+    return pa.Array.from_buffers(kind, len(facts), [None, pa.py_buffer(facts)], 0)
 
 
 def _gtids(sids: Ints, gnos: Ints, servers: Sequence[Sid]) -> pa.Array:

@@ -1,24 +1,27 @@
-"""Decodes one slice: bytes and schema versions in, record batches out.
-Not here: cutting slices (`plan.py`), the walk (`stream.py`), files of the lake (`tables/`)."""
+"""The decoder as a line: windows of events (`windows.py`), blocks of rows (`blocks.py`), record batches (`batch.py`).
+Not here: cutting slices (`plan.py`), files of the lake (`tables/`)."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from strata.errors import StrataError, UndecodableTextError
-from strata.rows.batch import BatchBuilder, Built, CorruptRow
-from strata.rows.book import OnMismatch, SlotPlan, TableBook, Version
-from strata.rows.slots import Slots
-from strata.rows.stream import FullSlot, Hole, RowStream, Settled
+from strata.rows.batch import CorruptRow, build_batch
+from strata.rows.blocks import Hole, RowBlock, RowReader, Watermark
+from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata.rows.windows import read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from strata.rows.batch import Built
+    from strata.rows.blocks import Step
+    from strata.rows.decode_plans import DecodePlan
     from strata.rows.plan import Slice
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.wire.files import BinlogFile
@@ -50,7 +53,7 @@ class QuarantinedRows(Struct, frozen=True):
     in place of the values that are no text, and their bytes in `_invalid` (base64)."""
 
 
-Decoded = ChangeBatch | QuarantinedRows | Hole | Settled
+Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 
 
 def decode_slice(
@@ -75,65 +78,69 @@ def decode_slice(
         SchemaMismatchError: Map and version disagree, and the policy is to fail.
         UnsupportedEventError: An event or a charset that is not read.
     """
-    versions = {table.name: Version(table.version_id, table.read_definition()) for table in slice_.tables}
-    slots = Slots(binlog.format)
-    book = TableBook(
-        slots,
+    versions = {table.name: TableVersion(table.version_id, table.read_definition()) for table in slice_.tables}
+    plans = DecodePlans(
         lambda name, _: versions.get(name),
         wanted=versions.__contains__,
         on_mismatch=on_mismatch,
         columns=columns,
     )
-    for step in decode_steps(RowStream(binlog, slice_.ranges(), slots, book), slots, slice_.binlog_file):
-        if not isinstance(step, Settled):
+    blocks = RowReader(binlog, plans).read(read_windows(binlog, slice_.ranges()))
+    for step in decode_blocks(blocks, slice_.binlog_file):
+        if not isinstance(step, Watermark):
             yield step
 
 
-def decode_steps(stream: RowStream, slots: Slots, binlog_file: str) -> Iterator[Decoded]:
-    """The steps of a walk with rows as batches. After `Settled` no row follows that stands before those given.
+def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+    """The steps of a walk with rows as batches. After a watermark no row follows that stands before those given.
+
+    Args:
+        steps: As `RowReader.read` gives them.
+        binlog_file: The server's name for the file.
 
     Raises:
         StrataError: As the walk does, and CorruptEventError for a cell that contradicts its type.
     """
-    builders: dict[int, BatchBuilder] = {}
-    for step in stream:
-        if not isinstance(step, FullSlot):
+    for step in steps:
+        if not isinstance(step, RowBlock):
             yield step
             continue
-        builder = builders.get(id(step.plan))
-        if builder is None:
-            builder = builders[id(step.plan)] = BatchBuilder(step.plan, binlog_file)
         try:
-            built = builder.build(step, slots.servers.sids)
+            built = build_batch(step, binlog_file)
         except CorruptRow as fault:
-            yield from _in_front_of(fault, stream, slots, binlog_file)
+            yield from _in_front_of(fault, step, steps, binlog_file)
         else:
             yield from _sorted_out(step.plan, built)
 
 
-def _in_front_of(fault: CorruptRow, stream: RowStream, slots: Slots, binlog_file: str) -> Iterator[Decoded]:
-    """All rows that wait and stand before a fault, then the fault. A slot holds rows of one table only, so others may
-    hold rows from in front of it, and faults that come first."""
-    waiting = stream.waiting()
-    found: list[tuple[SlotPlan, Built]] = []
-    while len(found) < len(waiting):
-        found.clear()
-        for full in waiting:
-            rows = full.rows.in_front_of(fault.seq, fault.row)
-            try:
-                built = BatchBuilder(full.plan, binlog_file).build(replace(full, rows=rows), slots.servers.sids)
-            except CorruptRow as earlier:
-                fault = earlier
-                break
-            found.append((full.plan, built))
+def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+    """All rows that stand before a fault, then the fault. A block has rows of one table only, so the next ones may
+    have rows from in front of it, up to the watermark, and faults that come first."""
+    blocks = [block, *_blocks_to_watermark(steps)]
+    found: list[tuple[DecodePlan, Built]] | None = None
+    while found is None:
+        parts = [part for each in blocks if (part := each.in_front_of(fault.seq, fault.row)).rows.count]
+        try:
+            found = [(part.plan, build_batch(part, binlog_file)) for part in parts]
+        except CorruptRow as earlier:
+            fault = earlier
     for plan, built in found:
-        if built.batch.num_rows:
-            yield from _sorted_out(plan, built)
-    yield Settled()
+        yield from _sorted_out(plan, built)
+    yield Watermark()
     raise fault.error
 
 
-def _sorted_out(plan: SlotPlan, built: Built) -> Iterator[ChangeBatch | QuarantinedRows]:
+def _blocks_to_watermark(steps: Iterator[Step]) -> Iterator[RowBlock]:
+    # What else the walk meets lies behind the fault.
+    with suppress(StrataError):
+        for step in steps:
+            if isinstance(step, Watermark):
+                return
+            if isinstance(step, RowBlock):
+                yield step
+
+
+def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | QuarantinedRows]:
     """The batch, without the rows that are to be quarantined, and those."""
     if plan.mismatch is not None:
         yield QuarantinedRows(

@@ -1,5 +1,5 @@
 """The columns `_missing` and `_invalid`: what the images of a batch lack or cannot express.
-Not here: noticing it (`kernels/walk.py`, `gather.py`)."""
+Not here: noticing it (`kernels/row_images.py`, `gather.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from strata.events.columns import to_texts
+from strata.events.arrow_columns import to_texts
 from strata.kernels import layout
 from strata.rows.arrow import BEFORE, INVALID, MISSING
 from strata.rows.gather_text import Labels
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
     from strata.kernels.arrays import Cells
     from strata.rows.faults import Fault
-    from strata.rows.slots import SlotRows
+    from strata.rows.row_buffers import Rows
 
 
-def missing_columns(rows: SlotRows, names: Sequence[str]) -> pa.Array:
-    """Per row the names of the columns that its images lack, those of the before image as `_before.NAME`."""
+def missing_columns(rows: Rows, names: Sequence[str]) -> pa.Array | None:
+    """Per row the names of the columns that its images lack, those of the before image as `_before.NAME`; None if no
+    image lacks any."""
+    if not rows.flags & layout.HAS_ABSENT:
+        return None
     ops = rows.facts[layout.FACT_OP]
     absent = np.zeros((rows.count, 2 * len(names)), np.bool_)
     if rows.flags & layout.HAS_AFTER:

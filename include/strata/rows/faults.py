@@ -40,6 +40,8 @@ class CorruptCell(Exception):
         super().__init__(reason)
         self.row = row
         self.reason = reason
+        self.column = ""
+        """Its name, once it is known."""
 
 
 class Faults(Struct):

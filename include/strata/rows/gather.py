@@ -1,5 +1,5 @@
 """Gathers cells of numbers, dates and times: each class fills one Arrow array from a column's cells.
-Not here: text and bytes (`gather_text.py`), which class a column gets (`columns.py`)."""
+Not here: text and bytes (`gather_text.py`), which class a column gets (`column_plans.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from strata.events.columns import to_numbers
+from strata.events.arrow_columns import to_numbers
 from strata.kernels import decimals, numbers, temporal
 from strata.kernels.layout import ABSENT_CELL
 from strata.kernels.nulls import cell_validity, count_nulls
@@ -24,25 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata.kernels.arrays import Bytes, Cells, Ints
+    from strata.rows.region import Region
 
 LONGEST_DATA = 2**31 - 1
 """Bytes of text or binary data that one array may hold: Arrow's offsets have 32 bits."""
 
 
 _WORD_BITS = 64
-
-
-class Region(Struct, frozen=True, eq=False):
-    """The bytes that cells point into."""
-
-    buffer: Bytes
-    base: int
-    """What cells are relative to."""
-
-    def cell(self, place: int, size: int) -> bytes:
-        """`size` bytes of a cell."""
-        at = self.base + int(place)
-        return self.buffer[at : at + size].tobytes()
 
 
 class Gather(Protocol):

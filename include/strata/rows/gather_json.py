@@ -15,11 +15,12 @@ from strata.kernels.json_values import BASE64
 from strata.kernels.jsonb import FRAME_FIELDS, MOST_DEPTH, gather_json
 from strata.kernels.status import CORRUPT, FULL
 from strata.rows.faults import CorruptCell, Faults
-from strata.rows.gather import LONGEST_DATA, Region
+from strata.rows.gather import LONGEST_DATA
 from strata.rows.gather_text import text_array
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Cells
+    from strata.rows.region import Region
 
 _ROOM = 256
 """Bytes above twice the binary form that a text gets at first."""

@@ -15,12 +15,13 @@ from strata.kernels.charsets import MOST_GROWTH, UCS2, transcode
 from strata.kernels.numbers import gather_4, gather_little_endian
 from strata.rows.arrow import GEOMETRY, VECTOR
 from strata.rows.faults import CorruptCell, FaultKind, Faults
-from strata.rows.gather import LONGEST_DATA, Region, validity
+from strata.rows.gather import LONGEST_DATA, validity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.kernels.arrays import Bytes, Cells, CodePoints, Ints, Offsets
+    from strata.rows.region import Region
 
 
 _SOME_CELL = 2

@@ -16,11 +16,11 @@ import numpy as np
 from msgspec import Struct
 
 from strata.errors import CorruptEventError
-from strata.events.columns import to_texts
+from strata.events.arrow_columns import to_texts
 from strata.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata.rows.faults import CorruptCell, FaultKind, Faults
-from strata.rows.gather import Region
 from strata.rows.gather_json import GatherJson
+from strata.rows.region import MARGIN, Region
 from strata.wire.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def _differences(region: Region, cell: int) -> list[Difference]:
 def _text(binary: bytes) -> str:
     """The text of one document."""
     cell = len(binary).to_bytes(_PREFIX_BYTES, "little") + binary
-    region = Region(np.frombuffer(bytearray(cell), np.uint8), -2)
-    return str(GatherJson(_PREFIX_BYTES)(region, np.array([2], np.uint32), Faults())[0].as_py())
+    region = Region(np.frombuffer(bytearray(cell), np.uint8), -MARGIN)
+    return str(GatherJson(_PREFIX_BYTES)(region, np.array([MARGIN], np.uint32), Faults())[0].as_py())
 
 
 def differences_text(differences: list[Difference]) -> str:

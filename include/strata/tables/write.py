@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata.events.columns import from_numbers, repeated_number, repeated_text
+from strata.events.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata.schema.model.definition import TableName
 from strata.tables.columns import published
 from strata.tables.layout import INTERVAL, staged_folder

@@ -21,11 +21,11 @@ from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.decode.file_ranges import PreparedInFiles, UndecidedRows
 from strata.jobs.track.feed_tracker import feed_files, in_stream_order
-from strata.rows.book import OnMismatch, TableBook, Version
-from strata.rows.decode import Decoded, decode_steps
+from strata.rows.blocks import Hole, RowReader
+from strata.rows.decode import Decoded, decode_blocks
+from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
 from strata.rows.plan import Range
-from strata.rows.slots import Slots
-from strata.rows.stream import Hole, RowStream
+from strata.rows.windows import read_windows
 from strata.schema.history.historian import AtSeq, History
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.replay.baseline import read_baseline_file
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from strata.events.model import TransactionRecord
-    from strata.rows.book import Lookup
+    from strata.rows.decode_plans import Lookup
     from strata.schema.history.version_store import VersionStore
     from strata.schema.model.definition import TableName
     from strata.wire.chain import EventChain
@@ -126,11 +126,11 @@ def decode_files(
             not been tracked.
     """
     history = History(store, source)
-    versions: dict[tuple[TableName, int], Version] = {}
+    versions: dict[tuple[TableName, int], TableVersion] = {}
 
-    def lookup(table: TableName, seq: int) -> Version:
+    def lookup(table: TableName, seq: int) -> TableVersion:
         found = history.at(table, AtSeq(seq))
-        return versions.setdefault((table, found.version_id), Version(found.version_id, found.definition))
+        return versions.setdefault((table, found.version_id), TableVersion(found.version_id, found.definition))
 
     way = _Way(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
@@ -273,15 +273,15 @@ def _decode_bytes(
     for path, together in groupby(ranges, key=attrgetter("path")):
         with ExitStack() as files:
             opened = binlog if path == binlog.path else files.enter_context(open_binlog(path))
-            slots = Slots(opened.format)
-            book = TableBook(slots, way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
-            stream = RowStream(opened, (each.range for each in together), slots, book, chain)
+            plans = DecodePlans(way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
+            reader = RowReader(opened, plans)
+            windows = read_windows(opened, (each.range for each in together), chain)
             try:
-                yield from decode_steps(stream, slots, opened.name)
-                stream.check_end()
+                yield from decode_blocks(reader.read(windows), opened.name)
+                reader.check_end()
             except StrataError as error:
                 raise error.located(file=path) from None
             finally:
                 if opened is binlog:
-                    place.seq, place.clock = stream.seq, stream.clock
+                    place.seq, place.clock = reader.seq, reader.clock
         yield from (Hole(error) for error in way.prepared.take_lost())

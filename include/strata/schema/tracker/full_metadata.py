@@ -1,5 +1,5 @@
 """A table as a TABLE_MAP with FULL metadata tells it (`binlog_row_metadata`): what closes a gap without a server.
-Not here: maps without names (`rows/physical.py`), whether a map agrees with a version (`rows/witness.py`)."""
+Not here: maps without names (`rows/physical.py`), whether a map agrees with a version (`rows/table_map_check.py`)."""
 
 from __future__ import annotations
 

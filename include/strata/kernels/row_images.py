@@ -59,40 +59,40 @@ if TYPE_CHECKING:
 
 
 @kernel
-def mark_absent(slot: Ints, columns: IntRows, image: IntRows, present: Int, cells: Cells, out: Int) -> None:
+def mark_absent(buffer: Ints, columns: IntRows, image: IntRows, present: Int, cells: Cells, out: Int) -> None:
     """Marks the wanted columns that an image lacks; `out` is the place of the row's first cell."""
     k = 0
-    for column in range(slot[COLUMNS]):
-        target = columns[slot[COLUMNS_AT] + column, TARGET]
+    for column in range(buffer[COLUMNS]):
+        target = columns[buffer[COLUMNS_AT] + column, TARGET]
         if k < present and image[k, 0] == column:
             k += 1
         elif target >= 0:
-            cells[out + target * slot[STRIDE]] = ABSENT_CELL
+            cells[out + target * buffer[STRIDE]] = ABSENT_CELL
 
 
 @kernel
-def clear_cells(cells: Cells, begin: Int, slot: Ints, rows: Int) -> None:
+def clear_cells(cells: Cells, begin: Int, buffer: Ints, rows: Int) -> None:
     """Makes the first `rows` cells of each column NULL."""
-    for target in range(slot[TARGETS]):
+    for target in range(buffer[TARGETS]):
         for row in range(rows):
-            cells[begin + target * slot[STRIDE] + row] = NULL_CELL
+            cells[begin + target * buffer[STRIDE] + row] = NULL_CELL
 
 
 @kernel
-def clear_other_image(cells: Cells, slot: Ints, op: Int, flags: Int) -> None:
-    """Makes the image that a row lacks NULL; none is written as long as no row of the slot has it."""
-    row = slot[COUNT]
-    before_at = slot[CELLS_AT] + slot[TARGETS] * slot[STRIDE]
-    new = flags & ~slot[FLAGS]
-    slot[FLAGS] |= flags
+def clear_other_image(cells: Cells, buffer: Ints, op: Int, flags: Int) -> None:
+    """Makes the image that a row lacks NULL; none is written as long as no row of the buffer has it."""
+    row = buffer[COUNT]
+    before_at = buffer[CELLS_AT] + buffer[TARGETS] * buffer[STRIDE]
+    new = flags & ~buffer[FLAGS]
+    buffer[FLAGS] |= flags
     if new & HAS_BEFORE:
-        clear_cells(cells, before_at, slot, row)
+        clear_cells(cells, before_at, buffer, row)
     if new & HAS_AFTER:
-        clear_cells(cells, slot[CELLS_AT], slot, row)
-    if op == INSERT and slot[FLAGS] & HAS_BEFORE:
-        clear_cells(cells, before_at + row, slot, 1)
-    if op == DELETE and slot[FLAGS] & HAS_AFTER:
-        clear_cells(cells, slot[CELLS_AT] + row, slot, 1)
+        clear_cells(cells, buffer[CELLS_AT], buffer, row)
+    if op == INSERT and buffer[FLAGS] & HAS_BEFORE:
+        clear_cells(cells, before_at + row, buffer, 1)
+    if op == DELETE and buffer[FLAGS] & HAS_AFTER:
+        clear_cells(cells, buffer[CELLS_AT] + row, buffer, 1)
 
 
 @kernel
@@ -104,7 +104,7 @@ def operation(event_type: Int) -> Int:
 
 
 @kernel
-def partial_bits(buf: Bytes, at: Int, end: Int, slot: Ints) -> tuple[Int, Int]:
+def partial_bits(buf: Bytes, at: Int, end: Int, buffer: Ints) -> tuple[Int, Int]:
     """Reads the value options in front of an after image of type 39.
 
     Returns:
@@ -113,18 +113,18 @@ def partial_bits(buf: Bytes, at: Int, end: Int, slot: Ints) -> tuple[Int, Int]:
     options, at = packed_length(buf, at, end)
     if at < 0 or not options & PARTIAL_JSON_UPDATES:
         return np.int64(0), at
-    behind = at + ((slot[JSON_COLUMNS] + 7) >> 3)
+    behind = at + ((buffer[JSON_COLUMNS] + 7) >> 3)
     if behind > end:
         return np.int64(0), np.int64(-1)
-    slot[FLAGS] |= HAS_PARTIAL
+    buffer[FLAGS] |= HAS_PARTIAL
     return at, behind
 
 
 @kernel
-def note_facts(facts: Ints, slot: Ints, state: Ints, op: Int, first: Int, first_row: Int) -> None:
-    """Writes what the rows of one event from number `first` of the slot on have beside their images."""
-    out, stride = slot[FACTS_AT] + first, slot[STRIDE]
-    count = slot[COUNT] - first
+def note_facts(facts: Ints, buffer: Ints, state: Ints, op: Int, first: Int, first_row: Int) -> None:
+    """Writes what the rows of one event from number `first` of the buffer on have beside their images."""
+    out, stride = buffer[FACTS_AT] + first, buffer[STRIDE]
+    count = buffer[COUNT] - first
     fill(facts, out + FACT_SEQ * stride, count, state[SEQ])
     fill(facts, out + FACT_CLOCK * stride, count, state[CLOCK])
     fill(facts, out + FACT_POSITION * stride, count, state[POSITION])
@@ -145,19 +145,19 @@ def fill(facts: Ints, at: Int, count: Int, value: Int) -> None:
 
 
 @kernel
-def image_columns(buf: Bytes, bitmap: Int, slot: Ints, columns: IntRows, image_at: Int, out: IntRows) -> Int:
+def image_columns(buf: Bytes, bitmap: Int, buffer: Ints, columns: IntRows, image_at: Int, out: IntRows) -> Int:
     """For each column of an image its index, its width and the place of its first cell, -1 if nobody wants it.
 
     Returns:
         How many columns the image has.
     """
     found = np.int64(0)
-    for column in range(slot[COLUMNS]):
+    for column in range(buffer[COLUMNS]):
         if (load_u8(buf, bitmap + (column >> 3)) >> (column & 7)) & 1:
-            target = columns[slot[COLUMNS_AT] + column, TARGET]
+            target = columns[buffer[COLUMNS_AT] + column, TARGET]
             out[found, 0] = column
-            out[found, 1] = columns[slot[COLUMNS_AT] + column, WIDTH]
-            out[found, 2] = image_at + target * slot[STRIDE] if target >= 0 else np.int64(-1)
+            out[found, 1] = columns[buffer[COLUMNS_AT] + column, WIDTH]
+            out[found, 2] = image_at + target * buffer[STRIDE] if target >= 0 else np.int64(-1)
             found += 1
     return found
 
@@ -170,13 +170,13 @@ def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hot loop:
     event_type: Int,
     base: Int,
     state: Ints,
-    slot: Ints,
+    buffer: Ints,
     columns: IntRows,
     scratch: IntBlocks,
     cells: Cells,
     facts: Ints,
 ) -> Int:
-    """Notes the rows of one event from `state[AT]` on; DONE, FULL (go on after the slot was emptied) or CORRUPT.
+    """Notes the rows of one event from `state[AT]` on; DONE, FULL (go on after the buffer was emptied) or CORRUPT.
 
     A row is counted only when all of it was found to lie in the event.
 
@@ -187,27 +187,27 @@ def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hot loop:
         event_type: Type code.
         base: What cells are relative to.
         state: Of the walk.
-        slot: Of the rows' table and shape.
-        columns: Of all slots.
+        buffer: Of the rows' table and shape.
+        columns: Of all buffers.
         scratch: For the walk's own use.
-        cells: Of all slots.
-        facts: Of all slots.
+        cells: Of all buffers.
+        facts: Of all buffers.
     """
     count, at = packed_length(buf, body, end)
-    bitmap = (slot[COLUMNS] + 7) >> 3
+    bitmap = (buffer[COLUMNS] + 7) >> 3
     op = operation(event_type)
     images = 2 if op == UPDATE else 1
-    if at < 0 or count != slot[COLUMNS] or at + bitmap * images > end:
+    if at < 0 or count != buffer[COLUMNS] or at + bitmap * images > end:
         return np.int64(CORRUPT)
-    before_at = slot[CELLS_AT] + slot[TARGETS] * slot[STRIDE]
-    start = slot[CELLS_AT] if op == INSERT else before_at
-    present = image_columns(buf, at, slot, columns, start, scratch[0])
+    before_at = buffer[CELLS_AT] + buffer[TARGETS] * buffer[STRIDE]
+    start = buffer[CELLS_AT] if op == INSERT else before_at
+    present = image_columns(buf, at, buffer, columns, start, scratch[0])
     updated = np.int64(0)
     if op == UPDATE:
-        updated = image_columns(buf, at + bitmap, slot, columns, slot[CELLS_AT], scratch[1])
+        updated = image_columns(buf, at + bitmap, buffer, columns, buffer[CELLS_AT], scratch[1])
     at += bitmap * images
     flags = (HAS_AFTER if op != DELETE else 0) | (HAS_BEFORE if op != INSERT else 0)
-    if present < slot[COLUMNS] or (op == UPDATE and updated < slot[COLUMNS]):
+    if present < buffer[COLUMNS] or (op == UPDATE and updated < buffer[COLUMNS]):
         flags |= HAS_ABSENT
     # An image without columns takes no bytes; the server applies such an event once (sql/log_event.cc).
     empty = present + updated == 0 and event_type != PARTIAL_UPDATE
@@ -215,24 +215,24 @@ def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hot loop:
         return np.int64(CORRUPT)
     if state[AT] > 0:
         at = state[AT]
-    wanted = slot[WANTED] != 0
-    first, first_row = slot[COUNT], state[ROW]
+    wanted = buffer[WANTED] != 0
+    first, first_row = buffer[COUNT], state[ROW]
     status = np.int64(DONE)
     while at < end or empty:
-        row, row_at = slot[COUNT], at
+        row, row_at = buffer[COUNT], at
         if wanted:
-            if row == slot[CAPACITY] or slot[BYTES] >= MOST_BYTES:
+            if row == buffer[CAPACITY] or buffer[BYTES] >= MOST_BYTES:
                 state[AT] = at
                 status = np.int64(FULL)
                 break
-            if slot[FLAGS] & flags != flags or (slot[FLAGS] & (HAS_AFTER | HAS_BEFORE)) != (
+            if buffer[FLAGS] & flags != flags or (buffer[FLAGS] & (HAS_AFTER | HAS_BEFORE)) != (
                 flags & (HAS_AFTER | HAS_BEFORE)
             ):
-                clear_other_image(cells, slot, op, flags)
+                clear_other_image(cells, buffer, op, flags)
         partial = np.int64(0)
         for image in range(images):
             if image == 1 and event_type == PARTIAL_UPDATE:
-                partial, at = partial_bits(buf, at, end, slot)
+                partial, at = partial_bits(buf, at, end, buffer)
                 if at < 0:
                     status = np.int64(CORRUPT)
                     break
@@ -261,17 +261,17 @@ def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hot loop:
                     break
             if status != DONE:
                 break
-            if wanted and here < slot[COLUMNS]:
-                image_at = start if image == 0 else slot[CELLS_AT]
-                mark_absent(slot, columns, scratch[image], here, cells, image_at + row)
+            if wanted and here < buffer[COLUMNS]:
+                image_at = start if image == 0 else buffer[CELLS_AT]
+                mark_absent(buffer, columns, scratch[image], here, cells, image_at + row)
         if status != DONE:
             break
         if wanted:
-            facts[slot[FACTS_AT] + FACT_PARTIAL * slot[STRIDE] + row] = partial
-            slot[COUNT] = row + 1
-            slot[BYTES] += at - row_at
+            facts[buffer[FACTS_AT] + FACT_PARTIAL * buffer[STRIDE] + row] = partial
+            buffer[COUNT] = row + 1
+            buffer[BYTES] += at - row_at
         state[ROW] += 1
         empty = False
     if wanted:
-        note_facts(facts, slot, state, op, first, first_row)
+        note_facts(facts, buffer, state, op, first, first_row)
     return status

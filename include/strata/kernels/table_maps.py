@@ -1,5 +1,5 @@
 """Finds the TABLE_MAP that equals one seen before, by its bytes.
-Not here: compiling a shape from it (`events/shape.py`)."""
+Not here: compiling a table_map from it (`events/table_map.py`)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from strata.kernels.scan import read_u32
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int, Ints
 
-NO_SHAPE = -1
+NO_MAP = -1
 _MULTIPLIER = 0x2545F491
 """Odd and below 2**30, so that a product with 32 bits stays positive in 64."""
 
 
-# Columns of a shape; one more row says where the bytes and widths of the last one end.
-SHAPE_BODY = 0
-"""Where its bytes start in `bodies`, which holds those of all shapes, without table id and flags."""
-SHAPE_WIDTHS = 1
-"""Where its widths start among those of all shapes, as `RowShape.widths`."""
-SHAPE_TABLE = 2
+# Columns of a table_map; one more row says where the bytes and widths of the last one end.
+MAP_BODY = 0
+"""Where its bytes start in `bodies`, which holds those of all table_maps, without table id and flags."""
+MAP_WIDTHS = 1
+"""Where its widths start among those of all table_maps, as `CellWidths.widths`."""
+MAP_TABLE = 2
 """Number of the table that it is of."""
-SHAPE_JSON = 3
+MAP_JSON = 3
 """How many JSON columns it has."""
-SHAPE_FIELDS = 4
+MAP_FIELDS = 4
 
 
 @kernel
@@ -48,9 +48,9 @@ def hash_bytes(buffer: Bytes, begin: Int, end: Int) -> Int:
 
 @kernel
 def free_place(places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
-    """Where an unknown body belongs in `places`, an open-addressing hash table of shape + 1, 0 where free.
+    """Where an unknown body belongs in `places`, an open-addressing hash table of table_map + 1, 0 where free.
 
-    Its size is a power of two, at least twice the number of shapes.
+    Its size is a power of two, at least twice the number of table_maps.
     """
     mask = len(places) - 1
     place = hash_bytes(buffer, begin, end) & mask
@@ -60,20 +60,20 @@ def free_place(places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
 
 
 @kernel
-def shape_slot(bodies: Bytes, shapes: Ints, places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
-    """Which shape has exactly the bytes `begin` to `end` of `buffer`; NO_SHAPE if none has."""
+def find_equal(bodies: Bytes, table_maps: Ints, places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
+    """Which table_map has exactly the bytes `begin` to `end` of `buffer`; NO_MAP if none has."""
     mask = len(places) - 1
     place = hash_bytes(buffer, begin, end) & mask
     while places[place] != 0:
-        shape = places[place] - 1
-        start = shapes[shape, SHAPE_BODY]
-        if shapes[shape + 1, SHAPE_BODY] - start == end - begin:
+        table_map = places[place] - 1
+        start = table_maps[table_map, MAP_BODY]
+        if table_maps[table_map + 1, MAP_BODY] - start == end - begin:
             same = True
             for k in range(end - begin):
                 if bodies[start + k] != buffer[begin + k]:
                     same = False
                     break
             if same:
-                return np.int64(shape)
+                return np.int64(table_map)
         place = (place + 1) & mask
-    return np.int64(NO_SHAPE)
+    return np.int64(NO_MAP)

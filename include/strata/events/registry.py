@@ -1,5 +1,5 @@
-"""What a walk over a stream has met: servers that numbered transactions, and shapes of tables.
-Not here: the walk (`scanner.py`), compiling one shape (`shape.py`)."""
+"""What a walk over a stream has met: servers that numbered transactions, and TABLE_MAPs.
+Not here: the walks (`scanner.py`, `rows/blocks.py`), the widths of one TABLE_MAP's cells (`cell_widths.py`)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from uuid import UUID
 
 import numpy as np
 
-from strata.events.room import grown
-from strata.events.shape import RowShape
+from strata.events.cell_widths import CellWidths
+from strata.events.scan_buffers import grown
 from strata.gtid.sets import Sid
 from strata.kernels.gtid import KEY_BYTES
-from strata.kernels.shapes import SHAPE_BODY, SHAPE_FIELDS, SHAPE_JSON, SHAPE_TABLE, SHAPE_WIDTHS, free_place
+from strata.kernels.table_maps import MAP_BODY, MAP_FIELDS, MAP_JSON, MAP_TABLE, MAP_WIDTHS, free_place
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _UUID_BYTES = 16
 
 
-class KnownServers:
-    """UUIDs and tags, by slot."""
+class ServerRegistry:
+    """UUIDs and tags, by number."""
 
     def __init__(self) -> None:
         self.sids: list[Sid] = []
@@ -43,17 +43,25 @@ class KnownServers:
         tag = data[_UUID_BYTES + 1 : _UUID_BYTES + 1 + data[_UUID_BYTES]].decode("utf-8", "surrogateescape")
         self.sids.append(Sid(str(UUID(bytes=data[:_UUID_BYTES])), tag))
 
+    def number_of(self, sid: Sid) -> int:
+        """The number of a server, which is added if it is new."""
+        if sid not in self.sids:
+            tag = sid.tag.encode()
+            key = UUID(sid.uuid).bytes + bytes([len(tag)]) + tag
+            self.add(np.frombuffer(key.ljust(KEY_BYTES, b"\0"), np.uint8))
+        return self.sids.index(sid)
 
-class KnownShapes:
-    """TABLE_MAPs by their bytes, and the tables that they are of. The arrays are as in `kernels/shapes.py`."""
+
+class TableMapRegistry:
+    """TABLE_MAPs by their bytes, and the tables that they are of. The arrays are as in `kernels/table_maps.py`."""
 
     def __init__(self) -> None:
         self.tables: list[tuple[str, str]] = []
         self.bodies: npt.NDArray[np.uint8] = np.zeros(1 << 12, np.uint8)
-        self.shapes: npt.NDArray[np.int64] = np.zeros((1 << 4, SHAPE_FIELDS), np.int64)
+        self.table_maps: npt.NDArray[np.int64] = np.zeros((1 << 4, MAP_FIELDS), np.int64)
         self.places: npt.NDArray[np.int64] = np.zeros(1 << 6, np.int64)
         self.widths: npt.NDArray[np.int64] = np.zeros(1 << 8, np.int64)
-        self._slots: dict[tuple[str, str], int] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._count = 0
 
     def add(self, table_map: TableMap) -> None:
@@ -62,22 +70,22 @@ class KnownShapes:
         Raises:
             CorruptEventError: A column has a type that no server writes.
         """
-        shape = RowShape.of(table_map)
+        cells = CellWidths.of(table_map)
         name = (table_map.database, table_map.table)
-        table = self._slots.setdefault(name, len(self.tables))
+        table = self._numbers.setdefault(name, len(self.tables))
         if table == len(self.tables):
             self.tables.append(name)
         at = self._count
         body = np.frombuffer(table_map.body, np.uint8)
-        body_begin, widths_begin = (int(self.shapes[at, column]) for column in (SHAPE_BODY, SHAPE_WIDTHS))
-        body_end, widths_end = body_begin + len(body), widths_begin + len(shape.widths)
-        self.shapes = grown(self.shapes, at + 2)
+        body_begin, widths_begin = (int(self.table_maps[at, column]) for column in (MAP_BODY, MAP_WIDTHS))
+        body_end, widths_end = body_begin + len(body), widths_begin + len(cells.widths)
+        self.table_maps = grown(self.table_maps, at + 2)
         self.bodies = grown(self.bodies, body_end)
         self.widths = grown(self.widths, widths_end)
         self.bodies[body_begin:body_end] = body
-        self.widths[widths_begin:widths_end] = shape.widths
-        self.shapes[at, SHAPE_TABLE], self.shapes[at, SHAPE_JSON] = table, shape.json_columns
-        self.shapes[at + 1, SHAPE_BODY], self.shapes[at + 1, SHAPE_WIDTHS] = body_end, widths_end
+        self.widths[widths_begin:widths_end] = cells.widths
+        self.table_maps[at, MAP_TABLE], self.table_maps[at, MAP_JSON] = table, cells.json_columns
+        self.table_maps[at + 1, MAP_BODY], self.table_maps[at + 1, MAP_WIDTHS] = body_end, widths_end
         self._count += 1
         if len(self.places) < 2 * self._count:
             self.places = np.zeros(2 * len(self.places), np.int64)
@@ -85,6 +93,6 @@ class KnownShapes:
                 self._place(known)
         self._place(at)
 
-    def _place(self, shape: int) -> None:
-        begin, end = int(self.shapes[shape, SHAPE_BODY]), int(self.shapes[shape + 1, SHAPE_BODY])
-        self.places[free_place(self.places, self.bodies, begin, end)] = shape + 1
+    def _place(self, number: int) -> None:
+        begin, end = int(self.table_maps[number, MAP_BODY]), int(self.table_maps[number + 1, MAP_BODY])
+        self.places[free_place(self.places, self.bodies, begin, end)] = number + 1

@@ -1,5 +1,5 @@
 """Which schema version decodes the rows of which TABLE_MAP, and how.
-Not here: reading TABLE_MAPs (`events/table_map.py`), comparing them with a version (`witness.py`)."""
+Not here: reading TABLE_MAPs (`events/table_map.py`), comparing them with a version (`table_map_check.py`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from msgspec import Struct
 
 from strata.errors import SchemaMismatchError, StrataError
-from strata.events.shape import RowShape
-from strata.rows.columns import ColumnPlan, plan_columns
+from strata.events.cell_widths import CellWidths
+from strata.rows.arrow import BEFORE, ROW_FIELDS
+from strata.rows.column_plans import ColumnPlan, plan_columns
 from strata.rows.physical import physical_definition
-from strata.rows.witness import differing_values, disagreements
+from strata.rows.table_map_check import differing_values, disagreements
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableDefinition, TableName
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from strata.events.model import TableMap
-    from strata.rows.slots import Slots
+    from strata.kernels.arrays import Ints
 
 
 class OnMismatch(Enum):
@@ -37,37 +39,50 @@ class OnMismatch(Enum):
     their default, and a `Hole` says so. Rows whose columns differ in more than number are quarantined all the same."""
 
 
-class SlotPlan(Struct, frozen=True):
-    """How the rows of one slot become batches."""
+class DecodePlan(Struct, frozen=True, eq=False):
+    """How the rows of a table become batches: decided once per version and TABLE_MAP."""
 
     table: TableName
     version_id: int | None
     """None for rows that are decoded by their TABLE_MAP alone."""
     definition: TableDefinition
     columns: tuple[ColumnPlan, ...]
+    image: pa.StructType
+    """The columns of an image in Arrow."""
+    schema: pa.Schema
+    """Of the batches: as `arrow.change_schema`, of the wanted columns."""
     mismatch: SchemaMismatchError | None = None
     """Why the rows are quarantined; `definition` is then that of the TABLE_MAP alone."""
-    bent: SchemaMismatchError | None = None
-    """What the rows were made to fit in spite of."""
+    tolerated: SchemaMismatchError | None = None
+    """What the rows are decoded in spite of."""
 
 
-class Version(Struct, frozen=True):
+class MapPlan(Struct, frozen=True, eq=False):
+    """What becomes of the rows behind a TABLE_MAP."""
+
+    cells: CellWidths
+    targets: Ints
+    """Which wanted column each column of the TABLE_MAP is, -1 for none."""
+    decode: DecodePlan | None
+    """None if the rows are only counted."""
+
+
+class TableVersion(Struct, frozen=True):
     """A version that may decode rows of a table."""
 
     version_id: int
     definition: TableDefinition
 
 
-Lookup = Callable[[TableName, int], Version | None]
+Lookup = Callable[[TableName, int], TableVersion | None]
 """The version of a table for the rows of a transaction, by its ordinal; None if the rows are not wanted. Raises
 SchemaGapError where the version is not known."""
 
 
-class TableBook:
-    """Plans by table and TABLE_MAP, made when a TABLE_MAP is first met.
+class DecodePlans:
+    """Plans by table, TABLE_MAP and version, made when a TABLE_MAP is first met.
 
     Args:
-        slots: Where rows go.
         lookup: Gives versions; None to decode by the TABLE_MAPs alone.
         wanted: Which tables to decode; system databases never are.
         on_mismatch: What to do where a TABLE_MAP contradicts the version.
@@ -76,33 +91,29 @@ class TableBook:
 
     def __init__(
         self,
-        slots: Slots,
         lookup: Lookup | None,
         *,
         wanted: Callable[[TableName], bool],
         on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
         columns: Mapping[TableName, frozenset[str]] | None = None,
     ) -> None:
-        self.plans: dict[int, SlotPlan] = {}
-        """By slot; the rows of one that has none are only counted."""
-        self._slots = slots
         self._lookup = lookup
         self._wanted = wanted
         self._on_mismatch = on_mismatch
         self._columns = columns or {}
-        self._known: dict[tuple[str, str, bytes, int | None], int] = {}
+        self._made: dict[tuple[TableName, bytes, int | None], MapPlan] = {}
         self._refused: set[tuple[TableName, str]] = set()
 
     def is_decoded(self, table: TableName) -> bool:
         """Whether rows of a table are wanted."""
         return table.database not in SYSTEM_DATABASES and self._wanted(table)
 
-    def take(self, table_map: TableMap, seq: int) -> StrataError | None:
-        """Finds or makes the slot of a TABLE_MAP and puts the map in force.
+    def find(self, table_map: TableMap, seq: int) -> tuple[MapPlan, StrataError | None]:
+        """The plan for the rows of a transaction behind a TABLE_MAP: the same object for the same bytes and version.
 
         Returns:
-            Why the table's rows cannot be decoded, or not as they are; None if they can, or if that has been returned
-            before.
+            Beside it why the table's rows cannot be decoded, or not as they are; None if they can, or if that has been
+            returned before.
 
         Raises:
             CorruptEventError: A column has a type that no server writes.
@@ -116,41 +127,36 @@ class TableBook:
                 version = self._lookup(name, seq)
             except StrataError as error:
                 refused = error
-        key = (name.database, name.table, table_map.body, version.version_id if version else None)
-        slot = self._known.get(key)
-        if slot is None:
-            slot = self._known[key] = self._make(name, table_map, version)
-        self._slots.register(table_map.table_id, table_map.body, slot)
-        if refused is None and slot in self.plans:
-            refused = self.plans[slot].bent
+        key = (name, table_map.body, version.version_id if version else None)
+        plan = self._made.get(key)
+        if plan is None:
+            plan = self._made[key] = self._make(name, table_map, version)
+        if refused is None and plan.decode is not None:
+            refused = plan.decode.tolerated
         if refused is None or (name, refused.message) in self._refused:
-            return None
+            return plan, None
         self._refused.add((name, refused.message))
-        return refused.located(table=str(name))
+        return plan, refused.located(table=str(name))
 
-    def _make(self, name: TableName, table_map: TableMap, version: Version | None) -> int:
-        shape = RowShape.of(table_map)
-        plan = None
+    def _make(self, name: TableName, table_map: TableMap, version: TableVersion | None) -> MapPlan:
+        cells = CellWidths.of(table_map)
+        decode = None
         if version is not None:
-            plan = self._plan(name, table_map, shape, version)
+            decode = self._plan(name, table_map, cells, version)
         elif self._lookup is None and self.is_decoded(name):
-            plan = _by_map(name, table_map, shape)
-        targets = np.full(len(shape.widths), -1, np.int64)
-        for target, column in enumerate(plan.columns if plan else ()):
+            decode = _by_map(name, table_map, cells)
+        targets = np.full(len(cells.widths), -1, np.int64)
+        for target, column in enumerate(decode.columns if decode else ()):
             if column.index >= 0:
                 targets[column.index] = target
-        slot = self._slots.add(shape, targets)
-        if plan is not None:
-            self._slots.want(slot)
-            self.plans[slot] = plan
-        return slot
+        return MapPlan(cells, targets, decode)
 
-    def _plan(self, name: TableName, table_map: TableMap, shape: RowShape, version: Version) -> SlotPlan:
+    def _plan(self, name: TableName, table_map: TableMap, cells: CellWidths, version: TableVersion) -> DecodePlan:
         definition = version.definition
         found = disagreements(definition, table_map)
         if not found:
-            columns = plan_columns(definition.columns, table_map, shape, self._columns.get(name))
-            return SlotPlan(name, version.version_id, definition, columns)
+            columns = plan_columns(definition.columns, table_map, cells, self._columns.get(name))
+            return _decode_plan(name, version.version_id, definition, columns)
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
         error = SchemaMismatchError(
             "; ".join(str(each) for each in found[:3]) + more,
@@ -161,17 +167,33 @@ class TableBook:
         if self._on_mismatch is OnMismatch.FAIL:
             raise error
         if self._on_mismatch is OnMismatch.LENIENT and not differing_values(definition, table_map):
-            columns = plan_columns(definition.columns, table_map, shape, self._columns.get(name))
-            return SlotPlan(name, version.version_id, definition, columns, bent=error)
-        return _by_map(name, table_map, shape, version.version_id, error)
+            columns = plan_columns(definition.columns, table_map, cells, self._columns.get(name))
+            return _decode_plan(name, version.version_id, definition, columns, tolerated=error)
+        return _by_map(name, table_map, cells, version.version_id, error)
 
 
 def _by_map(
     name: TableName,
     table_map: TableMap,
-    shape: RowShape,
+    cells: CellWidths,
     version_id: int | None = None,
     error: SchemaMismatchError | None = None,
-) -> SlotPlan:
+) -> DecodePlan:
     definition = physical_definition(table_map)
-    return SlotPlan(name, version_id, definition, plan_columns(definition.columns, table_map, shape), error)
+    columns = plan_columns(definition.columns, table_map, cells)
+    return _decode_plan(name, version_id, definition, columns, mismatch=error)
+
+
+def _decode_plan(
+    name: TableName,
+    version_id: int | None,
+    definition: TableDefinition,
+    columns: tuple[ColumnPlan, ...],
+    *,
+    mismatch: SchemaMismatchError | None = None,
+    tolerated: SchemaMismatchError | None = None,
+) -> DecodePlan:
+    fields = [pa.field(column.name, column.type) for column in columns]
+    image = pa.struct(fields)
+    schema = pa.schema([*fields, pa.field(BEFORE, image), *ROW_FIELDS])
+    return DecodePlan(name, version_id, definition, columns, image, schema, mismatch, tolerated)

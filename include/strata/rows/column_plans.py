@@ -1,5 +1,5 @@
 """Which way each column goes from its cells to Arrow: decided once per table and TABLE_MAP.
-Not here: the ways (`gather.py`, `gather_text.py`, `gather_json.py`), whether map and version agree (`witness.py`)."""
+Not here: the ways (`gather.py` and its like), whether map and version agree (`table_map_check.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.errors import UnsupportedEventError
-from strata.events.shape import RowShape, bit_length
+from strata.events.cell_widths import CellWidths, bit_length
 from strata.kernels import numbers
 from strata.rows.arrow import MOST_DIGITS, UNSIGNED_BIGINT, arrow_type_of
 from strata.rows.charset import UTF8, charset_table
@@ -83,14 +83,14 @@ _TEMPORAL = frozenset(
 
 
 def plan_columns(
-    columns: Sequence[Column], table_map: TableMap, shape: RowShape, wanted: frozenset[str] | None = None
+    columns: Sequence[Column], table_map: TableMap, cells: CellWidths, wanted: frozenset[str] | None = None
 ) -> tuple[ColumnPlan, ...]:
     """A plan for each wanted column, in the table's order.
 
     Args:
         columns: Of the version that names the row images' columns. Those behind the map's last get their default.
-        table_map: Their physical shape.
-        shape: The same, compiled.
+        table_map: Their physical types.
+        cells: The same, compiled.
         wanted: Names in lower case; None for all.
 
     Raises:
@@ -105,7 +105,7 @@ def plan_columns(
                 plans.append(ColumnPlan(column.name, -1, -1, 0, target, GatherDefault(target, column.default)))
                 continue
             code = table_map.types[index]
-            gather = _gather(column, kind, code, table_map.metadata[index], int(shape.widths[index]))
+            gather = _gather(column, kind, code, table_map.metadata[index], int(cells.widths[index]))
             ordinal = table_map.types[:index].count(FieldType.JSON)
             plans.append(ColumnPlan(column.name, index, code, ordinal, arrow_type_of(kind), gather))
     return tuple(plans)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from strata.kernels import transactions as walk
 from strata.kernels.gtid import GTID_BYTES
 from strata.kernels.layout import Notes
-from strata.kernels.widths import ROOM_FOR_COLUMNS
+from strata.kernels.widths import PRESENT_COLUMNS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,7 +38,7 @@ class Taken(Struct, frozen=True):
     split_maps: npt.NDArray[np.int64]
 
 
-class Room:
+class ScanBuffers:
     """What a walk writes to; the open transaction's part stays when the finished ones are taken."""
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Room:
         self.statements = np.zeros(64, np.int64)
         self.splits = np.zeros((4, walk.SPLIT_FIELDS), np.int64)
         self.split_maps = np.zeros(64, np.int64)
-        self.maps = np.zeros((64, walk.MAP_FIELDS), np.int64)
-        self.present = np.empty(ROOM_FOR_COLUMNS, np.int64)
+        self.maps = np.zeros((64, walk.OPEN_MAP_FIELDS), np.int64)
+        self.present = np.empty(PRESENT_COLUMNS, np.int64)
         self.key = np.zeros(GTID_BYTES, np.uint8)
         self.state = np.zeros(walk.STATE_FIELDS, np.int64)
 
@@ -67,7 +67,7 @@ class Room:
         )
 
     def reserve(self, events: int) -> None:
-        """Makes room for what `events` more events can add, all but `split_maps`."""
+        """Reserves what is needed for what `events` more events can add, all but `split_maps`."""
         self.transactions = grown(self.transactions, int(self.state[walk.TRANSACTIONS]) + events + 1)
         self.entries = grown(self.entries, int(self.state[walk.ENTRIES]) + events + 1)
         self.statements = grown(self.statements, int(self.state[walk.STATEMENTS]) + events + 1)
@@ -75,7 +75,7 @@ class Room:
         self.maps = grown(self.maps, int(self.state[walk.MAPS]) + events + 1)
 
     def reserve_split_maps(self) -> None:
-        """Makes room for the TABLE_MAPs of one more split point."""
+        """Reserves what is needed for the TABLE_MAPs of one more split point."""
         self.split_maps = grown(self.split_maps, int(self.state[walk.SPLIT_MAPS]) + int(self.state[walk.MAPS]))
 
     def take(self) -> Taken:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.errors import CorruptEventError
 from strata.kernels.status import DONE
-from strata.kernels.widths import MOST_COLUMNS, ROOM_FOR_COLUMNS, count_image_rows
+from strata.kernels.widths import MOST_COLUMNS, PRESENT_COLUMNS, count_image_rows
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventType, FieldType
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _PACKED = frozenset({FieldType.ENUM, FieldType.SET})
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4)
 
 
-class RowShape(Struct, frozen=True, eq=False):
+class CellWidths(Struct, frozen=True, eq=False):
     """The widths of a table's cells."""
 
     widths: NDArray[np.int64]
@@ -57,7 +57,7 @@ class RowShape(Struct, frozen=True, eq=False):
     """Number of JSON columns; a partial update has one bit for each."""
 
     @classmethod
-    def of(cls, table_map: TableMap) -> RowShape:
+    def of(cls, table_map: TableMap) -> CellWidths:
         """Compiles a TABLE_MAP.
 
         Raises:
@@ -87,7 +87,7 @@ def decimal_bytes(precision: int, scale: int) -> int:
 
 
 def _width(code: int, metadata: int) -> int | None:
-    """The width of a cell as in `RowShape.widths`; None if there is no such type."""
+    """The width of a cell as in `CellWidths.widths`; None if there is no such type."""
     width: int | None = None
     if code in _FIXED:
         width = _FIXED[FieldType(code)]
@@ -117,7 +117,7 @@ def count_rows(
     event_begin: int,
     event_end: int,
     event_type: int,
-    shape: RowShape,
+    widths: CellWidths,
     format: FormatDescription,  # noqa: A002 -- the word of the contract and of the event
 ) -> int:
     """How many rows a row event changes; an update counts once.
@@ -127,16 +127,16 @@ def count_rows(
         event_begin: Offset of the event's header.
         event_end: Offset behind the event, its checksum included if `format` has one.
         event_type: WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, their V1 forms or PARTIAL_UPDATE_ROWS.
-        shape: Of the TABLE_MAP in force.
+        widths: Of the TABLE_MAP in force.
         format: Of the file; of inner events of a payload, without checksum.
 
     Raises:
-        CorruptEventError: The rows do not fit the shape or the event; `offset` is the event's.
+        CorruptEventError: The rows do not fit the widths or the event; `offset` is the event's.
     """
     end = event_end - (CHECKSUM_BYTES if format.has_checksum else 0)
     body = rows_body(buffer, event_begin, end, event_type, format)
-    present = np.empty(ROOM_FOR_COLUMNS, np.int64)
-    status, rows = count_image_rows(buffer, body, end, shape.widths, shape.json_columns, event_type, present)
+    present = np.empty(PRESENT_COLUMNS, np.int64)
+    status, rows = count_image_rows(buffer, body, end, widths.widths, widths.json_columns, event_type, present)
     if status != DONE:
         raise CorruptEventError("the rows of the event do not fit its TABLE_MAP", offset=event_begin)
     return int(rows)

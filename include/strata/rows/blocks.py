@@ -1,0 +1,320 @@
+"""From events to blocks of rows: a walk over windows of events, which gives the rows of each table as its row buffer
+fills up, and why other rows are missing.
+Not here: the loop over the events (`kernels/stream.py`), what is in the rows (`batch.py`), bytes (`windows.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.errors import StatementFormatError, StrataError, StreamHoleError
+from strata.events.faults import check_end, compare_format, fault_of
+from strata.events.parse import parse_incident
+from strata.events.query import parse_query
+from strata.events.registry import ServerRegistry
+from strata.events.table_map import parse_table_map
+from strata.gtid.sets import Gtid
+from strata.kernels import grammar, layout
+from strata.kernels import status as codes
+from strata.kernels.gtid import GTID_BYTES
+from strata.kernels.stream import walk_events
+from strata.rows.maps_in_force import MapsInForce
+from strata.rows.row_buffers import RowBuffers
+from strata.rows.windows import PayloadEnd, RangeStart, SettlePoint, Window
+from strata.wire.codes import EventType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from strata.gtid.sets import Sid
+    from strata.rows.decode_plans import DecodePlan, DecodePlans, MapPlan
+    from strata.rows.region import Region
+    from strata.rows.row_buffers import Rows
+    from strata.rows.windows import Source
+    from strata.wire.files import BinlogFile
+    from strata.wire.format import FormatDescription
+
+
+class RowBlock(Struct, frozen=True, eq=False):
+    """Rows of one table in stream order, as places of their cells."""
+
+    plan: DecodePlan
+    rows: Rows
+    region: Region
+    """What the cells point into."""
+    servers: tuple[Sid, ...]
+    """Who numbered the transactions."""
+
+    def in_front_of(self, seq: int, row: int) -> RowBlock:
+        """The part that stands in the stream before row number `row` of transaction `seq`."""
+        return replace(self, rows=self.rows.in_front_of(seq, row))
+
+
+class Hole(Struct, frozen=True):
+    """Rows that changed and are not in the log."""
+
+    error: StrataError
+    """What is missing, with its place; a table only if one can be told."""
+
+
+class Watermark(Struct, frozen=True):
+    """All rows in front of this point of the stream have been given."""
+
+
+Step = RowBlock | Hole | Watermark
+
+
+class RowReader:
+    """Where a walk over one file stands.
+
+    Args:
+        binlog: The file; what is read of it comes from `read_windows`.
+        plans: Which rows are wanted, and how they are decoded.
+    """
+
+    def __init__(self, binlog: BinlogFile, plans: DecodePlans) -> None:
+        self._path, self._name, self._form = binlog.path, binlog.name, binlog.format
+        self._is_piece = binlog.segment is not None
+        self._plans = plans
+        self._state = np.zeros(layout.STATE_FIELDS, np.int64)
+        self._key = np.zeros(GTID_BYTES, np.uint8)
+        self._post_headers = _post_headers(binlog.format)
+        self._servers = ServerRegistry()
+        self._maps = MapsInForce()
+        self._buffers = RowBuffers()
+        self._planned: dict[MapPlan, int] = {}
+        """The row buffer of each plan; `_by_buffer` is the other way round."""
+        self._by_buffer: list[MapPlan] = []
+        self._region: Region | None = None
+        """Of the rows in all buffers."""
+        self._prepared_seq: int | None = None
+        self._changed_seq = 0
+        """Ordinal of the last transaction with a statement."""
+        self._end = 0
+
+    def read(self, source: Iterable[Source]) -> Iterator[Step]:
+        """Blocks in the order in which buffers fill up; then the fault that ended the walk, if there was one.
+
+        Raises:
+            StrataError: Bad data, with file, offset and, where it is known, GTID. All rows before it were given.
+        """
+        fault: StrataError | None = None
+        try:
+            for item in source:
+                yield from self._take(item)
+        except StrataError as error:
+            fault = error
+        yield from self._settle()
+        if fault is not None:
+            raise fault.located(file=self._path, gtid=self.gtid())
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of the last transaction that began."""
+        return int(self._state[layout.SEQ])
+
+    @property
+    def clock(self) -> int:
+        """The commit clock at that transaction, microseconds UTC."""
+        return int(self._state[layout.CLOCK])
+
+    def gtid(self) -> str | None:
+        """GTID of the transaction that the walk is in."""
+        sid = int(self._state[layout.SID])
+        if sid < 0 or self._state[layout.OPEN] == grammar.BETWEEN:
+            return None
+        return str(Gtid(self._servers.sids[sid], int(self._state[layout.GNO])))
+
+    def check_end(self) -> None:
+        """Says that the file ends with the last range, all of which has been walked.
+
+        Raises:
+            TruncatedEventError: A transaction has begun and not ended.
+        """
+        try:
+            check_end(int(self._state[layout.OPEN]), self._end, grammar.FILE_END)
+        except StrataError as error:
+            raise error.located(file=self._path, gtid=self.gtid()) from None
+
+    def _take(self, item: Source) -> Iterator[Step]:
+        match item:
+            case Window():
+                yield from self._walk(item)
+            case RangeStart():
+                self._begin(item)
+            case PayloadEnd():
+                self._state[layout.OPEN] = check_end(int(self._state[layout.OPEN]), item.position, grammar.PAYLOAD_END)
+            case SettlePoint():
+                yield from self._settle()
+
+    def _begin(self, start: RangeStart) -> None:
+        """Goes to the beginning of a range."""
+        piece, state = start.range, self._state
+        self._end = piece.end
+        self._forget_changed(piece.prepared_seq)
+        state[layout.SEQ] = piece.first_seq - 1 if piece.inside is None else piece.first_seq
+        state[layout.ROW] = piece.first_row
+        state[layout.CLOCK] = piece.clock
+        state[layout.SID] = -1
+        state[layout.STATEMENT_NUMBER] += 1
+        state[layout.POSITION] = piece.binlog_pos
+        state[layout.DELTA] = piece.binlog_pos - piece.begin
+        state[layout.IS_PIECE] = self._is_piece
+        state[layout.OPEN] = start.state
+        if piece.inside:
+            gtid = Gtid.parse(piece.inside)
+            state[layout.SID], state[layout.GNO] = self._servers.number_of(gtid.sid), gtid.gno
+            state[layout.KEYS] = self._servers.count
+        for body in start.table_maps:
+            self._take_table_map(body)
+
+    def _forget_changed(self, prepared_seq: int | None) -> None:
+        """Lets no TABLE_MAP be known by its bytes on the other side of a DDL, which may have changed what they mean."""
+        before, self._prepared_seq = self._prepared_seq, prepared_seq
+        if any(seq is not None and seq < self._changed_seq for seq in (before, prepared_seq)):
+            self._maps.forget()
+
+    # Events -----------------------------------------------------------------------------------------
+
+    def _walk(self, window: Window) -> Iterator[Step]:
+        state, region = self._state, window.region
+        state[layout.EVENT] = state[layout.AT] = 0
+        state[layout.FOREIGN] = region is not self._region
+        while True:
+            status = int(walk_events(region.buffer, region.base, window.trailer, window.events, self._tables()))
+            if status == codes.DONE:
+                break
+            if status == codes.FULL:
+                yield from self._give(region)
+            else:
+                yield from self._located(status, window)
+        if window.fault is not None:
+            raise window.fault
+
+    def _tables(self) -> layout.Tables:
+        buffers = self._buffers
+        return layout.Tables(
+            self._state,
+            self._servers.keys,
+            self._key,
+            self._maps.entries,
+            self._maps.bodies,
+            buffers.entries,
+            buffers.columns,
+            buffers.scratch,
+            buffers.cells,
+            buffers.facts,
+            self._post_headers,
+        )
+
+    def _give(self, region: Region) -> Iterator[RowBlock]:
+        """The rows of the buffer that is full; of all, where the next row's cells lie in another region."""
+        buffer = int(self._state[layout.BUFFER])
+        if buffer >= 0:
+            yield from self._block(buffer)
+            return
+        yield from self._all_blocks()
+        self._region = region
+        self._state[layout.FOREIGN] = 0
+
+    def _all_blocks(self) -> Iterator[RowBlock]:
+        for buffer in self._buffers.waiting():
+            yield from self._block(buffer)
+
+    def _settle(self) -> Iterator[Step]:
+        yield from self._all_blocks()
+        yield Watermark()
+
+    def _block(self, buffer: int) -> Iterator[RowBlock]:
+        plan = self._by_buffer[buffer].decode
+        if plan is not None and self._region is not None:
+            yield RowBlock(plan, self._buffers.take(buffer), self._region, tuple(self._servers.sids))
+
+    # Rare events ------------------------------------------------------------------------------------
+
+    def _located(self, status: int, window: Window) -> Iterator[Step]:
+        """As `_answer`, with the event's offset in what is wrong with it."""
+        at = int(self._state[layout.EVENT])
+        try:
+            yield from self._answer(status, window, at)
+        except StrataError as error:
+            # An inner event has no offset of its own in the file.
+            error.offset = window.place(at)[0] if window.payload is None else window.payload
+            raise
+
+    def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
+        """Does what the walk asks for at event number `at`, and goes on behind it, or with it once more."""
+        state = self._state
+        if status == grammar.NEW_SERVER:
+            self._servers.add(self._key)
+            state[layout.KEYS] = self._servers.count
+            return
+        if status == grammar.NEW_TABLE_MAP:
+            refused = self._take_table_map(window.body(at))
+            if refused is not None:
+                yield self._hole(refused)
+            return
+        if status == grammar.READ_STATEMENT:
+            yield from self._take_statement(window, at)
+        elif status == grammar.REPORT_LOSS:
+            yield self._lost(parse_incident(window.body(at)).message)
+        elif status == grammar.COMPARE_FORMAT:
+            compare_format(window.region.buffer, *window.place(at), self._form)
+        elif status != grammar.INFLATE:
+            packed = window.payload is not None
+            raise fault_of(status, window.region.buffer, *window.place(at), self._form, packed=packed)
+        # The inner events of a payload are the next windows.
+        state[layout.OPEN] = state[layout.FOLLOWING]
+        state[layout.EVENT] = at + 1
+
+    def _lost(self, message: str) -> Hole:
+        return self._hole(
+            StreamHoleError(
+                f"the server reports that it lost events here: {message}",
+                remedy="What was changed is not in the binlog: take a new baseline behind this point.",
+            )
+        )
+
+    def _hole(self, error: StrataError) -> Hole:
+        position = int(self._state[layout.POSITION])
+        return Hole(error.located(gtid=self.gtid(), file=self._name, offset=position))
+
+    def _take_table_map(self, body: bytes) -> StrataError | None:
+        """Puts a TABLE_MAP in force; gives the reason why its rows cannot be decoded as they are, the first time."""
+        table_map = parse_table_map(body, self._form.header_length(EventType.TABLE_MAP))
+        plan, refused = self._plans.find(table_map, self.seq if self._prepared_seq is None else self._prepared_seq)
+        if plan not in self._planned:
+            self._planned[plan] = self._buffers.add(plan.cells, plan.targets, counted_only=plan.decode is None)
+            self._by_buffer.append(plan)
+        statement = int(self._state[layout.STATEMENT_NUMBER])
+        self._maps.add(table_map.table_id, table_map.body, self._planned[plan], statement)
+        return refused
+
+    def _take_statement(self, window: Window, at: int) -> Iterator[Hole]:
+        # Imported here: the grammar takes its time to load, and most slices have no statement.
+        from strata.schema.ddl.context import context_of, statement_text  # noqa: PLC0415  see above
+        from strata.schema.ddl.dml import tables_changed_by  # noqa: PLC0415  see above
+
+        query = parse_query(window.body(at), self._form, int(window.events.types[at]))
+        # A DDL may have changed what any TABLE_MAP means.
+        self._maps.forget()
+        self._changed_seq = max(self._changed_seq, self.seq)
+        for table in tables_changed_by(statement_text(query), context_of(query, self._form)) or ():
+            if self._plans.is_decoded(table):
+                yield self._hole(
+                    StatementFormatError(
+                        f"rows of {table} were changed by a statement, so the binlog does not hold them",
+                        table=str(table),
+                        remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
+                    )
+                )
+
+
+def _post_headers(form: FormatDescription) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Bytes of the post-header by event type; -1 where the file's format lists none."""
+    lengths = np.full(256, -1, np.int64)
+    lengths[1 : len(form.header_lengths) + 1] = form.header_lengths
+    return lengths

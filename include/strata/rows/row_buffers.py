@@ -1,0 +1,140 @@
+"""The arrays in which rows are gathered until they make a block: a row buffer for each TABLE_MAP of each table.
+Not here: filling them (`kernels/stream.py`), which TABLE_MAP is in force (`maps_in_force.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from strata.kernels import layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from strata.events.cell_widths import CellWidths
+    from strata.kernels.arrays import Cells, IntBlocks, IntRows, Ints
+
+Number = TypeVar("Number", bound=np.generic)
+
+BATCH_ROWS = 8192
+"""Rows of a batch; more do not stay in the cache of a core."""
+FIRST_ROWS = 128
+"""Rows of a table's first batch: of many tables most have few rows."""
+GROWTH = 8
+_PADDING = 16
+"""Places between two columns: with a power of two all columns would fall into the same sets of the cache."""
+_MOST_CELLS = 32 << 20
+"""Cells of all row buffers together (128 MiB)."""
+
+
+class Rows(Struct, frozen=True, eq=False):
+    """What a row buffer held: where each cell lies, and what each row has beside its images."""
+
+    count: int
+    flags: int
+    """`HAS_*` of `kernels/layout.py`; the cells of an image that no row has are not there."""
+    after: tuple[Cells, ...]
+    """By wanted column."""
+    before: tuple[Cells, ...]
+    facts: tuple[Ints, ...]
+    """By `FACT_*` of `kernels/layout.py`."""
+
+    def in_front_of(self, seq: int, row: int) -> Rows:
+        """Those that stand in the stream before row number `row` of transaction `seq`."""
+        seqs, numbers = self.facts[layout.FACT_SEQ], self.facts[layout.FACT_ROW]
+        count = int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row))))
+        return Rows(
+            count,
+            self.flags,
+            tuple(cells[:count] for cells in self.after),
+            tuple(cells[:count] for cells in self.before),
+            tuple(facts[:count] for facts in self.facts),
+        )
+
+
+class RowBuffers:
+    """All row buffers of a walk."""
+
+    def __init__(self) -> None:
+        self.entries: IntRows = np.zeros((0, layout.BUFFER_FIELDS), np.int64)
+        """One a row buffer; this and the next four are what the kernels take, to be read again after any call."""
+        self.columns: IntRows = np.zeros((0, layout.COLUMN_FIELDS), np.int64)
+        self.scratch: IntBlocks = np.zeros((2, 1, layout.SCRATCH_FIELDS), np.int64)
+        self.cells: Cells = np.zeros(1, np.uint32)
+        self.facts: Ints = np.zeros(1, np.int64)
+        self._cells_used = self._facts_used = 0
+
+    def add(self, widths: CellWidths, targets: Ints, *, counted_only: bool) -> int:
+        """Adds a row buffer.
+
+        Args:
+            widths: Of its rows' cells.
+            targets: Which wanted column each column is, -1 for none.
+            counted_only: Nobody wants the rows: they are passed over.
+
+        Returns:
+            Its number.
+        """
+        entry = np.zeros((1, layout.BUFFER_FIELDS), np.int64)
+        entry[0, layout.COLUMNS] = len(widths.widths)
+        entry[0, layout.COLUMNS_AT] = len(self.columns)
+        entry[0, layout.TARGETS] = int(np.count_nonzero(targets >= 0))
+        entry[0, layout.JSON_COLUMNS] = widths.json_columns
+        entry[0, layout.WANTED] = not counted_only
+        self.columns = np.concatenate((self.columns, np.column_stack((widths.widths, targets))))
+        if len(widths.widths) > self.scratch.shape[1]:
+            self.scratch = np.zeros((2, len(widths.widths), layout.SCRATCH_FIELDS), np.int64)
+        self.entries = np.concatenate((self.entries, entry))
+        number = len(self.entries) - 1
+        if not counted_only:
+            self._grow(number, FIRST_ROWS)
+        return number
+
+    def waiting(self) -> list[int]:
+        """The row buffers that hold rows."""
+        return [int(number) for number in np.flatnonzero(self.entries[:, layout.COUNT])]
+
+    def take(self, number: int) -> Rows:
+        """What a row buffer holds, which is then empty; one that was full gets more space."""
+        entry = self.entries[number]
+        count, stride, targets = (int(entry[field]) for field in (layout.COUNT, layout.STRIDE, layout.TARGETS))
+        flags, after_at, facts_at = (int(entry[field]) for field in (layout.FLAGS, layout.CELLS_AT, layout.FACTS_AT))
+        before_at = after_at + targets * stride
+        rows = Rows(
+            count,
+            flags,
+            _taken(self.cells, after_at, stride, targets if flags & layout.HAS_AFTER else 0, count),
+            _taken(self.cells, before_at, stride, targets if flags & layout.HAS_BEFORE else 0, count),
+            _taken(self.facts, facts_at, stride, layout.FACTS, count),
+        )
+        entry[[layout.COUNT, layout.FLAGS, layout.BYTES]] = 0
+        capacity = int(entry[layout.CAPACITY])
+        if count == capacity < BATCH_ROWS and self._cells_used < _MOST_CELLS:
+            self._grow(number, min(capacity * GROWTH, BATCH_ROWS))
+        return rows
+
+    def _grow(self, number: int, capacity: int) -> None:
+        entry = self.entries[number]
+        stride = capacity + _PADDING
+        cells, facts = 2 * int(entry[layout.TARGETS]) * stride, layout.FACTS * stride
+        entry[layout.CELLS_AT], entry[layout.FACTS_AT] = self._cells_used, self._facts_used
+        entry[layout.STRIDE], entry[layout.CAPACITY] = stride, capacity
+        self._cells_used += cells
+        self._facts_used += facts
+        self.cells = _extended(self.cells, self._cells_used)
+        self.facts = _extended(self.facts, self._facts_used)
+
+
+def _taken(array: NDArray[Number], begin: int, stride: int, columns: int, count: int) -> tuple[NDArray[Number], ...]:
+    """Copies of the first `count` places of some columns: the walk goes on in the same arrays."""
+    return tuple(array[at : at + count].copy() for at in range(begin, begin + columns * stride, stride))
+
+
+def _extended(array: NDArray[Number], least: int) -> NDArray[Number]:
+    if len(array) >= least:
+        return array
+    longer = np.empty(max(least, 2 * len(array)), array.dtype)
+    longer[: len(array)] = array
+    return longer
