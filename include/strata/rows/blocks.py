@@ -183,13 +183,11 @@ class RowReader:
         state, region = self._state, window.region
         state[layout.EVENT] = state[layout.AT] = 0
         state[layout.FOREIGN] = region is not self._region
-        while True:
+        while state[layout.EVENT] < len(window):
             status = int(walk_events(region.buffer, region.base, window.trailer, window.events, self._tables()))
-            if status == codes.DONE:
-                break
             if status == codes.FULL:
                 yield from self._give(region)
-            else:
+            elif status != codes.DONE:
                 yield from self._located(status, window)
         if window.fault is not None:
             raise window.fault

@@ -34,7 +34,7 @@ SETTLE_BYTES = 16 << 20
 WINDOW_BYTES = 1 << 20
 """Bytes whose checksums are verified before they are walked, so that they are still in the cache."""
 WINDOW_EVENTS = 32768
-_INFLATED_BYTES = 16 << 20
+_INFLATED_BYTES = 8 << 20
 """Inflated events that lie in one buffer, so that the rows of many small transactions make one batch."""
 
 _HEADS = frozenset({EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID})
@@ -61,6 +61,9 @@ class Window(Struct, frozen=True, eq=False):
     """Offset of the compressed transaction that they were in, if they were."""
     fault: StrataError | None = None
     """What is wrong with the bytes behind them."""
+
+    def __len__(self) -> int:
+        return len(self.events.positions)
 
     def place(self, at: int) -> tuple[int, int]:
         """Offset in the region's buffer and length of event number `at`."""
@@ -174,7 +177,8 @@ class _WindowReader:
             yield self._window(index, first, at + 1)
             yield from self._inner(int(index.positions[at]), int(index.lengths[at]))
             first = at + 1
-        yield self._window(index, first, count, fault)
+        if first < count or fault is not None:
+            yield self._window(index, first, count, fault)
 
     def _window(self, index: EventIndex, first: int, behind: int, fault: StrataError | None = None) -> Window:
         trailer = self._binlog.format.checksum_bytes
