@@ -43,6 +43,7 @@ _FIXED = {
 # Bytes without the fraction, which takes (fsp + 1) / 2 more (MySQL 5.6, my_time.cc).
 _FRACTIONAL = {FieldType.TIMESTAMP2: 4, FieldType.TIME2: 3, FieldType.DATETIME2: 5}
 _PREFIXED = frozenset({FieldType.BLOB, FieldType.JSON, FieldType.GEOMETRY, FieldType.VECTOR})
+_TEXT = frozenset({FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING})
 _PACKED = frozenset({FieldType.ENUM, FieldType.SET})
 # Bytes that 0 to 8 left-over decimal digits take (strings/decimal.cc, dig2bytes).
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4)
@@ -88,23 +89,27 @@ def decimal_bytes(precision: int, scale: int) -> int:
 
 def _width(code: int, metadata: int) -> int | None:
     """The width of a cell as in `CellWidths.widths`; None if there is no such type."""
-    width: int | None = None
     if code in _FIXED:
-        width = _FIXED[FieldType(code)]
-    elif code in _FRACTIONAL:
-        width = _FRACTIONAL[FieldType(code)] + (metadata + 1) // 2 if metadata <= 6 else None
-    elif code in _PREFIXED:
-        width = -metadata if 1 <= metadata <= 4 else None
-    elif code in {FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING}:
-        width = -1 if metadata < 256 else -2
-    elif code in _PACKED:
-        width = metadata if 1 <= metadata <= 8 else None
-    elif code == FieldType.NEWDECIMAL:
+        return _FIXED[FieldType(code)]
+    if code in _FRACTIONAL:
+        return _FRACTIONAL[FieldType(code)] + (metadata + 1) // 2 if metadata <= 6 else None
+    if code in _PREFIXED:
+        return -metadata if 1 <= metadata <= 4 else None
+    if code in _TEXT:
+        return -1 if metadata < 256 else -2
+    return _packed_width(code, metadata)
+
+
+def _packed_width(code: int, metadata: int) -> int | None:
+    """As `_width`, of types whose metadata tells how they are packed."""
+    if code in _PACKED:
+        return metadata if 1 <= metadata <= 8 else None
+    if code == FieldType.NEWDECIMAL:
         precision, scale = metadata >> 8, metadata & 0xFF
-        width = decimal_bytes(precision, scale) if precision and scale <= precision <= 65 else None
-    elif code == FieldType.BIT:
-        width = (bit_length(metadata) + 7) // 8 if 1 <= bit_length(metadata) <= 64 else None
-    return width
+        return decimal_bytes(precision, scale) if precision and scale <= precision <= 65 else None
+    if code == FieldType.BIT:
+        return (bit_length(metadata) + 7) // 8 if 1 <= bit_length(metadata) <= 64 else None
+    return None
 
 
 def bit_length(metadata: int) -> int:

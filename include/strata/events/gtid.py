@@ -86,11 +86,8 @@ def _parse_tagged(cursor: Cursor) -> GtidEvent:
     uuid, tag = b"", ""
     numbers = dict.fromkeys(_Field, 0)
     original: int | None = None
-    while cursor.left():
-        number = cursor.varint()
-        if number > _Field.IMMEDIATE_VERSION:
-            # Original version and commit group ticket, and whatever a later server adds.
-            break
+    # Behind these come original version and commit group ticket, and whatever a later server adds.
+    while cursor.left() and (number := cursor.varint()) <= _Field.IMMEDIATE_VERSION:
         field = _Field(number)
         if field == _Field.UUID:
             uuid = bytes(cursor.varint() & 0xFF for _ in range(16))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata.gtid.sets import GtidSetBuilder
+    from strata.kernels.layout import Events
     from strata.wire.files import BinlogFile
 
 _NUMBERED: Final = (EventType.GTID, EventType.TAGGED_GTID)
@@ -48,21 +49,14 @@ def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int)
 
     `seen` takes all of them. What is damaged ends the search: whoever reads the file meets it.
     """
-    servers, key = ServerRegistry(), np.zeros(GTID_BYTES, np.uint8)
+    servers = ServerRegistry()
     buffer, at = binlog.buffer, begin
     while at < end:
         index = index_events(buffer, at, end, binlog.format, _BATCH_EVENTS)
         events = index.of_types(_NUMBERED)
-        found = np.empty((len(events.positions), 2), np.int64)
-        number = 0
-        while number < len(found):
-            status, number = read_gtids(
-                buffer, events, binlog.format.checksum_bytes, number, servers.keys, servers.count, key, found
-            )
-            if status == NEW_SERVER:
-                servers.add(key)
-            elif status != codes.DONE:
-                return
+        found = _read_gtids(binlog, events, servers)
+        if found is None:
+            return
         for which in _repeated(servers, found, seen):
             gtid, position = Gtid(servers.sids[found[which, 0]], int(found[which, 1])), int(events.positions[which])
             behind = _end_of(binlog, position, end)
@@ -72,6 +66,19 @@ def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int)
         if index.status != codes.FULL:
             return
         at = index.next
+
+
+def _read_gtids(binlog: BinlogFile, events: Events, servers: ServerRegistry) -> npt.NDArray[np.int64] | None:
+    """Server and number of each GTID event, a row each; None if one of them cannot be read."""
+    found, key = np.empty((len(events.positions), 2), np.int64), np.zeros(GTID_BYTES, np.uint8)
+    number, trailer = 0, binlog.format.checksum_bytes
+    while number < len(found):
+        status, number = read_gtids(binlog.buffer, events, trailer, number, servers.keys, servers.count, key, found)
+        if status == NEW_SERVER:
+            servers.add(key)
+        elif status != codes.DONE:
+            return None
+    return found
 
 
 def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:

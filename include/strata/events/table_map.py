@@ -1,9 +1,10 @@
-"""TABLE_MAP: the physical shape of a table, with what the server adds under MINIMAL and FULL metadata.
+"""TABLE_MAP: the columns of a table as they lie in rows, with what the server adds under MINIMAL and FULL metadata.
 Not here: widths of cells (`cell_widths.py`), the table's definition (`schema/`)."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -11,6 +12,9 @@ from strata.errors import CorruptEventError
 from strata.events.model import TableMap
 from strata.wire.codes import FieldType
 from strata.wire.cursor import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ONE_BYTE = frozenset(
     {
@@ -208,36 +212,10 @@ def _read_optional(cursor: Cursor, types: tuple[int, ...]) -> _Optional:
     return found
 
 
-def _read_field(found: _Optional, field: int, value: Cursor, types: tuple[int, ...]) -> None:  # noqa: C901, PLR0912 - one case a field, each a line
-    match field:
-        case _Field.SIGNEDNESS:
-            found.signs = value.rest()
-        case _Field.DEFAULT_CHARSET:
-            found.charsets = _default_charset(value)
-        case _Field.COLUMN_CHARSET:
-            found.charsets = _Charsets(each=_numbers(value))
-        case _Field.MEMBER_DEFAULT_CHARSET:
-            found.member_charsets = _default_charset(value)
-        case _Field.MEMBER_COLUMN_CHARSET:
-            found.member_charsets = _Charsets(each=_numbers(value))
-        case _Field.COLUMN_NAME:
-            found.names = _names(value, len(types))
-        case _Field.SET_MEMBERS:
-            found.sets = _members(value)
-        case _Field.ENUM_MEMBERS:
-            found.enums = _members(value)
-        case _Field.GEOMETRY_TYPE:
-            found.geometry_types = tuple(_numbers(value))
-        case _Field.SIMPLE_PRIMARY_KEY:
-            found.primary_key = _key(_numbers(value), len(types))
-        case _Field.PRIMARY_KEY_WITH_PREFIX:
-            found.primary_key = _key(_numbers(value)[::2], len(types))
-        case _Field.VISIBILITY:
-            found.visible = _bits(value.rest(), len(types))
-        case _Field.VECTOR_DIMENSIONS:
-            found.vector_dimensions = tuple(_numbers(value))
-        case _:
-            pass
+def _read_field(found: _Optional, field: int, value: Cursor, types: tuple[int, ...]) -> None:
+    if field in _READERS:
+        name, read = _READERS[_Field(field)]
+        setattr(found, name, read(value, len(types)))
 
 
 def _numbers(value: Cursor) -> list[int]:
@@ -304,3 +282,21 @@ def _collations(optional: _Optional, types: tuple[int, ...]) -> tuple[int, ...] 
             for at, collation in zip(columns, charsets.of(len(columns)), strict=True):
                 found[at] = collation
     return tuple(found)
+
+
+_READERS: dict[_Field, tuple[str, Callable[[Cursor, int], Any]]] = {
+    _Field.SIGNEDNESS: ("signs", lambda value, _: value.rest()),
+    _Field.DEFAULT_CHARSET: ("charsets", lambda value, _: _default_charset(value)),
+    _Field.COLUMN_CHARSET: ("charsets", lambda value, _: _Charsets(each=_numbers(value))),
+    _Field.MEMBER_DEFAULT_CHARSET: ("member_charsets", lambda value, _: _default_charset(value)),
+    _Field.MEMBER_COLUMN_CHARSET: ("member_charsets", lambda value, _: _Charsets(each=_numbers(value))),
+    _Field.COLUMN_NAME: ("names", _names),
+    _Field.SET_MEMBERS: ("sets", lambda value, _: _members(value)),
+    _Field.ENUM_MEMBERS: ("enums", lambda value, _: _members(value)),
+    _Field.GEOMETRY_TYPE: ("geometry_types", lambda value, _: tuple(_numbers(value))),
+    _Field.SIMPLE_PRIMARY_KEY: ("primary_key", lambda value, count: _key(_numbers(value), count)),
+    _Field.PRIMARY_KEY_WITH_PREFIX: ("primary_key", lambda value, count: _key(_numbers(value)[::2], count)),
+    _Field.VISIBILITY: ("visible", lambda value, count: _bits(value.rest(), count)),
+    _Field.VECTOR_DIMENSIONS: ("vector_dimensions", lambda value, _: tuple(_numbers(value))),
+}
+"""For each field what it tells, and how it is read; the number is of columns."""

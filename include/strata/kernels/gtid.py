@@ -81,7 +81,39 @@ def read_varint(buffer: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:  # noqa: C901, PLR0912 - one case a field
+def _read_uuid(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
+    """Reads a UUID of 16 numbers to `key`; returns the offset behind it, -1 if it runs past `end`."""
+    for k in range(_UUID_BYTES):
+        byte, at = read_varint(buffer, at, end)
+        if at < 0:
+            return np.int64(-1)
+        key[k] = byte
+    return np.int64(at)
+
+
+@kernel
+def _note_number(value: Int, at: Int, key: Bytes) -> Int:
+    """Writes the number of a transaction, signed and twice as large, to `key`; returns `at`, or -1 if it is below 1."""
+    if value & 1 or value < 2:
+        return np.int64(-1)
+    for k in range(8):
+        key[KEY_NUMBER + k] = (value >> (1 + 8 * k)) & 0xFF
+    return np.int64(at)
+
+
+@kernel
+def _read_tag(buffer: Bytes, at: Int, end: Int, length: Int, key: Bytes) -> Int:
+    """Reads a tag to `key`; returns the offset behind it, -1 if it is too long or runs past `end`."""
+    if at < 0 or length > KEY_BYTES - _UUID_BYTES - 1 or length < 0 or length > end - at:
+        return np.int64(-1)
+    key[_UUID_BYTES] = length
+    for k in range(length):
+        key[_UUID_BYTES + 1 + k] = buffer[at + k]
+    return np.int64(at + length)
+
+
+@kernel
+def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
     stamp = np.int64(0)
     field = np.int64(-3)  # Version, size and last field that must be understood come before the fields.
     seen = np.int64(0)
@@ -95,31 +127,19 @@ def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:  # noqa: 
         if number > 6:  # Behind the time of the commit there is nothing that a stream is cut by.
             break
         if number == 1:
-            for k in range(_UUID_BYTES):
-                byte, at = read_varint(buffer, at, end)
-                if at < 0:
-                    return np.int64(-1)
-                key[k] = byte
+            at = _read_uuid(buffer, at, end, key)
             seen |= 1
-            continue
-        value, at = read_varint(buffer, at, end)
+        else:
+            value, at = read_varint(buffer, at, end)
+            if number == 2:
+                at = _note_number(value, at, key)
+                seen |= 2
+            elif number == 3:
+                at = _read_tag(buffer, at, end, value, key)
+            elif number == 6:
+                stamp = value & ((np.int64(1) << 55) - 1)
         if at < 0:
             return np.int64(-1)
-        if number == 2:
-            if value & 1 or value < 2:
-                return np.int64(-1)
-            for k in range(8):
-                key[KEY_NUMBER + k] = (value >> (1 + 8 * k)) & 0xFF
-            seen |= 2
-        elif number == 3:
-            if value > KEY_BYTES - _UUID_BYTES - 1 or value < 0 or value > end - at:
-                return np.int64(-1)
-            key[_UUID_BYTES] = value
-            for k in range(value):
-                key[_UUID_BYTES + 1 + k] = buffer[at + k]
-            at += value
-        elif number == 6:
-            stamp = value & ((np.int64(1) << 55) - 1)
     return stamp if seen == 3 else np.int64(-1)
 
 

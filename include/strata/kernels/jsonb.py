@@ -103,10 +103,34 @@ def value_at(buf: Bytes, start: Int, kind: Int, entry: Int) -> Int:
 
 
 @part
-def json_text(  # noqa: C901, PLR0912, PLR0915 - one walk over values of all kinds; its parts are functions
+def open_member(
+    buf: Bytes, start: Int, limit: Int, parent: Int, number: Int, out: Bytes, to: Int
+) -> tuple[Int, Int, Int]:
+    """Writes what stands in front of a value in its container: a comma, and its key; arguments as `put_key` has them.
+
+    Returns:
+        DONE, FULL or CORRUPT, the place behind the text, and the bytes of the key.
+    """
+    if number > 0:
+        to = put_word(np.int64(0x202C), 2, out, to)
+    if parent > LARGE_OBJECT:
+        return np.int64(DONE), to, np.int64(0)
+    return put_key(buf, start, limit, parent, number, out, to)
+
+
+@part
+def empty_text(out: Bytes, to: Int) -> tuple[Int, Int]:
+    """As `json_text`, of no bytes: a NOT NULL column that never got a value (sql/field.cc, Field_json::val_json)."""
+    if out.shape[0] - to < LITERAL_ROOM:
+        return FULL, to
+    return DONE, put_literal(np.int64(0), out, to)
+
+
+@part
+def json_text(  # noqa: C901 - one walk over values of all kinds; its parts are functions
     powers: WordRows, alphabet: Bytes, buf: Bytes, at: Int, end: Int, out: Bytes, to: Int, frames: IntRows
 ) -> tuple[Int, Int]:
-    """Writes the document between `at` and `end`; DONE, FULL or CORRUPT, and the place behind the text.
+    """Writes the document between `at` and `end`, at least a byte: DONE, FULL or CORRUPT, and the place behind it.
 
     Args:
         powers: Powers of ten, for doubles.
@@ -120,9 +144,6 @@ def json_text(  # noqa: C901, PLR0912, PLR0915 - one walk over values of all kin
     """
     if out.shape[0] - to < LITERAL_ROOM:
         return FULL, to
-    if at == end:
-        # What a NOT NULL column holds that never got a value (sql/field.cc, Field_json::val_json).
-        return DONE, put_literal(np.int64(0), out, to)
     budget = end - at
     kind, limit = load_u8(buf, at), end
     at += 1
@@ -159,13 +180,10 @@ def json_text(  # noqa: C901, PLR0912, PLR0915 - one walk over values of all kin
             return DONE, to
         if out.shape[0] - to < LITERAL_ROOM + MOST_DEPTH:
             return FULL, to
-        if number > 0:
-            to = put_word(np.int64(0x202C), 2, out, to)
-        if parent <= LARGE_OBJECT:
-            status, to, behind = put_key(buf, start, limit, parent, number, out, to)
-            if status != DONE:
-                return status, to
-            budget -= behind
+        status, to, key_bytes = open_member(buf, start, limit, parent, number, out, to)
+        if status != DONE:
+            return status, to
+        budget -= key_bytes
         entry = value_entry(start, parent, length, number)
         kind, at = load_u8(buf, entry), value_at(buf, start, parent, entry)
         number += 1
@@ -208,7 +226,10 @@ def gather_json(  # noqa: PLR0913, PLR0917 - arrays have no other way in
         if cells[i] > ABSENT_CELL:
             at = base + np.int64(cells[i])
             size = little_endian(buf, at, prefix)
-            status, to = json_text(powers, alphabet, buf, at + prefix, at + prefix + size, out, to, frames)
+            if size == 0:
+                status, to = empty_text(out, to)
+            else:
+                status, to = json_text(powers, alphabet, buf, at + prefix, at + prefix + size, out, to, frames)
             if status != DONE:
                 return status, i
         offsets[i + 1] = to

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.kernels.jit import kernel
+from strata.kernels.jit import kernel, part
 from strata.kernels.memory import copy_bytes
 from strata.kernels.scan import HEADER_BYTES, read_u16, read_u32
-from strata.kernels.status import CORRUPT
+from strata.kernels.status import CORRUPT, DONE
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int, Ints
@@ -49,10 +49,55 @@ _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2 = 4, 15, 27, 35, 41
 
 
+@part
+def _copy_piece(data: Bytes, at: Int, end: Int, out: Bytes, count: Int, state: Ints) -> tuple[Int, Int]:
+    """Copies what is there of the open packet; DONE, MORE or CORRUPT, and how many bytes."""
+    size = min(state[LEFT], end - at)
+    if size == 0:
+        return np.int64(MORE), np.int64(0)
+    if size > state[EVENT_LEFT]:
+        return np.int64(CORRUPT), np.int64(0)
+    copy_bytes(data, at, out, count, size)
+    state[LEFT] -= size
+    state[EVENT_LEFT] -= size
+    return np.int64(DONE), np.int64(size)
+
+
+@part
+def _begin_event(data: Bytes, event: Int, length: Int, whole: bool, state: Ints) -> Int:  # noqa: FBT001 - of a kernel
+    """What to do with the event that a packet of `length` bytes begins: DONE to copy it, CONTROL, or a fault."""
+    size = read_u32(data, event + 9)
+    if data[event + 4] in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2):
+        if length == _LARGEST or size != length - 1:
+            return np.int64(CORRUPT)
+        if not whole:
+            return np.int64(MORE)
+        state[NUMBER] += 1
+        return np.int64(CONTROL)
+    if size > state[LARGEST]:
+        return np.int64(TOO_LARGE)
+    state[EVENT_LEFT] = size
+    return np.int64(DONE)
+
+
+@part
+def _begin_packet(data: Bytes, at: Int, end: Int, length: Int, state: Ints) -> Int:
+    """As `_begin_event`, for a packet that continues none; also END_OF_STREAM and ERROR_PACKET."""
+    first = data[at + PACKET_HEADER_BYTES]
+    whole = end - at >= PACKET_HEADER_BYTES + length
+    if first == _ERROR or (first == _EOF and length < 9):
+        if not whole:
+            return np.int64(MORE)
+        return np.int64(ERROR_PACKET if first == _ERROR else END_OF_STREAM)
+    if state[EVENT_LEFT] != 0 or first != _OK or length < 1 + HEADER_BYTES:
+        return np.int64(CORRUPT)
+    if end - at < PACKET_HEADER_BYTES + 1 + HEADER_BYTES:
+        return np.int64(MORE)
+    return _begin_event(data, at + PACKET_HEADER_BYTES + 1, length, whole, state)
+
+
 @kernel
-def split_packets(  # noqa: C901, PLR0911, PLR0912 - one machine, a branch for each thing that can come next
-    data: Bytes, begin: Int, end: Int, out: Bytes, state: Ints
-) -> tuple[Int, Int, Int]:
+def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, state: Ints) -> tuple[Int, Int, Int]:
     """Copies the bytes of events, without what packets put around them, to the front of `out`.
 
     An event is copied as it arrives, so neither buffer needs to hold a whole one, but for those of CONTROL.
@@ -72,50 +117,24 @@ def split_packets(  # noqa: C901, PLR0911, PLR0912 - one machine, a branch for e
     count = np.int64(0)
     while True:
         if state[LEFT] > 0:
-            size = min(state[LEFT], end - at)
-            if size == 0:
-                return np.int64(MORE), count, at
-            if size > state[EVENT_LEFT]:
-                return np.int64(CORRUPT), count, at
-            copy_bytes(data, at, out, count, size)
+            status, size = _copy_piece(data, at, end, out, count, state)
+            if status != DONE:
+                return status, count, at
             at += size
             count += size
-            state[LEFT] -= size
-            state[EVENT_LEFT] -= size
             continue
         if end - at < PACKET_HEADER_BYTES + 1 and not (end - at == PACKET_HEADER_BYTES and state[CONTINUES]):
             return np.int64(MORE), count, at
         length = read_u16(data, at) | (np.int64(data[at + 2]) << 16)
         if state[NUMBER] >= 0 and np.int64(data[at + 3]) != state[NUMBER] & 255:
             return np.int64(CORRUPT), count, at
-        if state[CONTINUES]:
-            state[LEFT] = length
-            state[CONTINUES] = 1 if length == _LARGEST else 0
-            state[NUMBER] += 1
-            at += PACKET_HEADER_BYTES
-            continue
-        first = data[at + PACKET_HEADER_BYTES]
-        whole = end - at >= PACKET_HEADER_BYTES + length
-        if first == _ERROR or (first == _EOF and length < 9):
-            if not whole:
-                return np.int64(MORE), count, at
-            return np.int64(ERROR_PACKET if first == _ERROR else END_OF_STREAM), count, at
-        if state[EVENT_LEFT] != 0 or first != _OK or length < 1 + HEADER_BYTES:
-            return np.int64(CORRUPT), count, at
-        if end - at < PACKET_HEADER_BYTES + 1 + HEADER_BYTES:
-            return np.int64(MORE), count, at
-        event = at + PACKET_HEADER_BYTES + 1
-        if data[event + 4] in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2):
-            if length == _LARGEST or read_u32(data, event + 9) != length - 1:
-                return np.int64(CORRUPT), count, at
-            if not whole:
-                return np.int64(MORE), count, at
-            state[NUMBER] += 1
-            return np.int64(CONTROL), count, at
-        if read_u32(data, event + 9) > state[LARGEST]:
-            return np.int64(TOO_LARGE), count, at
-        state[EVENT_LEFT] = read_u32(data, event + 9)
-        state[LEFT] = length - 1
+        status_byte = np.int64(0)
+        if not state[CONTINUES]:
+            status = _begin_packet(data, at, end, length, state)
+            if status != DONE:
+                return status, count, at
+            status_byte = np.int64(1)
+        state[LEFT] = length - status_byte
         state[CONTINUES] = 1 if length == _LARGEST else 0
         state[NUMBER] += 1
-        at = event
+        at += PACKET_HEADER_BYTES + status_byte

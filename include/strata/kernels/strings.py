@@ -83,30 +83,35 @@ def all_ascii(data: Bytes) -> Int:
     return seen & -0x7F7F7F7F7F7F7F80 == 0
 
 
+@part
+def _second_byte(first: Int) -> tuple[Int, Int]:
+    """The lowest and the highest second byte behind a first one."""
+    if first == 0xE0:
+        return np.int64(0xA0), np.int64(0xBF)
+    if first == 0xED:
+        return np.int64(0x80), np.int64(0x9F)
+    if first == 0xF0:
+        return np.int64(0x90), np.int64(0xBF)
+    if first == 0xF4:
+        return np.int64(0x80), np.int64(0x8F)
+    return np.int64(0x80), np.int64(0xBF)
+
+
 @kernel
-def utf8_length(data: Bytes, at: Int, end: Int) -> Int:  # noqa: C901 - the table of well-formed sequences
+def utf8_length(data: Bytes, at: Int, end: Int) -> Int:
     """Bytes of the well-formed character at `at` (Unicode 15, table 3-7); 0 if there is none before `end`."""
     first = np.int64(data[at])
-    size = np.int64(1)
-    low, high = np.int64(0x80), np.int64(0xBF)
     if first < 0x80:
-        return size
+        return np.int64(1)
     if 0xC2 <= first <= 0xDF:
         size = np.int64(2)
     elif 0xE0 <= first <= 0xEF:
         size = np.int64(3)
-        if first == 0xE0:
-            low = np.int64(0xA0)
-        elif first == 0xED:
-            high = np.int64(0x9F)
     elif 0xF0 <= first <= 0xF4:
         size = np.int64(4)
-        if first == 0xF0:
-            low = np.int64(0x90)
-        elif first == 0xF4:
-            high = np.int64(0x8F)
     else:
         return np.int64(0)
+    low, high = _second_byte(first)
     if at + size > end or np.int64(data[at + 1]) < low or np.int64(data[at + 1]) > high:
         return np.int64(0)
     for k in range(2, size):

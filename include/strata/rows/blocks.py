@@ -249,12 +249,17 @@ class RowReader:
         if status == grammar.NEW_SERVER:
             self._servers.add(self._key)
             state[layout.KEYS] = self._servers.count
-            return
-        if status == grammar.NEW_TABLE_MAP:
+        elif status == grammar.NEW_TABLE_MAP:
             refused = self._take_table_map(window.body(at))
             if refused is not None:
                 yield self._hole(refused)
-            return
+        else:
+            yield from self._pass(status, window, at)
+            state[layout.OPEN] = state[layout.FOLLOWING]
+            state[layout.EVENT] = at + 1
+
+    def _pass(self, status: int, window: Window, at: int) -> Iterator[Hole]:
+        """Does what an event asks for that is not met again. The inner events of a payload are the next windows."""
         if status == grammar.READ_STATEMENT:
             yield from self._take_statement(window, at)
         elif status == grammar.REPORT_LOSS:
@@ -264,9 +269,6 @@ class RowReader:
         elif status != grammar.INFLATE:
             packed = window.payload is not None
             raise fault_of(status, window.region.buffer, *window.place(at), self._form, packed=packed)
-        # The inner events of a payload are the next windows.
-        state[layout.OPEN] = state[layout.FOLLOWING]
-        state[layout.EVENT] = at + 1
 
     def _lost(self, message: str) -> Hole:
         return self._hole(

@@ -67,6 +67,7 @@ _SMALL = {
     FieldType.INT24: (numbers.gather_3, 0x800000),
     FieldType.LONG: (numbers.gather_4, 0x80000000),
 }
+_LABELLED = {FieldType.ENUM: gather_enum, FieldType.SET: gather_set}
 _DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64}
 _TEMPORAL = frozenset(
     {
@@ -150,10 +151,8 @@ def _other_number(target: pa.DataType, code: int, metadata: int, width: int) -> 
 
 
 def _text(column: Column, kind: ColumnType, code: int, width: int) -> Gather | None:
-    if code == FieldType.ENUM:
-        return gather_enum(width, kind.labels)
-    if code == FieldType.SET:
-        return gather_set(width, kind.labels)
+    if code in _LABELLED:
+        return _LABELLED[FieldType(code)](width, kind.labels)
     prefix = -width
     if code == FieldType.JSON:
         return GatherJson(prefix)

@@ -29,6 +29,7 @@ _PLAIN = {
     FieldType.TIMESTAMP: "timestamp",
     FieldType.JSON: "json",
     FieldType.GEOMETRY: "geometry",
+    FieldType.VECTOR: "vector",
     FieldType.SET: "bigint unsigned",
     FieldType.ENUM: "int unsigned",
 }
@@ -69,16 +70,11 @@ def _type_text(code: int, metadata: int, *, text: bool) -> str:
         return _PLAIN[FieldType(code)]
     if code in _FRACTIONAL:
         return f"{_FRACTIONAL[FieldType(code)]}({metadata})"
-    match code:
-        case FieldType.NEWDECIMAL:
-            return f"decimal({metadata >> 8},{metadata & 0xFF})"
-        case FieldType.BIT:
-            return f"bit({bit_length(metadata)})"
-        case FieldType.VECTOR:
-            return "vector"
-        case FieldType.STRING:
-            return f"char({metadata})" if text else f"binary({metadata})"
-        case FieldType.BLOB:
-            return _BLOBS.get(metadata, _BLOBS[4])[text]
-        case _:
-            return f"varchar({metadata})" if text else f"varbinary({metadata})"
+    if code == FieldType.NEWDECIMAL:
+        return f"decimal({metadata >> 8},{metadata & 0xFF})"
+    if code == FieldType.BIT:
+        return f"bit({bit_length(metadata)})"
+    if code == FieldType.BLOB:
+        return _BLOBS.get(metadata, _BLOBS[4])[text]
+    bytes_, texts = ("binary", "char") if code == FieldType.STRING else ("varbinary", "varchar")
+    return f"{texts if text else bytes_}({metadata})"
