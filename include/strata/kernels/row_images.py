@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strata.kernels.grammar import PARTIAL_UPDATE, UPDATE_V1, UPDATE_V2, WRITE_V1, WRITE_V2
-from strata.kernels.jit import kernel, part
+from strata.kernels.jit import kernel
 from strata.kernels.layout import (
     ABSENT_CELL,
     AT,
@@ -162,137 +162,8 @@ def image_columns(buf: Bytes, bitmap: Int, buffer: Ints, columns: IntRows, image
     return found
 
 
-@part
-def clear_if_needed(cells: Cells, buffer: Ints, op: Int, flags: Int) -> None:
-    """Makes an image NULL that this row or those before it lack."""
-    images = np.int64(HAS_AFTER | HAS_BEFORE)
-    if buffer[FLAGS] & flags != flags or buffer[FLAGS] & images != flags & images:
-        clear_other_image(cells, buffer, op, flags)
-
-
-@part
-def walk_image(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is taken out of a tuple is counted
-    buf: Bytes, at: Int, end: Int, base: Int, image: Int, columns: Int, row: Int, scratch: IntBlocks, cells: Cells
-) -> Int:
-    """Notes the cells of one image; returns the offset behind it, -1 if it runs past `end`.
-
-    Args:
-        buf: The event's buffer.
-        at: Offset of the null bits.
-        end: Offset behind the rows.
-        base: What cells are relative to.
-        image: 0 for the first image of a row, 1 for the second.
-        columns: How many columns the image has.
-        row: Place of the row in the buffer.
-        scratch: The columns of both images, by `image_columns`.
-        cells: Of all row buffers.
-    """
-    nulls = at
-    at += (columns + 7) >> 3
-    if at > end:
-        return np.int64(-1)
-    for k in range(columns):
-        out = scratch[image, k, 2]
-        if (load_u8(buf, nulls + (k >> 3)) >> (k & 7)) & 1:
-            if out >= 0:
-                cells[out + row] = NULL_CELL
-            continue
-        if out >= 0:
-            cells[out + row] = at - base
-        width = scratch[image, k, 1]
-        if width < 0:
-            if at - width > end:
-                return np.int64(-1)
-            width = prefix_value(buf, at, -width) - width
-        at += width
-        if at > end:
-            return np.int64(-1)
-    return np.int64(at)
-
-
-@part
-def walk_second_image(  # noqa: PLR0913, PLR0917 - as above
-    buf: Bytes,
-    at: Int,
-    end: Int,
-    event_type: Int,
-    base: Int,
-    columns: Int,
-    buffer: Ints,
-    scratch: IntBlocks,
-    cells: Cells,
-) -> tuple[Int, Int]:
-    """Notes the after image of an update; arguments as for `walk_image`.
-
-    Returns:
-        Offset of the partial bits, 0 if there are none, and offset behind the image, -1 if it runs past `end`.
-    """
-    partial = np.int64(0)
-    if event_type == PARTIAL_UPDATE:
-        partial, at = partial_bits(buf, at, end, buffer)
-        if at < 0:
-            return partial, at
-    return partial, walk_image(buf, at, end, base, np.int64(1), columns, buffer[COUNT], scratch, cells)
-
-
-@part
-def keep_row(
-    buffer: Ints, columns: IntRows, scratch: IntBlocks, present: Int, updated: Int, op: Int, cells: Cells
-) -> None:
-    """Marks what the images of the row lack that was just walked, and counts the row.
-
-    Args:
-        buffer: The row buffer.
-        columns: Of all row buffers.
-        scratch: As for `walk_image`.
-        present: How many columns the first image has.
-        updated: The same of the second image of an update.
-        op: INSERT, UPDATE or DELETE.
-        cells: Of all row buffers.
-    """
-    row = buffer[COUNT]
-    if present < buffer[COLUMNS]:
-        first_at = buffer[CELLS_AT] if op == INSERT else buffer[CELLS_AT] + buffer[TARGETS] * buffer[STRIDE]
-        mark_absent(buffer, columns, scratch[0], present, cells, first_at + row)
-    if op == UPDATE and updated < buffer[COLUMNS]:
-        mark_absent(buffer, columns, scratch[1], updated, cells, buffer[CELLS_AT] + row)
-    buffer[COUNT] = row + 1
-
-
-@part
-def read_columns(
-    buf: Bytes, at: Int, end: Int, op: Int, buffer: Ints, columns: IntRows, scratch: IntBlocks
-) -> tuple[Int, Int, Int]:
-    """Reads which columns the images of an event have, into `scratch`; `at` is the offset of the column count.
-
-    Returns:
-        Offset behind, -1 if the columns are not those of the TABLE_MAP or run past `end`; how many columns the first
-        image has, and the second of an update.
-    """
-    count, at = packed_length(buf, at, end)
-    bitmap = (buffer[COLUMNS] + 7) >> 3
-    behind = at + bitmap * (2 if op == UPDATE else 1)
-    if at < 0 or count != buffer[COLUMNS] or behind > end:
-        return np.int64(-1), np.int64(0), np.int64(0)
-    before_at = buffer[CELLS_AT] + buffer[TARGETS] * buffer[STRIDE]
-    first_at = buffer[CELLS_AT] if op == INSERT else before_at
-    present, updated = image_columns(buf, at, buffer, columns, first_at, scratch[0]), np.int64(0)
-    if op == UPDATE:
-        updated = image_columns(buf, at + bitmap, buffer, columns, buffer[CELLS_AT], scratch[1])
-    return np.int64(behind), present, updated
-
-
-@part
-def image_flags(buffer: Ints, op: Int, present: Int, updated: Int) -> Int:
-    """Which images the rows of an event have, and whether those lack columns: `HAS_*`."""
-    flags = (HAS_AFTER if op != DELETE else 0) | (HAS_BEFORE if op != INSERT else 0)
-    if present < buffer[COLUMNS] or (op == UPDATE and updated < buffer[COLUMNS]):
-        flags |= HAS_ABSENT
-    return np.int64(flags)
-
-
 @kernel
-def walk_rows(  # noqa: PLR0913, PLR0917 - as above
+def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - cut into inlined parts it takes a quarter longer
     buf: Bytes,
     body: Int,
     end: Int,
@@ -316,41 +187,89 @@ def walk_rows(  # noqa: PLR0913, PLR0917 - as above
         event_type: Type code.
         base: What cells are relative to.
         state: Of the walk.
-        buffer: The row buffer of the rows' TABLE_MAP.
-        columns: Of all row buffers.
+        buffer: Of the rows' table and shape.
+        columns: Of all buffers.
         scratch: For the walk's own use.
-        cells: Of all row buffers.
-        facts: Of all row buffers.
+        cells: Of all buffers.
+        facts: Of all buffers.
     """
-    op, wanted = operation(event_type), buffer[WANTED] != 0
-    at, present, updated = read_columns(buf, body, end, op, buffer, columns, scratch)
+    count, at = packed_length(buf, body, end)
+    bitmap = (buffer[COLUMNS] + 7) >> 3
+    op = operation(event_type)
+    images = 2 if op == UPDATE else 1
+    if at < 0 or count != buffer[COLUMNS] or at + bitmap * images > end:
+        return np.int64(CORRUPT)
+    before_at = buffer[CELLS_AT] + buffer[TARGETS] * buffer[STRIDE]
+    start = buffer[CELLS_AT] if op == INSERT else before_at
+    present = image_columns(buf, at, buffer, columns, start, scratch[0])
+    updated = np.int64(0)
+    if op == UPDATE:
+        updated = image_columns(buf, at + bitmap, buffer, columns, buffer[CELLS_AT], scratch[1])
+    at += bitmap * images
+    flags = (HAS_AFTER if op != DELETE else 0) | (HAS_BEFORE if op != INSERT else 0)
+    if present < buffer[COLUMNS] or (op == UPDATE and updated < buffer[COLUMNS]):
+        flags |= HAS_ABSENT
     # An image without columns takes no bytes; the server applies such an event once (sql/log_event.cc).
     empty = present + updated == 0 and event_type != PARTIAL_UPDATE
-    if at < 0 or (empty and at < end):
+    if empty and at < end:
         return np.int64(CORRUPT)
-    flags = image_flags(buffer, op, present, updated)
     if state[AT] > 0:
         at = state[AT]
+    wanted = buffer[WANTED] != 0
     first, first_row = buffer[COUNT], state[ROW]
     status = np.int64(DONE)
     while at < end or empty:
-        row, row_at, partial = buffer[COUNT], at, np.int64(0)
+        row, row_at = buffer[COUNT], at
         if wanted:
             if row == buffer[CAPACITY] or buffer[BYTES] >= MOST_BYTES:
                 state[AT] = at
                 status = np.int64(FULL)
                 break
-            clear_if_needed(cells, buffer, op, flags)
-        at = walk_image(buf, at, end, base, np.int64(0), present, row, scratch, cells)
-        if op == UPDATE and at >= 0:
-            partial, at = walk_second_image(buf, at, end, event_type, base, updated, buffer, scratch, cells)
-        if at < 0:
-            status = np.int64(CORRUPT)
+            if buffer[FLAGS] & flags != flags or (buffer[FLAGS] & (HAS_AFTER | HAS_BEFORE)) != (
+                flags & (HAS_AFTER | HAS_BEFORE)
+            ):
+                clear_other_image(cells, buffer, op, flags)
+        partial = np.int64(0)
+        for image in range(images):
+            if image == 1 and event_type == PARTIAL_UPDATE:
+                partial, at = partial_bits(buf, at, end, buffer)
+                if at < 0:
+                    status = np.int64(CORRUPT)
+                    break
+            nulls, here = at, present if image == 0 else updated
+            at += (here + 7) >> 3
+            if at > end:
+                status = np.int64(CORRUPT)
+                break
+            for k in range(here):
+                out = scratch[image, k, 2]
+                if (load_u8(buf, nulls + (k >> 3)) >> (k & 7)) & 1:
+                    if out >= 0:
+                        cells[out + row] = NULL_CELL
+                    continue
+                if out >= 0:
+                    cells[out + row] = at - base
+                width = scratch[image, k, 1]
+                if width < 0:
+                    if at - width > end:
+                        status = np.int64(CORRUPT)
+                        break
+                    width = prefix_value(buf, at, -width) - width
+                at += width
+                if at > end:
+                    status = np.int64(CORRUPT)
+                    break
+            if status != DONE:
+                break
+            if wanted and here < buffer[COLUMNS]:
+                image_at = start if image == 0 else buffer[CELLS_AT]
+                mark_absent(buffer, columns, scratch[image], here, cells, image_at + row)
+        if status != DONE:
             break
         if wanted:
             facts[buffer[FACTS_AT] + FACT_PARTIAL * buffer[STRIDE] + row] = partial
+            buffer[COUNT] = row + 1
             buffer[BYTES] += at - row_at
-            keep_row(buffer, columns, scratch, present, updated, op, cells)
         state[ROW] += 1
         empty = False
     if wanted:

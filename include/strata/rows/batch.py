@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.errors import CorruptEventError
-from strata.events.arrow_columns import repeated_number, repeated_text
+from strata.events.arrow_columns import repeated_text
 from strata.gtid.sets import Gtid
 from strata.kernels import layout
 from strata.kernels.nulls import op_validity
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _OPERATIONS = Labels.of(("insert", "update", "delete"))
 _LONGEST_NUMBER = 19
+_NO_MISSING = pa.nulls(BATCH_ROWS, MISSING)
+_NO_INVALID = pa.nulls(BATCH_ROWS, INVALID)
 
 
 class Built(Struct, frozen=True):
@@ -75,9 +77,9 @@ def build_batch(block: RowBlock, binlog_file: str) -> Built:
     missing = missing_columns(rows, [column.name for column in plan.columns if column.index >= 0])
     facts = [
         *_facts(block, binlog_file),
-        repeated_number(plan.version_id, rows.count, pa.int64()),
-        missing if missing is not None else pa.nulls(rows.count, MISSING),
-        invalid_values(faults, rows.count) if faults else pa.nulls(rows.count, INVALID),
+        plan.versions.slice(0, rows.count),
+        missing if missing is not None else _NO_MISSING.slice(0, rows.count),
+        invalid_values(faults, rows.count) if faults else _NO_INVALID.slice(0, rows.count),
     ]
     batch = pa.RecordBatch.from_arrays([*after, before, *facts], schema=plan.schema)
     return Built(batch, tuple((name, fault) for name, fault in faults if fault.kind.quarantines))
@@ -89,8 +91,7 @@ def _image(
     """The columns of one image; faults are added with the names of their columns."""
     rows, plan = block.rows, block.plan
     if not rows.flags & flag:
-        empty: list[pa.Array] = pa.nulls(rows.count, plan.image).flatten()
-        return empty
+        return [each.slice(0, rows.count) for each in plan.no_image.flatten()]
     partial = rows.flags & layout.HAS_PARTIAL and flag == layout.HAS_AFTER
     found = []
     for at, column in enumerate(plan.columns):
@@ -110,7 +111,7 @@ def _image(
 def _before(block: RowBlock, faults: list[tuple[str, Fault]]) -> pa.Array:
     rows, image = block.rows, block.plan.image
     if not rows.flags & layout.HAS_BEFORE:
-        return pa.nulls(rows.count, image)
+        return block.plan.no_image.slice(0, rows.count)
     children = _image(block, rows.before, layout.HAS_BEFORE, f"{BEFORE}.", faults)
     bitmap = np.zeros((rows.count + 7) >> 3, np.uint8)
     nulls = int(op_validity(rows.facts[layout.FACT_OP], layout.INSERT, bitmap))

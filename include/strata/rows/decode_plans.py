@@ -12,10 +12,12 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.errors import SchemaMismatchError, StrataError
+from strata.events.arrow_columns import repeated_number
 from strata.events.cell_widths import CellWidths
 from strata.rows.arrow import BEFORE, ROW_FIELDS
 from strata.rows.column_plans import ColumnPlan, plan_columns
 from strata.rows.physical import physical_definition
+from strata.rows.row_buffers import BATCH_ROWS
 from strata.rows.table_map_check import differing_values, disagreements
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableDefinition, TableName
@@ -51,6 +53,10 @@ class DecodePlan(Struct, frozen=True, eq=False):
     """The columns of an image in Arrow."""
     schema: pa.Schema
     """Of the batches: as `arrow.change_schema`, of the wanted columns."""
+    no_image: pa.StructArray
+    """An image of no row, as long as the longest batch."""
+    versions: pa.Array
+    """`version_id`, as often."""
     mismatch: SchemaMismatchError | None = None
     """Why the rows are quarantined; `definition` is then that of the TABLE_MAP alone."""
     tolerated: SchemaMismatchError | None = None
@@ -196,4 +202,5 @@ def _decode_plan(
     fields = [pa.field(column.name, column.type) for column in columns]
     image = pa.struct(fields)
     schema = pa.schema([*fields, pa.field(BEFORE, image), *ROW_FIELDS])
-    return DecodePlan(name, version_id, definition, columns, image, schema, mismatch, tolerated)
+    no_image, versions = pa.nulls(BATCH_ROWS, image), repeated_number(version_id, BATCH_ROWS, pa.int64())
+    return DecodePlan(name, version_id, definition, columns, image, schema, no_image, versions, mismatch, tolerated)
