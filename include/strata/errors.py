@@ -236,6 +236,14 @@ class InvalidGtidSetError(Usage):
     """A text that is not a GTID set."""
 
 
+class InvalidTokenError(Usage):
+    """A text that is not an event token, or not a whole one."""
+
+
+class IncomparableTokensError(Usage):
+    """Event tokens that have no union: positions in different histories of a source."""
+
+
 class UnknownSourceError(Usage):
     """A source that the settings or the store do not name."""
 

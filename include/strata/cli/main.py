@@ -31,6 +31,7 @@ COMMANDS = (
     "intervals",
     "status",
     "position",
+    "token",
     "retain",
     "housekeep",
     "doctor",
