@@ -29,7 +29,7 @@ from strata.jobs.track.track_schema import track_landed
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
-from strata.tables import delta_log
+from strata.tables.delta import log
 from strata.tables.quarantine import put_in_quarantine
 from strata.tables.read import published_tables, read_changes
 from strata.wire import storage
@@ -257,7 +257,7 @@ def dying_before_write(last: int) -> Iterator[Callable[[], int]]:
     places = (
         (os, "fsync"),
         (Path, "replace"),
-        (delta_log, "create_table_with_add_actions"),
+        (log, "create_table_with_add_actions"),
         (DeltaTable, "create_write_transaction"),
         (TableAlterer, "add_columns"),
         (clean_runs, "delete_folder"),

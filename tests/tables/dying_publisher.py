@@ -1,5 +1,6 @@
-"""Publishes an interval twice, over changes of shape, and is killed before its Nth write: `dying_publisher FOLDER`.
-With `dying_publisher FOLDER OLD` the lake begins as a copy of OLD, with what an older version has published.
+"""Publishes an interval twice, over changes of shape, and is killed before its Nth write:
+`dying_publisher FOLDER OUTPUT`. With `dying_publisher FOLDER OUTPUT OLD` the lake begins as a copy of OLD, with what an
+older version has published.
 
 One child for each N, forked before anything has started a thread; the lakes are `FOLDER/1`, `FOLDER/2`, ..."""
 
@@ -9,34 +10,34 @@ import os
 import shutil
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas  # noqa: F401, ICN001  pyarrow loads it with the first table: once here, not in each child
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.table import TableAlterer
 
-from strata.tables import commit, delta_log, old_generations
+from strata.tables.commit import publish
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, inserts, stage
+from tests.tables.conformance.outputs import OUTPUTS, WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata.tables.port import Output
+
 OLD, NEW, OTHER = ({"id": pa.int32(), **more} for more in ({}, {"x": pa.int32()}, {"x": pa.string()}))
 
 
-def work(lake: str) -> None:
+def work(lake: str, output: Output) -> None:
     """The former rows of the interval, then the rows that replace them, of which one column has had two types."""
     first = stage(f"{lake}/runs/a", inserts(OLD, [{"id": 1}, {"id": 2}]))
-    commit.publish(lake, SOURCE, ORDERS, INTERVAL, first)
-    finish(lake)
+    publish(lake, SOURCE, ORDERS, INTERVAL, first, output)
+    finish(lake, output)
 
 
-def finish(lake: str) -> None:
+def finish(lake: str, output: Output) -> None:
     """The step that is run again after a death."""
     batches = [inserts(shape, [{"id": number}], version_id=number, first_seq=number) for number, shape in VERSIONS]
-    commit.publish(lake, SOURCE, ORDERS, INTERVAL, stage(f"{lake}/runs/b", *batches))
+    publish(lake, SOURCE, ORDERS, INTERVAL, stage(f"{lake}/runs/b", *batches), output)
 
 
 VERSIONS = ((3, NEW), (4, OTHER), (5, OLD))
@@ -56,19 +57,11 @@ def die_at(last: int) -> None:
 
         return wrapper
 
-    for owner, name in (
-        (os, "fsync"),
-        (Path, "replace"),
-        (delta_log, "create_table_with_add_actions"),
-        (DeltaTable, "create_write_transaction"),
-        (TableAlterer, "add_columns"),
-        (old_generations, "delete_folder"),
-        (old_generations, "delete_file"),
-    ):
+    for owner, name in WRITES:
         setattr(owner, name, counted(getattr(owner, name)))
 
 
-def main(root: str, begin: str | None = None) -> None:
+def main(root: str, output: str, begin: str | None = None) -> None:
     """Kills at one write more each time, until one child survives."""
     last = 0
     while True:
@@ -78,7 +71,7 @@ def main(root: str, begin: str | None = None) -> None:
         child = os.fork()
         if child == 0:
             die_at(last)
-            work(f"{root}/{last}")
+            work(f"{root}/{last}", OUTPUTS[output])
             os._exit(0)
         if os.waitpid(child, 0)[1] == 0:
             return

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
-from strata.errors import DamagedFileError, Usage
+from strata.errors import DamagedFileError, LakeUnavailableError, Usage
 from strata.schema.model.definition import TableName
 from strata.tables.commit import publish, unpublished_files
 from strata.tables.layout import table_url
@@ -174,6 +174,15 @@ def test_a_staged_file_that_is_gone_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match="a staged file is gone") as caught:
         publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged)
     assert "Decode the run again" in str(caught.value)
+
+
+def test_a_damaged_log_is_reported_with_the_interval(tmp_path: Path) -> None:
+    put(tmp_path, inserts(FIELDS, [{"id": 1}]))
+    log = Path(table_url(str(tmp_path), SOURCE, ORDERS)) / "_delta_log"
+    (log / f"{0:020}.json").write_text("{}")
+    with pytest.raises(LakeUnavailableError, match=r"20261121T033000\.000000Z cannot be committed") as caught:
+        put(tmp_path, inserts(FIELDS, [{"id": 2}]))
+    assert caught.value.table == str(ORDERS)
 
 
 def test_pyarrow_reads_the_files_by_themselves(tmp_path: Path) -> None:

@@ -1,2 +1,2 @@
-"""Change tables: their layout, their Parquet files and their commits.
+"""Change tables: their layout, their Parquet files, their publication, and the port to the outputs that commit it.
 Not here: decoding (`rows/`), judging (`checks/`)."""

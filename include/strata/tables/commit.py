@@ -9,33 +9,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import Schema
-from deltalake.exceptions import CommitFailedError, DeltaError
 from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
 from strata.tables.continued import place_columns
-from strata.tables.delta_log import (
-    DataFile,
-    TableAppearedError,
-    commit_files,
-    live_files,
-    open_table,
-    with_columns,
-)
 from strata.tables.layout import data_path, interval_key, published_name, table_url
-from strata.tables.old_generations import fold_generations
+from strata.tables.outputs import OUTPUT
 from strata.tables.parquet_names import rename_columns
 from strata.tables.pinned import read_pinned
+from strata.tables.port import CommitConflictError, DataFile, OutputError
 from strata.tables.statistics import renamed_statistics
 from strata.wire.storage import list_files, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deltalake import DeltaTable
-
     from strata.schema.model.definition import TableName
+    from strata.tables.port import Output, OutputTable
     from strata.tables.write import StagedFile
 
 ATTEMPTS = 12
@@ -50,7 +40,7 @@ class Commit(Struct, frozen=True):
     database: str
     table: str
     version: int
-    """Version of the Delta table that has the interval's rows."""
+    """Version of the table that has the interval's rows."""
     rows: int
     """Rows of the interval that are published now."""
     added_files: int
@@ -58,7 +48,9 @@ class Commit(Struct, frozen=True):
     """Both 0 if the interval was published with just these files before: then there was no commit."""
 
 
-def publish(lake: str, source: str, table: TableName, interval: int, staged: Sequence[StagedFile]) -> Commit | None:
+def publish(
+    lake: str, source: str, table: TableName, interval: int, staged: Sequence[StagedFile], output: Output = OUTPUT
+) -> Commit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
     Safe to repeat and to run beside itself: former files of the interval that are not among the staged ones go in the
@@ -71,6 +63,7 @@ def publish(lake: str, source: str, table: TableName, interval: int, staged: Seq
         table: The table.
         interval: Start of the interval (microseconds UTC).
         staged: All files of the table and interval; none empties it.
+        output: What kind of table it is.
 
     Returns:
         None if the interval has no rows and had none.
@@ -79,7 +72,7 @@ def publish(lake: str, source: str, table: TableName, interval: int, staged: Seq
         DamagedFileError: A staged file is not the one that was decoded; nothing of the table is committed.
         LakeUnavailableError: The storage does not answer, or other publishers kept coming first.
     """
-    work = _Publication(lake, source, table, interval, tuple(staged), {}, {}, {})
+    work = _Publication(output, lake, source, table, interval, tuple(staged), {}, {}, {})
     wait = FIRST_WAIT_SECONDS
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -87,11 +80,9 @@ def publish(lake: str, source: str, table: TableName, interval: int, staged: Seq
             wait = min(2 * wait, 1.0)
         try:
             return work.attempt()
-        except CommitFailedError:
+        except CommitConflictError:
             continue
-        except TableAppearedError:
-            continue
-        except (OSError, DeltaError) as error:
+        except (OSError, OutputError) as error:
             raise LakeUnavailableError(
                 f"interval {interval_key(interval)} cannot be committed: {error}", source=source, table=str(table)
             ) from error
@@ -106,6 +97,7 @@ def publish(lake: str, source: str, table: TableName, interval: int, staged: Seq
 class _Publication(Struct, frozen=True):
     """One interval of one table on its way; holds nothing that an attempt has to undo."""
 
+    output: Output
     lake: str
     source: str
     table: TableName
@@ -123,9 +115,9 @@ class _Publication(Struct, frozen=True):
         return table_url(self.lake, self.source, self.table)
 
     def attempt(self) -> Commit | None:
-        table = open_table(self.url)
+        table = self.output.open(self.url)
         if table is not None:
-            table = fold_generations(table, self.url, self.source)
+            table = table.upgraded(self.source)
         wanted: dict[str, tuple[StagedFile, dict[str, str]]] = {}
         for version_id in sorted({file.version_id for file in self.staged}):
             of_version = [file for file in self.staged if file.version_id == version_id]
@@ -137,26 +129,28 @@ class _Publication(Struct, frozen=True):
     def _shape(self, file: StagedFile) -> pa.Schema:
         if file.version_id not in self.shapes:
             content = self.held[file.url] = read_pinned(file)
-            self.shapes[file.version_id] = pq.read_schema(pa.BufferReader(content))
+            self.shapes[file.version_id] = self.output.stored(pq.read_schema(pa.BufferReader(content)))
         return self.shapes[file.version_id]
 
-    def _make_room(self, table: DeltaTable | None, shape: pa.Schema) -> tuple[DeltaTable, dict[str, str]]:
-        placement = place_columns(() if table is None else table.schema().fields, Schema.from_arrow(shape).fields)
-        return with_columns(table, self.url, placement.added), placement.names
+    def _make_room(self, table: OutputTable | None, shape: pa.Schema) -> tuple[OutputTable, dict[str, str]]:
+        placement = place_columns(() if table is None else table.columns, shape)
+        if table is None:
+            return self.output.create(self.url, placement.added), placement.names
+        return table.with_columns(placement.added), placement.names
 
-    def _replace(self, table: DeltaTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> Commit | None:
+    def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> Commit | None:
         """One commit: former files of the interval out, these in."""
-        former = {path: interval for path, interval in live_files(table).items() if interval == self.interval}
+        former = {path: interval for path, interval in table.files().items() if interval == self.interval}
         if not former and not wanted:
             return None
         added = [self._place(path, *wanted[path]) for path in wanted if path not in former]
         removed = {path: interval for path, interval in former.items() if path not in wanted}
         if added or removed:
-            commit_files(table, self.source, added, removed, about={"strata.interval": interval_key(self.interval)})
+            table.commit(self.source, added, removed, about={"strata.interval": interval_key(self.interval)})
         return Commit(
             database=self.table.database,
             table=self.table.table,
-            version=table.version(),
+            version=table.version,
             rows=sum(file.rows for file, _ in wanted.values()),
             added_files=len(added),
             removed_files=len(removed),
@@ -173,14 +167,14 @@ class _Publication(Struct, frozen=True):
         return self.placed[path]
 
 
-def unpublished_files(lake: str, source: str, table: TableName) -> list[str]:
+def unpublished_files(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[str]:
     """URLs of data files that no version of the table that is still kept refers to as its newest: leftovers of
-    publications that died, and files that a later one replaced. `DeltaTable.vacuum(full=True)` deletes them in time.
+    publications that died, and files that a later one replaced. Delta's `vacuum(full=True)` deletes them in time.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
     url = table_url(lake, source, table)
-    found = open_table(url)
-    live = set() if found is None else {f"{url}/{path}" for path in live_files(found)}
+    found = output.open(url)
+    live = set() if found is None else {f"{url}/{path}" for path in found.files()}
     return [file for file in list_files(f"{url}/data") if file not in live]

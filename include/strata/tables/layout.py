@@ -85,7 +85,7 @@ def _utf16(text: str) -> list[int]:
 
 
 def table_url(lake: str, source: str, table: TableName) -> str:
-    """The Delta table that is a change table: all of it, whatever types its columns have had."""
+    """The change table: all of it, whatever types its columns have had."""
     return f"{changes_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
 
 
@@ -101,7 +101,7 @@ def staged_folder(staging: str, interval: int, table: TableName) -> str:
 
 
 def data_path(interval: int, name: str) -> str:
-    """A data file, relative to its Delta table. Not below an underscore: vacuum would never see it."""
+    """A data file, relative to its change table. Not below an underscore: Delta's vacuum would never see it."""
     return f"data/{interval_key(interval)}/{name}"
 
 
@@ -127,8 +127,3 @@ def interval_key(interval: int) -> str:
 def interval_of_key(key: str) -> int:
     """The inverse of `interval_key`."""
     return (datetime.strptime(key, _KEY).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-
-
-def partition_value(interval: int) -> str:
-    """The start of an interval as Delta's log keeps it: ISO 8601 in UTC, which no reader takes for its local time."""
-    return (_EPOCH + timedelta(microseconds=interval)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -6,23 +6,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow.fs import SubTreeFileSystem
 
-from strata.errors import LakeUnavailableError, Usage
+from strata.errors import Usage
 from strata.schema.model.definition import TableName
 from strata.tables.common_types import common_schema
-from strata.tables.delta_log import open_table
-from strata.tables.layout import INTERVAL, changes_url, name_of_path, table_url
-from strata.tables.old_generations import later_generations
+from strata.tables.layout import changes_url, name_of_path, table_url
+from strata.tables.outputs import OUTPUT
 from strata.tables.united import columns_of, united
-from strata.wire.storage import arrow_file_system, list_folders
+from strata.wire.storage import list_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deltalake import DeltaTable
-
-_UTC = pa.timestamp("us", tz="UTC")
+    from strata.tables.port import Output, OutputTable
 
 
 def read_changes(
@@ -33,6 +29,7 @@ def read_changes(
     columns: Sequence[str] | None = None,
     start: int | None = None,
     end: int | None = None,
+    output: Output = OUTPUT,
 ) -> pa.Table:
     """The published changes of a table, in no order; sort by `_seq` and `_row` where it matters.
 
@@ -46,12 +43,13 @@ def read_changes(
         columns: Columns that are wanted; None for all.
         start: First interval that is wanted (microseconds UTC, inclusive); None from the first.
         end: Where to end (exclusive); None for no end.
+        output: What kind of table it is.
 
     Raises:
         Usage: The table was never published, or a column has had types without a common one.
         LakeUnavailableError: The storage does not answer.
     """
-    tables = _tables(lake, source, table)
+    tables = _tables(lake, source, table, output)
     if not tables:
         raise Usage(
             "nothing of this table is published",
@@ -72,7 +70,7 @@ def read_changes(
     return pa.concat_tables([_as_schema(part, schema) for part in parts])
 
 
-def read_columns(lake: str, source: str, table: TableName) -> list[pa.Table]:
+def read_columns(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[pa.Table]:
     """The published changes as they lie in the change table, a column for each type that a column has had.
 
     Returns:
@@ -82,7 +80,7 @@ def read_columns(lake: str, source: str, table: TableName) -> list[pa.Table]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    return [_read(one, None, None, None) for one in _tables(lake, source, table)]
+    return [one.read(None, None, None) for one in _tables(lake, source, table, output)]
 
 
 def published_tables(lake: str, source: str) -> list[TableName]:
@@ -99,10 +97,9 @@ def published_tables(lake: str, source: str) -> list[TableName]:
     )
 
 
-def _tables(lake: str, source: str, table: TableName) -> list[DeltaTable]:
-    url = table_url(lake, source, table)
-    found = open_table(url)
-    return [] if found is None else [found, *later_generations(found, url).values()]
+def _tables(lake: str, source: str, table: TableName, output: Output) -> list[OutputTable]:
+    found = output.open(table_url(lake, source, table))
+    return [] if found is None else [found, *found.left_beside()]
 
 
 def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -114,20 +111,5 @@ def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _read(table: DeltaTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
-    filters = [
-        (INTERVAL, operator, pa.scalar(bound, _UTC))
-        for operator, bound in ((">=", start), ("<", end))
-        if bound is not None
-    ]
-    wanted = None if columns is None else columns_of(pa.schema(table.schema().to_arrow()), columns)
-    try:
-        # Not with the file system that deltalake (1.6) takes by itself, which is written in Python: Arrow (26.0) may
-        # free bytes of it in a thread of its own while the interpreter ends. Python (3.11) ends a thread that asks for
-        # its lock so late, in the middle of a C++ destructor, and that aborts the process (exit code 134).
-        files, path = arrow_file_system(table.table_uri)
-        return table.to_pyarrow_table(
-            columns=wanted, filesystem=SubTreeFileSystem(path, files), filters=filters or None
-        )
-    except OSError as error:
-        raise LakeUnavailableError(f"published files cannot be read: {error}") from error
+def _read(table: OutputTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+    return table.read(None if columns is None else columns_of(table.columns, columns), start, end)

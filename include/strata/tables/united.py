@@ -12,20 +12,13 @@ from strata.errors import Usage
 from strata.rows.arrow import BEFORE
 from strata.schema.model.folding import fold_name
 from strata.tables.common_types import common_type
-from strata.tables.continued import CONTINUES
+from strata.tables.continued import CONTINUES, plain_name
 from strata.tables.layout import METADATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     Columns = dict[str, pa.ChunkedArray]
-
-
-def plain_name(field: pa.Field) -> str:
-    """The column of which a column of a change table is the continuation, or itself."""
-    metadata: Mapping[bytes, bytes] = field.metadata or {}
-    found = metadata.get(CONTINUES.encode())
-    return str(field.name) if found is None else found.decode()
 
 
 def columns_of(schema: pa.Schema, names: Sequence[str]) -> list[str]:

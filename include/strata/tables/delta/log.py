@@ -1,40 +1,28 @@
 """What is done with a Delta table's log: opening it, giving it columns, committing files, listing those that count.
-Not here: which files and columns (`commit.py`, `continued.py`, `old_generations.py`)."""
+Not here: which files and columns (`tables/commit.py`, `tables/continued.py`), reading rows (`table.py`)."""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
-from msgspec import Struct
 
 from strata.errors import LakeUnavailableError
-from strata.tables.layout import INTERVAL, partition_value
+from strata.tables.layout import INTERVAL
+from strata.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from deltalake import Field
+    from strata.tables.port import DataFile
 
-
-class TableAppearedError(Exception):
-    """Another publisher created the table first."""
-
-
-class DataFile(Struct, frozen=True):
-    """A file that a commit adds."""
-
-    path: str
-    """Relative to the Delta table."""
-    interval: int
-    size_bytes: int
-    stats: str
-    """As Delta's log keeps them (JSON)."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_table(url: str) -> DeltaTable | None:
@@ -49,32 +37,36 @@ def open_table(url: str) -> DeltaTable | None:
         raise LakeUnavailableError(f"a Delta table cannot be opened: {error}", file=url) from error
 
 
-def with_columns(table: DeltaTable | None, url: str, added: Sequence[Field]) -> DeltaTable:
-    """The table with further columns, which is made if there is none.
-
-    A commit of its own: an append with new columns hides them (deltalake 1.6), so they must be there before.
+def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
+    """A new table without rows.
 
     Raises:
-        TableAppearedError: There was none, and now there is.
+        CommitConflictError: There is one by now.
     """
-    if table is None:
-        try:
-            # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
-            create_table_with_add_actions(
-                url,
-                Schema(list(added)),
-                [],
-                partition_by=[INTERVAL],
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
-        except DeltaError:
-            if DeltaTable.is_deltatable(url):
-                raise TableAppearedError from None
-            raise
-        return DeltaTable(url)
+    try:
+        # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
+        create_table_with_add_actions(
+            url,
+            Schema([Field.from_arrow(field) for field in columns]),
+            [],
+            partition_by=[INTERVAL],
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
+    except DeltaError as error:
+        if DeltaTable.is_deltatable(url):
+            raise CommitConflictError from error
+        raise
+    return DeltaTable(url)
+
+
+def with_columns(table: DeltaTable, url: str, added: Sequence[pa.Field]) -> DeltaTable:
+    """The table with further columns; of a struct that is there, the fields that it lacks.
+
+    A commit of its own: an append with new columns hides them (deltalake 1.6), so they must be there before.
+    """
     if not added:
         return table
-    table.alter.add_columns(list(added))
+    table.alter.add_columns([Field.from_arrow(field) for field in added])
     return DeltaTable(url)
 
 
@@ -96,6 +88,9 @@ def commit_files(
         removed: Path -> interval.
         marks: Ids of transactions that the commit notes, with their versions.
         about: What the commit says of itself besides the source.
+
+    Raises:
+        CommitFailedError: Somebody committed meanwhile.
     """
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = [
@@ -149,3 +144,18 @@ def live_files(table: DeltaTable) -> dict[str, int]:
     # files that are not ours: the folders of `optimize` have colons and blanks in their names.
     paths = [unquote(path) for path in found.column("path").to_pylist()]
     return dict(zip(paths, starts, strict=True))
+
+
+def columns_of(table: DeltaTable) -> pa.Schema:
+    """The table's columns."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def stored(columns: pa.Schema) -> pa.Schema:
+    """Columns of a file in the types that Delta's log has for them."""
+    return pa.schema(Schema.from_arrow(columns).to_arrow())
+
+
+def partition_value(interval: int) -> str:
+    """The start of an interval as Delta's log keeps it: ISO 8601 in UTC, which no reader takes for its local time."""
+    return (_EPOCH + timedelta(microseconds=interval)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,5 +1,5 @@
 """Change tables of older versions of Strata, which went on beside themselves after a change of type, in `_g2`, `_g3`.
-Not here: publishing (`commit.py`), what goes on from what (`continued.py`).
+Not here: publishing (`tables/commit.py`), what goes on from what (`tables/continued.py`).
 
 The next publication of such a table copies the files of its later generations into the first, where whoever opens the
 table sees them, in one commit that notes how many it has taken; then their folders go.
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import Schema
 
 from strata.errors import LakeUnavailableError
 from strata.tables.continued import place_columns
-from strata.tables.delta_log import DataFile, commit_files, live_files, open_table, with_columns
+from strata.tables.delta.log import columns_of, commit_files, live_files, open_table, stored, with_columns
 from strata.tables.layout import data_path, published_name
 from strata.tables.parquet_names import rename_columns
+from strata.tables.port import DataFile
 from strata.tables.statistics import delta_statistics, renamed_statistics
 from strata.wire.storage import delete_file, delete_folder, read_file, write_file
 
@@ -72,7 +72,7 @@ def _taken(table: DeltaTable, url: str, file_url: str, interval: int) -> tuple[D
     if content is None:
         raise LakeUnavailableError("a published file is gone", file=file_url)
     metadata = pq.read_metadata(pa.BufferReader(content))
-    placement = place_columns(table.schema().fields, Schema.from_arrow(metadata.schema.to_arrow_schema()).fields)
+    placement = place_columns(columns_of(table), stored(metadata.schema.to_arrow_schema()))
     table = with_columns(table, url, placement.added)
     path = data_path(interval, published_name(file_url.rpartition("/")[2], placement.names))
     parts = rename_columns(content, placement.names)

@@ -1,0 +1,148 @@
+"""A second output behind the table port: plain Parquet files in a folder, and numbered manifests (JSON) beside them, of
+which the newest says what the table is. Local folders only.
+Not here: publishing to it, which is the product's (`strata/tables/commit.py`)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from strata.tables.port import DataFile
+
+FOLDER = "_manifests"
+
+
+class Manifest(Struct, frozen=True):
+    """What one commit has made of a table."""
+
+    version: int
+    columns: str
+    """Arrow's IPC form of the schema, in base64."""
+    files: dict[str, int]
+    marks: dict[str, int]
+    about: dict[str, str]
+
+
+class ManifestTable(Struct):
+    """See `OutputTable`."""
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def columns(self) -> pa.Schema:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.manifest.columns)))
+
+    def files(self) -> dict[str, int]:
+        return dict(self.manifest.files)
+
+    def mark(self, name: str) -> int | None:
+        return self.manifest.marks.get(name)
+
+    def upgraded(self, source: str) -> ManifestTable:
+        return self
+
+    def left_beside(self) -> Sequence[ManifestTable]:
+        return ()
+
+    def with_columns(self, added: Sequence[pa.Field]) -> ManifestTable:
+        if not added:
+            return self
+        known = {field.name: field for field in self.columns}
+        for field in added:
+            inner = [*known[field.name].type.fields, *field.type.fields] if field.name in known else None
+            known[field.name] = field if inner is None else pa.field(field.name, pa.struct(inner))
+        return self._next(columns=encoded(pa.schema(list(known.values()))))
+
+    def commit(
+        self,
+        source: str,
+        added: Sequence[DataFile],
+        removed: Mapping[str, int],
+        *,
+        marks: Mapping[str, int] | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
+        files = {path: interval for path, interval in self.manifest.files.items() if path not in removed}
+        files |= {file.path: file.interval for file in added}
+        about = {**(about or {}), "source": source}
+        self.manifest = self._next(files=files, marks={**self.manifest.marks, **(marks or {})}, about=about).manifest
+
+    def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+        paths = [
+            str(self.folder / path)
+            for path, interval in self.manifest.files.items()
+            if (start is None or interval >= start) and (end is None or interval < end)
+        ]
+        schema = self.columns
+        found = ds.dataset(paths, schema=schema).to_table() if paths else schema.empty_table()
+        # The dataset gives the columns without their metadata.
+        return (found if columns is None else found.select(columns)).cast(
+            schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        )
+
+    def _next(self, **changes: Any) -> ManifestTable:
+        manifest = replace(self.manifest, version=self.manifest.version + 1, **changes)
+        store(self.folder, manifest)
+        return ManifestTable(self.folder, manifest)
+
+
+class ManifestOutput:
+    """See `Output`."""
+
+    def open(self, url: str) -> ManifestTable | None:
+        newest = max((Path(url) / FOLDER).glob("*.json"), default=None)
+        return None if newest is None else ManifestTable(Path(url), Manifest(**json.loads(newest.read_bytes())))
+
+    def create(self, url: str, columns: Sequence[pa.Field]) -> ManifestTable:
+        manifest = Manifest(0, encoded(pa.schema(list(columns))), {}, {}, {})
+        store(Path(url), manifest)
+        return ManifestTable(Path(url), manifest)
+
+    def stored(self, columns: pa.Schema) -> pa.Schema:
+        """As they are, but dictionaries, which are a matter of the single file."""
+        kinds = [one.type.value_type if pa.types.is_dictionary(one.type) else one.type for one in columns]
+        return pa.schema(list(zip(columns.names, kinds, strict=True)))
+
+
+def encoded(columns: pa.Schema) -> str:
+    """A schema as text."""
+    return base64.b64encode(columns.serialize().to_pybytes()).decode()
+
+
+def store(folder: Path, manifest: Manifest) -> None:
+    """Puts a manifest in its place, if there is none with its number: `link` makes the file whole or not at all.
+
+    Raises:
+        CommitConflictError: There is one.
+    """
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    temporary = folder / FOLDER / f"{uuid.uuid4()}.part"
+    with temporary.open("w") as file:
+        json.dump({name: getattr(manifest, name) for name in manifest.__struct_fields__}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(temporary, folder / FOLDER / f"{manifest.version:020}.json")
+    except FileExistsError as error:
+        raise CommitConflictError from error
+    finally:
+        temporary.unlink()
