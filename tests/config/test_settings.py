@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 
 from strata.config.settings import SourceSettings, load_settings
+from strata.config.toml_file import key_lines
 from strata.errors import SettingsError, UnknownSourceError
 from tests.mysql_server import REPOSITORY
 
@@ -81,8 +82,136 @@ def test_a_missing_file_variable_source_or_connection_is_named(tmp_path):
 def test_the_documented_example_names_every_setting(tmp_path):
     page = (REPOSITORY / "docs" / "settings.md").read_text()
     example = page.split("```toml\n")[1].split("```")[0]
-    example = example.replace("# store", "store")
     settings = load_settings(environment(tmp_path, example))
-    for field in dataclasses.fields(SourceSettings):
-        assert field.name in example
+    for field in SourceSettings.__struct_fields__:
+        assert f"\n{field} = " in example
     assert settings.lake == "/data/lake"
+    assert settings.sources["shop"].store == "sqlite:////data/strata.db"
+    assert settings.sources["audit"] == SourceSettings("mysql_audit", store_connection="strata_store")
+
+
+MISTAKES = """\
+store = "mysql://u:hidden@h/strata"   # line 1
+store_connection = "hub"
+lake = "s3://bucket/?access_key=hidden"
+[source.old]
+connection = "c"
+
+[sources.shop]
+connect = "hidden"
+tables = [
+  "shop.*",
+  1,
+]
+keep_days = 0
+owed_since = 2026-11-01T00:00:00
+on_statement = "skip"
+
+[sources."a b"]
+connection = ""
+watch_replication_stream = "yes"
+store = "sqlite://"
+"""
+SAID = [
+    "line 1: store and store_connection are two stores",
+    "line 1: store holds a password",
+    "line 3: lake holds options or a key",
+    "line 4: source is not a setting: do you mean sources? (there are: lake, sources, store, store_connection)",
+    "line 7: sources.shop.connection is missing: the id of the connection to the server, a text",
+    "line 8: sources.shop.connect is not a setting: do you mean connection? (there are: connection, store,",
+    'line 9: sources.shop.tables is not a list of texts, as in ["shop.*"]',
+    "line 13: sources.shop.keep_days is not a whole number above 0",
+    "line 14: sources.shop.owed_since is not a time with a zone",
+    'line 15: sources.shop.on_statement is not either "publish" or "hold"',
+    "line 17: sources.a b: a name has letters",
+    "line 18: sources.a b.connection is not the id",
+    "line 19: sources.a b.watch_replication_stream is not true or false",
+    "line 20: sources.a b.store is in memory",
+]
+
+
+def test_each_mistake_has_its_line_and_no_value(tmp_path):
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environment(tmp_path, MISTAKES))
+    told = caught.value.message.split("\n  ")
+    assert told[0] == f"the settings have {len(SAID)} mistakes:"
+    for found, begin in zip(told[1:], SAID, strict=True):
+        assert found.startswith(begin)
+    assert "hidden" not in str(caught.value)
+
+
+def test_lines_are_those_of_the_statements_however_they_are_written():
+    text = '''# a comment
+a = """
+b = 1
+"""
+[ "t.x" . y ]  # [no]
+k.l = [ # [c]
+  { m = 1 },
+]
+[[u]]
+n = "\u2028"
+o = 1'''
+    assert key_lines(text) == {
+        ("a",): 2,
+        ("t.x",): 5,
+        ("t.x", "y"): 5,
+        ("t.x", "y", "k"): 6,
+        ("t.x", "y", "k", "l"): 6,
+        ("t.x", "y", "k", "l", "m"): 6,
+        ("u",): 9,
+        ("u", "n"): 10,
+        ("u", "o"): 11,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sources = 1", "sources is not a table of tables"),
+        ("[[sources]]", "sources is not a table of tables"),
+        ("sources.shop = 1", "sources.shop is not a table"),
+        ("[sources.shop]\nconnection = 'c'\nstore = '/data/strata.db'", "line 2: sources.shop.store is not a URL"),
+        ("[sources.shop]\nconnection = 'c'\nstore = 'mysql://h/s?password=hidden'", "store holds a password"),
+        ("[sources.shop]\nconnection = 'c'\nstore = 'mysql://u:hid/den@[h/s'", "store holds a password"),
+        ("[sources.shop]\nconnection = 'c'\nowed_since = '2026-11-01T00:00:00Z'", "owed_since is not a time"),
+        ("[sources.shop]\nconnection = 'c'\nslice_mb = 1.5", "slice_mb is not a whole number"),
+        (f"[sources.{'s' * 65}]\nconnection = 'c'", "at most 64"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_refused(tmp_path, text, said):
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environment(tmp_path, f"lake = 'x'\n{text}"))
+    assert said.replace("line 2", "line 4") in str(caught.value)
+    assert "hid" not in str(caught.value)
+
+
+def test_the_store_of_the_top_is_that_of_all_sources_that_name_none(tmp_path):
+    text = """
+    lake = "lake"
+    store_connection = "hub"
+    [sources.a]
+    connection = "a"
+    [sources.b]
+    connection = "b"
+    store = "sqlite:////b.db"
+    [sources.c]
+    connection = "c"
+    store_connection = "c"
+    """
+    urls = {f"AIRFLOW_CONN_{name.upper()}": f"mysql://strata@{name}/shop" for name in ("a", "b", "c")}
+    hub = "mysql://strata:p@hub:3306/strata_hub"
+    settings = load_settings(environment(tmp_path, text, AIRFLOW_CONN_HUB=hub, **urls))
+    assert [settings.source(name).store_url for name in ("a", "b", "c")] == [
+        hub,
+        "sqlite:////b.db",
+        "mysql://strata@c:3306/strata",
+    ]
+    assert settings.sources["a"].store_connection == "hub"
+
+
+def test_a_time_is_kept_to_the_microsecond(tmp_path):
+    settings = load_settings(environment(tmp_path, GOOD + "owed_since = 2026-11-01T02:00:00.000001+02:00"))
+    shop = settings.sources["shop"]
+    assert shop.owed_since == datetime(2026, 11, 1, microsecond=1, tzinfo=UTC)
+    assert shop.owed_since_micros == 1793491200000001

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from strata.config.settings import Source, SourceSettings
 from strata.errors import SchemaGapError, Usage
@@ -168,7 +169,7 @@ def test_tables_can_be_chosen_by_the_request_and_left_out_by_the_settings(stream
     stream.live(LIFE)
     report, plan = stream.plan(Request(tables=(f"{stream.database}.b",)))
     assert (report.rows, {task["tables"][0]["table"] for task in plan.slices}) == (2, {"b"})
-    settings = replace(stream.source.settings, exclude=("*.b",))
+    settings = structs.replace(stream.source.settings, exclude=("*.b",))
     interval = plan.intervals[0]
     without, _ = stream.plan(Request(interval.start, interval.end), source=replace(stream.source, settings=settings))
     assert without.rows == 4
@@ -199,7 +200,7 @@ def test_rows_that_a_statement_changed_are_told_and_not_passed_over(stream):
     [told] = plan.statements
     assert (told.told, told.statement, bool(told.gtid)) == (f"{stream.database}.b", "INSERT INTO b VALUES (100)", True)
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
-    settings = replace(stream.source.settings, on_statement="hold")
+    settings = structs.replace(stream.source.settings, on_statement="hold")
     report, plan = stream.plan(source=replace(stream.source, settings=settings))
     assert {one.table: (one.counted, one.rows) for one in plan.tables} == {"a": (4, 4), "b": (2, 0)}
     [held] = [one.held for one in plan.tables if one.held]

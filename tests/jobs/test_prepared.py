@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings
@@ -218,7 +219,7 @@ def test_what_is_undecided_is_shown_and_its_segment_stays(shop):
     assert held.position == f"{record.binlog_file}:{record.binlog_pos}"
     before = shop.segments()
     later = time.time_ns() // 1000 + 10**13
-    source = replace(shop.source, settings=replace(shop.source.settings, keep_gb=0))
+    source = replace(shop.source, settings=structs.replace(shop.source.settings, keep_gb=0))
     retained = retain_landed(source, shop.engine, now=later)
     assert "XA PREPARE X'78',X'',1 in it is undecided" in retained.held_by
     assert held.seq in range(LandedStream.open(shop.source.lake, "s").first_seq, held.seq + 1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from strata.errors import StreamHoleError
 from strata.events.landed import LandedStream
@@ -28,7 +29,7 @@ def stream(mysql_server, tmp_path):
 
 
 def retain(stream, now, **limits):
-    source = replace(stream.source, settings=replace(stream.source.settings, **limits))
+    source = replace(stream.source, settings=structs.replace(stream.source.settings, **limits))
     return retain_landed(source, stream.engine, now=now)
 
 

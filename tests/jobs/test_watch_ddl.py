@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from strata.config.settings import Settings, SourceSettings
 from strata.errors import SettingsError, SourceDivergedError, SourceUnavailableError
@@ -133,7 +134,7 @@ def test_compressed_transactions_large_ones_and_those_with_rows_behind_their_ddl
 
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_our_own_tables_are_no_news_and_a_database_of_that_name_is(server, settings, is_ours):
-    found = replace(settings.sources["shop"], store=None) if is_ours else settings.sources["shop"]
+    found = structs.replace(settings.sources["shop"], store=None) if is_ours else settings.sources["shop"]
     watch = begin(replace(settings, sources={"shop": found}))
     server.run_sql("CREATE DATABASE IF NOT EXISTS strata; CREATE TABLE strata.mine (id INT)")
     told = {table for one in receive_until(watch, server, "mark_b") for table in one.tables}
@@ -143,7 +144,7 @@ def test_our_own_tables_are_no_news_and_a_database_of_that_name_is(server, setti
 
 
 def test_a_source_whose_watch_is_switched_off_is_not_watched(settings):
-    off = replace(settings, sources={"shop": replace(settings.sources["shop"], watch_replication_stream=False)})
+    off = replace(settings, sources={"shop": structs.replace(settings.sources["shop"], watch_replication_stream=False)})
     assert (settings.watched(), off.watched()) == (["shop"], [])
     with pytest.raises(SettingsError, match="not watched"):
         DdlWatch.open("shop", off)

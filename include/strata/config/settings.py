@@ -4,13 +4,17 @@ Not here: secrets. A source names a connection; its URL comes from the environme
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import parse_qs, quote, urlencode
 
+from msgspec import Meta, Struct
+
+from strata.config.toml_file import Mistakes, read_fields
 from strata.errors import SettingsError, UnknownSourceError
 from strata.wire.connection import ServerAddress
 
@@ -19,48 +23,75 @@ if TYPE_CHECKING:
 
 SETTINGS_VARIABLE = "STRATA_SETTINGS"
 """Names the TOML file."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 STORE_DATABASE = "strata"
 """Where the version table lives on a source's primary."""
+_NAME: Final = re.compile("(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,64}")
+"""Of a source; the store keeps no longer one."""
+
+# What values a setting takes; a mistake is told in the words of the description.
+_Text = Annotated[str, Meta(min_length=1, description="a text")]
+_Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in ["shop.*"]')]
+_Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
+_Switch = Annotated[bool, Meta(description="true or false")]
+_Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
+_Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSettings:
+class SourceSettings(Struct, frozen=True):
     """What the file says of one source."""
 
-    connection: str
+    connection: Annotated[str, Meta(min_length=1, description="the id of the connection to the server, a text")]
     """Id of the Airflow connection to the server; outside Airflow the variable `AIRFLOW_CONN_<ID>`."""
-    store: str | None = None
-    """SQLAlchemy URL of the store; by default it is database `strata` on the source itself."""
-    store_connection: str | None = None
-    """Id of a connection that holds the store's URL, where that has a password."""
-    tables: tuple[str, ...] = ("*.*",)
+    store: _Text | None = None
+    """SQLAlchemy URL of the store; by default that of the top, else database `strata` on the source itself."""
+    store_connection: _Text | None = None
+    """Id of a connection that holds the store's URL, where that has a password; the source's own for its own server."""
+    tables: _Texts = ("*.*",)
     """Patterns of `database.table` to decode; versions are tracked for all."""
-    exclude: tuple[str, ...] = ()
+    exclude: _Texts = ()
     """Patterns to leave out of `tables`."""
-    slice_mb: int = 64
+    slice_mb: _Number = 64
     """How much binlog one Spark task decodes (megabytes)."""
-    segment_mb: int = 256
+    segment_mb: _Number = 256
     """How large a landed segment may grow (megabytes)."""
-    keep_days: int | None = None
+    keep_days: _Number | None = None
     """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
-    keep_gb: int | None = None
+    keep_gb: _Number | None = None
     """How many gigabytes of landed segments are kept, likewise."""
-    keep_runs_days: int = 7
+    keep_runs_days: _Number = 7
     """How long the folders of runs and quarantine are kept, at least until what they hold is settled."""
-    track_schema_versions: bool = True
+    track_schema_versions: _Switch = True
     """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
-    watch_replication_stream: bool = False
+    watch_replication_stream: _Switch = False
     """Whether Airflow's triggerer follows the server's stream and tells of each DDL within seconds."""
-    run_mb: int = 4096
+    run_mb: _Number = 4096
     """How much landed binlog a run takes at most of what is owed (megabytes); a single interval may be larger."""
-    owed_since: int | None = None
-    """Nothing is owed of intervals that start before this time (microseconds UTC); None: all that has landed is."""
-    on_statement: str = "publish"
+    owed_since: _Time | None = None
+    """Nothing is owed of intervals that start before this time; None: all that has landed is."""
+    on_statement: _Policy = "publish"
     """What becomes of a table in an interval in which a change of it was logged as a statement, so that the binlog does
     not hold the rows: `publish` with a warning, or `hold`."""
-    checks: str | None = None
+    checks: _Text | None = None
     """Folder of users' own expectations, one file a table."""
+
+    @property
+    def owed_since_micros(self) -> int | None:
+        """`owed_since` in microseconds UTC."""
+        return None if self.owed_since is None else (self.owed_since - _EPOCH) // timedelta(microseconds=1)
+
+
+class _File(Struct, frozen=True):
+    """What stands at the top of the file."""
+
+    lake: Annotated[str, Meta(min_length=1, description='a folder or URL, as in lake = "/data/lake"')]
+    sources: Annotated[dict[str, Any], Meta(description="a table of tables, as in [sources.shop]")]
+    store: _Text | None = None
+    """As that of a source, for all sources that name no store themselves."""
+    store_connection: _Text | None = None
+
+
+# What carries secrets is a dataclass: one that has a field with `repr=False` shows it nowhere, rich's traces included.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +131,7 @@ class Settings:
             raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
         address = ServerAddress.from_url(self._connection_url(name, found.connection))
         store_url = found.store
-        if found.store_connection:
+        if found.store_connection and found.store_connection != found.connection:
             store_url = self._connection_url(name, found.store_connection)
         return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found)
 
@@ -138,114 +169,83 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
             remedy="Let it name a TOML file; docs/settings.md shows one.",
         )
     try:
-        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        raw = tomllib.loads(text)
     except OSError as error:
         raise SettingsError(f"the settings cannot be read: {error.strerror}", file=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
-    mistakes: list[str] = []
-    lake = _take_lake(raw, Path(path), mistakes)
-    sources = _take_sources(raw, mistakes)
-    mistakes += [f"{key} is not a setting" for key in raw]
+    mistakes = Mistakes(text)
+    top = _take_top(raw, mistakes)
+    sources = _take_sources(top, mistakes)
     if mistakes:
-        raise SettingsError("; ".join(mistakes), file=path, remedy="docs/settings.md names every setting.")
+        raise SettingsError(str(mistakes), file=path, remedy="docs/settings.md names every setting.")
     return Settings(
-        lake=lake,
+        lake=_as_place(top["lake"], Path(path)),
         sources=sources,
         find_connection=find_connection or (lambda name: environ.get(connection_variable(name))),
     )
 
 
-def _take_lake(raw: dict[str, Any], path: Path, mistakes: list[str]) -> str:
-    lake = raw.pop("lake", None)
-    if not isinstance(lake, str) or not lake:
-        mistakes.append('lake is missing: a folder or URL, as in lake = "/data/lake"')
-        return ""
+def _take_top(raw: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    top = read_fields(_File, {"sources": {}, **raw}, (), mistakes)
+    lake = top.get("lake", "")
     if "?" in lake or "@" in lake.partition("://")[2]:
-        mistakes.append(
+        mistakes.add(
+            ("lake",),
             "lake holds options or a key: put those of an object store into the environment, as in AWS_ENDPOINT_URL, "
-            "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         )
-    # A relative folder means beside the file, wherever the process was started.
+    _check_store(top, (), mistakes)
+    if not top.get("sources"):
+        mistakes.add(("sources",), "there is no source: add a table [sources.NAME]")
+    return top
+
+
+def _as_place(lake: str, path: Path) -> str:
+    """A relative folder means beside the file, wherever the process was started."""
     return lake if "://" in lake else str((path.parent / lake).resolve())
 
 
-def _take_sources(raw: dict[str, Any], mistakes: list[str]) -> dict[str, SourceSettings]:
-    tables = raw.pop("sources", None)
-    if not isinstance(tables, dict) or not tables:
-        mistakes.append("there is no source: add a table [sources.NAME]")
-        return {}
+def _take_sources(top: dict[str, Any], mistakes: Mistakes) -> dict[str, SourceSettings]:
     found: dict[str, SourceSettings] = {}
-    for name, given in tables.items():
-        if not name.replace("_", "").replace("-", "").isalnum() or not name.isascii():
-            mistakes.append(f"sources.{name}: a name has letters, digits, - and _ (it becomes a folder)")
+    for name, given in top.get("sources", {}).items():
+        path = ("sources", name)
+        if not _NAME.fullmatch(name):
+            mistakes.add(path, f"sources.{name}: a name has letters, digits, - and _ (it becomes a folder), at most 64")
         if not isinstance(given, dict):
-            mistakes.append(f"sources.{name} is not a table")
+            mistakes.add(path, f"sources.{name} is not a table")
             continue
-        found[name] = _take_source(f"sources.{name}", given, mistakes)
+        good = read_fields(SourceSettings, given, path, mistakes)
+        _check_store(good, path, mistakes)
+        if not good.keys() & _STORE:
+            good |= {key: top[key] for key in _STORE if key in top}
+        if not mistakes:
+            found[name] = SourceSettings(**good)
     return found
 
 
-_TEXT, _LIST, _NUMBER, _SWITCH = "a text", "a list of texts", "a whole number above 0", "true or false"
-_TIME = "a time with a zone, as in 2026-11-21T03:30:00Z"
-_POLICY = 'either "publish" or "hold"'
-_FIELDS = {
-    "connection": _TEXT,
-    "store": _TEXT,
-    "store_connection": _TEXT,
-    "tables": _LIST,
-    "exclude": _LIST,
-    "slice_mb": _NUMBER,
-    "segment_mb": _NUMBER,
-    "keep_days": _NUMBER,
-    "keep_gb": _NUMBER,
-    "keep_runs_days": _NUMBER,
-    "track_schema_versions": _SWITCH,
-    "watch_replication_stream": _SWITCH,
-    "run_mb": _NUMBER,
-    "owed_since": _TIME,
-    "on_statement": _POLICY,
-    "checks": _TEXT,
-}
+_STORE: Final = ("store", "store_connection")
 
 
-def _take_source(where: str, given: dict[str, Any], mistakes: list[str]) -> SourceSettings:
-    good: dict[str, Any] = {}
-    for key, value in given.items():
-        kind = _FIELDS.get(key)
-        if kind is None:
-            mistakes.append(f"{where}.{key} is not a setting (there are: {', '.join(_FIELDS)})")
-        elif not _is_a(kind, value):
-            mistakes.append(f"{where}.{key} is not {kind}")
-        else:
-            good[key] = _as_setting(kind, value)
-    if "connection" not in given:
-        mistakes.append(f"{where}.connection is missing: the id of the connection to the server")
-        good["connection"] = ""
-    if urlsplit(good.get("store", "")).password:
-        mistakes.append(f"{where}.store holds a password: put the URL into a connection, named by store_connection")
-    return SourceSettings(**good)
+def _check_store(given: dict[str, Any], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """What a store's URL must not hold, and what the two settings of a store must not say together."""
+    where = (*path, "store")
+    name, url = ".".join(where), given.get("store", "")
+    if "store" in given and "store_connection" in given:
+        mistakes.add(where, f"{name} and {name}_connection are two stores: leave one of them out")
+    if _holds_password(url):
+        mistakes.add(where, f"{name} holds a password: put the URL into a connection, named by store_connection")
+    if url and "://" not in url:
+        mistakes.add(where, f"{name} is not a URL, as in sqlite:////data/strata.db")
+    if url.startswith("sqlite:") and url.partition("//")[2].strip("/") in ("", ":memory:"):
+        mistakes.add(where, f"{name} is in memory: every process would have a store of its own")
 
 
-def _as_setting(kind: str, value: Any) -> Any:
-    """A value of the file as the settings keep it."""
-    if kind is _LIST:
-        return tuple(value)
-    return (value - _EPOCH) // timedelta(microseconds=1) if kind is _TIME else value
-
-
-def _is_a(kind: str, value: object) -> bool:
-    if kind is _TIME:
-        return isinstance(value, datetime) and value.tzinfo is not None
-    if kind is _POLICY:
-        return value in {"publish", "hold"}
-    if kind is _TEXT:
-        return isinstance(value, str) and bool(value)
-    if kind is _SWITCH:
-        return isinstance(value, bool)
-    if kind is _LIST:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _holds_password(url: str) -> bool:
+    # As text: a password that is not escaped as it should be is one, too.
+    account = url.partition("://")[2].rpartition("@")[0]
+    return ":" in account or bool(parse_qs(url.partition("?")[2]).keys() & {"password", "passwd"})
 
 
 def _connection_as_url(text: str) -> str:

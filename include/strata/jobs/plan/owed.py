@@ -146,7 +146,7 @@ class _Taker:
         span = self._span()
         self._refuse_untracked(span)
         self._count_former()
-        self._tables.follow_settings(self._source.name, self._is_wanted, since=self._source.settings.owed_since)
+        self._tables.follow_settings(self._source.name, self._is_wanted, since=self._source.settings.owed_since_micros)
         work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
         return Taken(span, tuple(work), self._left(span, work), self._history)
 
@@ -349,7 +349,7 @@ class _Taker:
         rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
         for change in statement_changes(self._schema, name, placement):
             rows |= {table: rows.get(table, 0) for table in change.tables or (UNTOLD,)}
-        since = self._source.settings.owed_since
+        since = self._source.settings.owed_since_micros
         late = since is None or interval.start >= since
         return [
             TableInterval(
