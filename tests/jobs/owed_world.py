@@ -68,6 +68,10 @@ class World:
     failing: frozenset[str] = frozenset()
     """Tables whose checks fail for now."""
     lake: str = "lake"
+    name: str = "s"
+    """Of the source."""
+    store: str | None = None
+    """URL of a store that others have, too."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +107,8 @@ class World:
 
     @property
     def settings(self) -> Any:
-        text = f'lake = "{self.lake}"\n[sources.s]\nconnection = "x"\nstore = "sqlite:///{self.folder}/s.db"\n'
+        text = f'lake = "{self.lake}"\nstore = "{self.store or f"sqlite:///{self.folder}/s.db"}"\n'
+        text += f'[sources.{self.name}]\nconnection = "x"\n'
         text += f"tables = {list(self.wanted)}\nrun_mb = {self.run_mb}\n".replace("'", '"')
         path = self.folder / "strata.toml"
         path.write_text(text)
@@ -111,7 +116,7 @@ class World:
 
     @property
     def source(self) -> Any:
-        return self.settings.source("s")
+        return self.settings.source(self.name)
 
     @property
     def engine(self) -> sa.Engine:
@@ -120,7 +125,7 @@ class World:
     def land(self) -> None:
         """Lands and tracks what the server has."""
         self.land_only()
-        track_landed(self.source.lake, "s", self.engine)
+        track_landed(self.source.lake, self.name, self.engine)
 
     def land_only(self) -> None:
         """Lands what the server has."""
@@ -130,10 +135,10 @@ class World:
             archive.mkdir(exist_ok=True)
             (archive / f"binlog.{self.files:06}").write_bytes(bytes(self.binlog.data))
             self.binlog = None
-        land_files(str(self.folder / "archive"), lake=self.source.lake, source="s")
+        land_files(str(self.folder / "archive"), lake=self.source.lake, source=self.name)
 
     def plan(self, request: Request) -> PlanReport:
-        return plan_run(self.source, self.engine, LandedStream.open(self.source.lake, "s"), request, now=self.now)
+        return plan_run(self.source, self.engine, LandedStream.open(self.source.lake, self.name), request, now=self.now)
 
     def decode(self, report: PlanReport) -> None:
         files = [file for task in planned_tasks(report.run_url) for file in decode_slice_to_files(task)]
@@ -141,7 +146,7 @@ class World:
 
     def check(self, report: PlanReport) -> None:
         """Stands for the check, with the tables in `failing` as its findings."""
-        folder = run_folder(self.source.lake, "s", report.run)
+        folder = run_folder(self.source.lake, self.name, report.run)
         plan, decoded = read_plan(folder), read_decoded(folder)
         verdicts = []
         for interval in plan.intervals:
@@ -160,13 +165,13 @@ class World:
             ]
             failed = [file for file in files if file.table in self.failing]
             if failed:
-                put_in_quarantine(self.source.lake, "s", report.run, interval.start, failed, {})
+                put_in_quarantine(self.source.lake, self.name, report.run, interval.start, failed, {})
             digest = staged_digest((str(file.name), file.digest) for file in files)
-            verdicts.append(IntervalVerdict("s", interval.start, digest, tuple(tables)))
+            verdicts.append(IntervalVerdict(self.name, interval.start, digest, tuple(tables)))
         write_verdicts(folder, verdicts)
 
     def publish(self, report: PlanReport) -> None:
-        ingest.publish("s", report.run, settings=self.settings)
+        ingest.publish(self.name, report.run, settings=self.settings)
 
     def housekeep(self) -> Due:
         """Housekeeping by the clock of eight days later, when all that is settled goes."""
@@ -175,7 +180,7 @@ class World:
         return due
 
     def runs(self) -> set[str]:
-        return set(list_folders(f"{self.source.lake}/runs/s"))
+        return set(list_folders(f"{self.source.lake}/runs/{self.name}"))
 
     def steps(self, request: Request) -> Iterator[None]:
         """A run, step by step; as in Airflow, one without slices is published at once."""
@@ -205,22 +210,22 @@ class World:
     def published(self, table: str) -> Counter[tuple[str, int, int]]:
         """Transaction, ordinal and value of every row that readers see."""
         name = TableName("d", table)
-        if name not in published_tables(self.source.lake, "s"):
+        if name not in published_tables(self.source.lake, self.name):
             return Counter()
-        found = read_changes(self.source.lake, "s", name).select(["_gtid", "_row", "id"])
+        found = read_changes(self.source.lake, self.name, name).select(["_gtid", "_row", "id"])
         return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def open_pieces(self) -> list[TableInterval]:
-        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, "s"))
+        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, self.name))
         return [
             piece
-            for piece in TableIntervalLedger(self.engine).select("s", (State.OWED, State.FAILED, State.HELD))
+            for piece in TableIntervalLedger(self.engine).select(self.name, (State.OWED, State.FAILED, State.HELD))
             if wanted(TableName(piece.database, piece.table))
         ]
 
     def assert_nothing_is_lost(self) -> None:
         """Every change of every wanted table is published exactly once, or listed with the reason."""
-        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, "s"))
+        wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, self.name))
         pieces = self.open_pieces()
         assert not [piece for piece in pieces if piece.state is State.OWED], "a run without faults leaves nothing owed"
         for table in TABLES:

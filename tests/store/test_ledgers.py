@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from strata.store.database import open_store
+from strata.store.database import open_store, writing
 from strata.store.ledgers import (
     ClosedInterval,
     IntervalLedger,
@@ -15,6 +15,7 @@ from strata.store.ledgers import (
     StoredVerdict,
     VerdictLedger,
 )
+from strata.store.tables import verdict
 
 
 @pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])
@@ -96,3 +97,34 @@ def test_what_is_published_is_noted_and_replaced(engine):
     assert ledger.get("s", 0, "d.t") == first
     assert ledger.list("s", "d.t") == [first, second]
     assert len(ledger.list("s")) == 3
+
+
+@pytest.mark.mysql
+def test_a_source_does_not_wait_for_the_place_of_anothers_rows(mysql_server):
+    """At InnoDB's default, who looks for a row that is not there locks the place where others put theirs."""
+    mysql_server.run_sql("DROP DATABASE IF EXISTS ledgers")
+    mysql_server.run_sql("SET GLOBAL innodb_lock_wait_timeout = 1")
+    engine = open_store(f"{mysql_server.url}ledgers")
+    try:
+        with writing(engine) as connection:
+            mine = verdict.c.source == "a"
+            assert connection.execute(verdict.select().where(mine).with_for_update()).first() is None
+            for source in ("A", "b"):
+                VerdictLedger(engine).put(StoredVerdict(source, 1, "d.t", "passed", 1, {}))
+    finally:
+        engine.dispose()
+        mysql_server.run_sql("SET GLOBAL innodb_lock_wait_timeout = DEFAULT")
+
+
+@pytest.mark.mysql
+def test_a_server_that_logs_statements_takes_the_stores_writes(mysql_server):
+    """InnoDB writes nothing at READ COMMITTED there (error 1665)."""
+    mysql_server.run_sql("DROP DATABASE IF EXISTS ledgers")
+    mysql_server.run_sql("SET GLOBAL binlog_format = STATEMENT")
+    try:
+        engine = open_store(f"{mysql_server.url}ledgers")
+        VerdictLedger(engine).put(StoredVerdict("s", 1, "d.t", "passed", 1, {}))
+        assert VerdictLedger(engine).get("s", 1, "d.t") is not None
+        engine.dispose()
+    finally:
+        mysql_server.run_sql("SET GLOBAL binlog_format = ROW")

@@ -37,6 +37,8 @@ _ANSWER_SECONDS = 3600
 _LOCK_SECONDS = 60
 """How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
 _RETRY_SECONDS = 0.01
+_LOGS_STATEMENTS: Final = "strata_logs_statements"
+"""What is known of a connection."""
 
 _DENIED = {1044, 1045, 1142, 1143, 1227, 1698, 3118}
 """Server errors (share/messages_to_clients.txt): no right to a database, wrong password, no right to a table, a column,
@@ -132,6 +134,8 @@ def _engine(url: sa.URL) -> sa.Engine:
     if backend == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+    elif backend == "mysql":
+        event.listen(engine, "begin", _begin_mysql)
     return engine
 
 
@@ -171,8 +175,24 @@ def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     # IMMEDIATE where the caller is going to write: a read that turns into a write cannot wait for another writer.
-    writes = connection.get_execution_options().get("strata_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if _writes(connection) else "BEGIN")
+
+
+def _begin_mysql(connection: sa.Connection) -> None:
+    """A writer locks rows, and no gaps between them: at InnoDB's default, looking for a row that is not there locks the
+    place where other sources of the same store put theirs, and two of them wait for each other."""
+    if not _writes(connection):
+        return
+    if _LOGS_STATEMENTS not in connection.info:
+        found = connection.exec_driver_sql("SELECT @@session.binlog_format").scalar()
+        connection.info[_LOGS_STATEMENTS] = found == "STATEMENT"
+    # Error 1665 (share/messages_to_clients.txt): InnoDB takes no writes of this level where statements are logged.
+    if not connection.info[_LOGS_STATEMENTS]:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def _writes(connection: sa.Connection) -> bool:
+    return bool(connection.get_execution_options().get("strata_writes", False))
 
 
 @contextmanager

@@ -1,0 +1,123 @@
+"""One store for several sources: each is as in a store of its own, and the store's own writes are nobody's rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from strata.config.settings import Source, SourceSettings
+from strata.events.landed import LandedStream
+from strata.jobs.ingest import now_micros
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.plan.owed import Request
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.run.run_folder import read_plan, run_folder
+from strata.jobs.track.snapshot_schemas import snapshot_schemas
+from strata.jobs.track.track_schema import track_landed
+from strata.schema.history.snapshot_ledger import pending_snapshots
+from strata.store.database import open_store, reading
+from strata.store.notified import NotifiedLedger
+from strata.store.tables import METADATA
+from strata.wire.connection import ServerAddress
+from tests.jobs.owed_world import MINUTE, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+PER_STORE = {"id", "version_id", "history", "snapshot_id"}
+"""Columns with numbers that a store gives in the order of what comes to it."""
+BY_THE_CLOCK = {"published_at", "changed_at", "judged_at"}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/store.db"
+        return
+    server = request.getfixturevalue("mysql_server")
+    server.run_sql("DROP DATABASE IF EXISTS one_store")
+    yield f"{server.url}one_store"
+    server.run_sql("DROP DATABASE one_store")
+
+
+def life(world: World, tables: tuple[str, ...]) -> Iterator[None]:
+    """A source's weeks, run by run: a check that fails, a run of one table, a table that is wanted later."""
+    for number, table in enumerate(tables):
+        world.now += MINUTE
+        world.change(table, [world.gno, world.gno])
+        world.now += 5 * MINUTE
+        world.failing = frozenset({table} if number == 1 else ())
+        world.wanted = ("d.a",) if number == 0 else ("d.*",)
+        yield from world.steps(Request())
+        NotifiedLedger(world.engine).put_version(world.name, number)
+        yield
+    yield from world.steps(Request(tables=("d.a", "d.c")))
+
+
+def stored(world: World) -> dict[str, list[Any]]:
+    """All that the store has of a source, but for what is the store's or the clock's."""
+    found = {}
+    with reading(world.engine) as connection:
+        for table in METADATA.sorted_tables:
+            if "source" in table.c:
+                columns = [one for one in table.c if one.name not in PER_STORE | BY_THE_CLOCK | {"source", "details"}]
+                rows = connection.execute(sa.select(*columns).where(table.c.source == world.name))
+                found[table.name] = sorted(_by_span(repr(row)) for row in rows)
+    return found
+
+
+def test_each_source_is_as_in_a_store_of_its_own(tmp_path: Path, store: str) -> None:
+    # Names that a database could take for one.
+    lives = {"shop": ("b", "a"), "Shop": ("c",)}
+    together = [World(tmp_path / name / "together", name=name, store=store, lake=str(tmp_path)) for name in lives]
+    alone = [World(tmp_path / name / "alone", name=name) for name in lives]
+    steps = [life(world, lives[world.name]) for world in together]
+    # Turn by turn, so that each step of one source finds what the other has just done.
+    while steps:
+        steps = [one for one in steps if next(one, StopIteration) is not StopIteration]
+    for shared, own in zip(together, alone, strict=True):
+        for _ in life(own, lives[own.name]):
+            pass
+        shared.assert_nothing_is_lost()
+        assert stored(shared) == stored(own)
+        assert {_by_span(run) for run in shared.runs()} == {_by_span(run) for run in own.runs()}
+
+
+def _by_span(text: str) -> str:
+    """Without the digest of a run's plan, in which numbers of the store and the lake's place are."""
+    return re.sub(r"(Z-)[0-9a-f]{10}\b", r"\1", text)
+
+
+@pytest.mark.mysql
+def test_what_the_store_writes_for_one_source_is_no_row_of_the_other(mysql_server: MysqlServer, tmp_path: Path) -> None:
+    """The store is on the server of source `hub`: what is written for `files` is in the binlog of `hub`."""
+    mysql_server.run_sql("DROP DATABASE IF EXISTS one_store; DROP DATABASE IF EXISTS shop; CREATE DATABASE shop")
+    store = f"{mysql_server.url}one_store"
+    files = World(tmp_path / "files", name="files", store=store)
+    address = ServerAddress(mysql_server.host, mysql_server.port, mysql_server.user, mysql_server.password)
+    hub = Source("hub", address, str(tmp_path / "lake"), store, SourceSettings("-", tables=("shop.*", "one_store.*")))
+    engine = open_store(store)
+
+    def plan() -> list[str]:
+        land_binlog(address, lake=hub.lake, source="hub")
+        track_landed(hub.lake, "hub", engine)
+        report = plan_run(hub, engine, LandedStream.open(hub.lake, "hub"), Request(), now=now_micros())
+        return sorted({one.name for one in read_plan(run_folder(hub.lake, "hub", report.run)).tables})
+
+    plan()
+    mysql_server.run_sql("CREATE TABLE shop.a (id INT PRIMARY KEY); INSERT INTO shop.a VALUES (1)")
+    files.change("a", [1, 2])
+    files.now += 10 * MINUTE
+    files.run(Request())
+    files.assert_nothing_is_lost()
+    assert plan() == ["shop.a"]
+    snapshot_schemas(address, engine, "hub")
+    (taken,) = pending_snapshots(engine, "hub")
+    assert {name.database for name in taken.tables}.isdisjoint({"one_store"})
+    assert pending_snapshots(engine, "files") == []
