@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from strata.cli.schema_lines import history_lines, print_history
+from strata.cli.schema_tables import print_history
+from strata.schema.answers.changes import changes
 from strata.schema.history.lineage import lineage
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
+from strata.values import to_plain
 from tests.schema.streams import Stream, track
 
 T = TableName("d", "t")
@@ -28,6 +30,11 @@ PT_OSC = (
 )
 
 
+def lines(*asked):
+    """As JSON has them."""
+    return [to_plain(change.line()) for change in changes(*asked)]
+
+
 @pytest.fixture
 def store(tmp_path) -> SchemaStore:
     return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
@@ -36,10 +43,10 @@ def store(tmp_path) -> SchemaStore:
 @pytest.mark.parametrize(("tool", "statements"), [("gh-ost", GH_OST), ("pt-online-schema-change", PT_OSC)])
 def test_a_swap_is_one_online_change(store, capsys, tool, statements):
     track(store, Stream(), *START, *statements, *statements[1:2], "ALTER TABLE t ADD z INT")
-    (line,) = [line for line in history_lines(store, "s", T) if "online_change" in line]
+    (line,) = [line for line in lines(store, "s", T) if "online_change" in line]
     assert line["online_change"]["tool"] == tool
     assert [" ".join(text.split()[-6:]) for text in line["online_change"]["statements"]] == ["DROP COLUMN b, ADD c INT"]
-    print_history(store, "s", None, None)
+    print_history(change for change in changes(store, "s") if not change.is_part)
     said = capsys.readouterr().out
     assert f"online change by {tool}" in said
     assert "- column b int" in said
@@ -49,7 +56,7 @@ def test_a_swap_is_one_online_change(store, capsys, tool, statements):
 
 def test_which_statement_removed_a_column(store):
     track(store, Stream(), *START, *GH_OST)
-    *_, line = history_lines(store, "s", T, "b")
+    *_, line = lines(store, "s", T, "b")
     assert line["ddl"] == GH_OST[3]
     assert "DROP COLUMN b" in line["online_change"]["statements"][0]
 
@@ -63,7 +70,7 @@ def test_a_renamed_table_has_its_past(store):
         if entry.gtid
     ]
     assert found == [("a", "2"), ("a", "3"), ("b", "4"), ("b", "6")]
-    assert [line["ddl"] for line in history_lines(store, "s", TableName("d", "b"), "y")] == [
+    assert [line["ddl"] for line in lines(store, "s", TableName("d", "b"), "y")] == [
         "ALTER TABLE a ADD y INT",
         "ALTER TABLE b DROP y",
     ]
@@ -71,6 +78,6 @@ def test_a_renamed_table_has_its_past(store):
 
 def test_a_swap_by_hand_is_no_online_change(store):
     track(store, Stream(), *START, "CREATE TABLE u (a INT)", "RENAME TABLE t TO x, u TO t, x TO u")
-    lines = list(history_lines(store, "s", T))
-    assert not any("online_change" in line for line in lines)
-    assert [column["name"] for column in lines[-1]["columns"]] == ["a"]
+    found = list(lines(store, "s", T))
+    assert not any("online_change" in line for line in found)
+    assert [column["name"] for column in found[-1]["columns"]] == ["a"]

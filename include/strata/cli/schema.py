@@ -1,5 +1,5 @@
 """`strata schema`: what tables looked like, when they changed, and by which statement.
-Not here: the answers (`schema/history/historian.py`), their form (`schema_lines.py`)."""
+Not here: the answers and their JSON lines (`schema/answers/`), what people are shown (`schema_tables.py`)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ import typer
 from strata.cli.plan import parse_time
 from strata.cli.terminal import say
 from strata.cli.track import store_url
-from strata.errors import SchemaGapError, Usage
+from strata.errors import Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
-from strata.schema.history.versions import EVERY_TABLE
+from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, History
 from strata.schema.model.definition import TableName
+from strata.values import to_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from msgspec import Struct
+
     from strata.schema.history.historian import StreamPosition
     from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.history.versions import SchemaVersion
 
 
 class Format(StrEnum):
@@ -52,26 +55,20 @@ def show(
     """Shows tables as they were at a point of the stream; at its end, if none is given. Exit code 1 if one of them is
     not known there."""
     # Imported here: they bring the libraries that the command's help does without.
-    from strata.cli.schema_lines import print_definitions, shown_line  # noqa: PLC0415  see above
+    from strata.cli.schema_tables import print_definitions  # noqa: PLC0415  see above
+    from strata.schema.answers.tables import refuse_gaps, tables_at  # noqa: PLC0415  see above
 
     history = _history(store, source)
     at = _position(history, gtid_set, position, time)
-    if table is not None:
-        name = _name(table)
-        found: list[tuple[TableName, SchemaVersion | Gap]] = [(name, history.at(name, at))]
-    else:
-        found = list(history.tables(at))
-    executed = history.executed_at(at)
-    named = [(name, version) for name, version in found if name != EVERY_TABLE]
+    found = tables_at(history, at, _name(table) if table is not None else None)
     if _is_jsonl(context, output):
-        for name, version in named:
-            typer.echo(json.dumps(shown_line(executed, name, version), ensure_ascii=False))
+        _print_lines(found.lines())
     else:
-        print_definitions(executed, named)
-    for name, version in found:
-        if name == EVERY_TABLE and isinstance(version, Gap):
-            say(f"strata: there may be tables besides these: {version.reason}", err=True)
-    _refuse_gaps(history, named, at)
+        print_definitions(found)
+    if found.others is not None:
+        say(f"strata: there may be tables besides these: {found.others}", err=True)
+    # After the others have been printed.
+    refuse_gaps(history, at, found)
 
 
 def history(
@@ -83,16 +80,18 @@ def history(
     output: _Format = Format.TABLE,
 ) -> None:
     """Lists every change of every table in the order of the stream, with the statement that made it."""
-    from strata.cli.schema_lines import history_lines, print_history  # noqa: PLC0415  as in show
+    from strata.cli.schema_tables import print_history  # noqa: PLC0415  as in show
+    from strata.schema.answers.changes import changes  # noqa: PLC0415  as in show
 
     found = _open(store, source)
     _ = History(found, source).tracked  # refuses a source that nobody has tracked
     name = _name(table) if table is not None else None
+    listed = changes(found, source, name, column)
     if _is_jsonl(context, output):
-        for line in history_lines(found, source, name, column):
-            typer.echo(json.dumps(line, ensure_ascii=False))
+        _print_lines(change.line() for change in listed)
     else:
-        print_history(found, source, name, column)
+        # Who asks for one table is shown what became of the copy, too.
+        print_history(change for change in listed if table is not None or not change.is_part)
 
 
 def diff(
@@ -107,18 +106,23 @@ def diff(
     output: _Format = Format.TABLE,
 ) -> None:
     """Shows what changed between two points of the stream, whatever went on between them."""
-    from strata.cli.schema_lines import diff_lines, print_diff  # noqa: PLC0415  as in show
+    from strata.cli.schema_tables import print_differences  # noqa: PLC0415  as in show
+    from strata.schema.answers.differences import differences  # noqa: PLC0415  as in show
 
     found = _history(store, source)
     before = _any_position(found, start) if start is not None else AtSeq(0)
     after = _any_position(found, end) if end is not None else AtSeq(found.tracked.seq)
     name = _name(table) if table is not None else None
-    lines = diff_lines(found, before, after, name)
+    differing = differences(found, before, after, name)
     if _is_jsonl(context, output):
-        for line in lines:
-            typer.echo(json.dumps(line.to_json(), ensure_ascii=False))
+        _print_lines(one.line() for one in differing)
     else:
-        print_diff(lines)
+        print_differences(differing)
+
+
+def _print_lines(lines: Iterable[Struct]) -> None:
+    for line in lines:
+        typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
 
 
 def _history(store: str | None, source: str) -> History:
@@ -182,16 +186,6 @@ def _name(text: str) -> TableName:
 
 def _is_jsonl(context: typer.Context, output: Format) -> bool:
     return output is Format.JSONL or bool(context.obj["json"])
-
-
-def _refuse_gaps(
-    history: History, found: list[tuple[TableName, SchemaVersion | Gap]], position: StreamPosition
-) -> None:
-    """Ends with the error of the first table that is not known, after the others have been printed."""
-    for name, version in found:
-        if isinstance(version, Gap):
-            history.at(name, position)
-            raise SchemaGapError(version.reason, table=str(name))
 
 
 def register(app: typer.Typer) -> None:

@@ -1,5 +1,5 @@
 """One table through its names: what RENAME makes of a history, and online changes, which swap a copy in.
-Not here: single versions (`historian.py`), how they are shown (`cli/schema_lines.py`)."""
+Not here: single versions (`historian.py`), what is told of them (`schema/answers/`)."""
 
 from __future__ import annotations
 

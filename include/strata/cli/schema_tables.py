@@ -1,0 +1,123 @@
+"""What `strata schema` shows people: tables, changes, differences.
+Not here: the commands (`schema.py`), the answers and their JSON lines (`schema/answers/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from strata.cli.terminal import Terminal
+from strata.jobs.run.specs import from_micros
+from strata.schema.apply.diff import lengths_in_doubt
+from strata.schema.history.historian import Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata.schema.answers.changes import TableChange
+    from strata.schema.answers.differences import TableDifference
+    from strata.schema.answers.tables import TablesAt
+    from strata.schema.model.definition import Column, TableDefinition
+
+_SHOWN_DDL: Final = 200
+_COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
+"""By the first character of a difference."""
+
+
+def print_definitions(found: TablesAt) -> None:
+    """Tables with their columns."""
+    console = _console()
+    console.print(f"GTID set {found.executed or '(empty)'}", highlight=False)
+    for name, version in found.tables:
+        console.print()
+        if isinstance(version, Gap):
+            console.print(f"[bold]{escape(str(name))}[/bold] [red]not known: {escape(version.reason)}[/red]")
+            continue
+        since = version.gtid or f"transaction {version.seq}"
+        console.print(f"[bold]{escape(str(name))}[/bold] [dim]since {since}, {version.origin}[/dim]", highlight=False)
+        key = version.definition.primary_key
+        columns = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in version.definition.columns:
+            mark = "[yellow]key[/yellow]" if column.name in key else ""
+            columns.add_row(f"  {escape(column.name)}", escape(_described(column)), mark)
+        console.print(columns, highlight=False)
+        _print_doubts(console, version.definition)
+
+
+def print_history(changes: Iterable[TableChange]) -> None:
+    """Every change, what it did and the statement."""
+    console = _console()
+    for change in changes:
+        entry, online = change.entry, change.online
+        name = str(entry.name) if entry.name.table else "all tables"
+        when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
+        head = f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]"
+        came_from = f" from {escape(entry.renamed_from)}" if entry.renamed_from else ""
+        console.print(
+            f"{head}{came_from} [dim]{entry.gtid or f'transaction {entry.seq}'} {entry.origin}[/dim]", highlight=False
+        )
+        if entry.gap is not None:
+            console.print(f"  [red]not known from here: {escape(entry.gap)}[/red]", highlight=False)
+        elif change.after is None:
+            console.print("  [red]gone[/red]")
+        else:
+            _print_differences(console, change.differences())
+            _print_doubts(console, change.after)
+        if change.drift is not None:
+            console.print("  [red]drift: the server had it so, and the stream had not:[/red]", highlight=False)
+            _print_differences(console, change.drift.texts())
+        if online is not None:
+            console.print(f"  [cyan]online change by {online.tool}, through {escape(str(online.copy))}[/cyan]")
+        for statement in (*(online.statements if online else ()), *([change.ddl] if change.ddl else [])):
+            console.print(f"  [dim]{escape(_one_line(statement))}[/dim]", highlight=False)
+
+
+def print_differences(found: Sequence[TableDifference]) -> None:
+    """Table by table, what differs."""
+    console = _console()
+    for one in found:
+        console.print(f"[bold]{escape(str(one.name))}[/bold] {one.change}", highlight=False)
+        _print_differences(console, one.texts())
+    if not found:
+        console.print("no table differs")
+
+
+def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
+    for text in texts:
+        colour = _COLOURS.get(text[0], "default")
+        console.print(f"  [{colour}]{escape(text)}[/{colour}]", highlight=False)
+
+
+def _print_doubts(console: Terminal, definition: TableDefinition) -> None:
+    for text in lengths_in_doubt(definition):
+        console.print(f"  [yellow]{escape(text)}[/yellow]", highlight=False)
+
+
+def _described(column: Column) -> str:
+    """A column in one line, nearly as SHOW CREATE TABLE writes it."""
+    default = None
+    if column.default is not None:
+        default = f"DEFAULT {column.default}" if column.default_is_expression else f"DEFAULT '{column.default}'"
+    parts = (
+        column.column_type,
+        column.collation and f"COLLATE {column.collation}",
+        column.generated and f"AS ({column.generation_expression}) {column.generated.upper()}",
+        None if column.nullable else "NOT NULL",
+        default,
+        column.on_update and f"ON UPDATE {column.on_update}",
+        "AUTO_INCREMENT" if column.auto_increment else None,
+        "INVISIBLE" if column.invisible else None,
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _one_line(ddl: str) -> str:
+    text = " ".join(ddl.split())
+    return text if len(text) <= _SHOWN_DDL else text[:_SHOWN_DDL] + "..."
+
+
+def _console() -> Terminal:
+    # Lines are cut by nobody: a pipe has no width.
+    return Terminal(soft_wrap=True)

@@ -1,0 +1,131 @@
+"""Every change of every table in stream order: what it made of the table, and by which statement.
+Not here: whose past a table has (`schema/history/lineage.py`), two points far apart (`differences.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
+
+from strata.schema.answers.differences import TableDifference
+from strata.schema.answers.lines import ChangeLine, OnlineChangeLine, table_line
+from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff
+from strata.schema.history.lineage import OnlineChange, lineage, online_changes
+from strata.schema.history.versions import Origin, StoredEntry
+from strata.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.schema.apply.diff import Difference
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.model.definition import TableDefinition, TableName
+
+_PAGE: Final = 1000
+"""Changes whose definitions and statements are read at once."""
+
+
+class TableChange(Struct, frozen=True):
+    """One change of one table, or of what is known of it."""
+
+    entry: StoredEntry
+    before: TableDefinition | None
+    """None where there was no such table, or nobody knew it."""
+    after: TableDefinition | None
+    ddl: str | None
+    online: OnlineChange | None
+    """The change by a tool that this one completes."""
+    drift: TableDifference | None
+    """What a snapshot found otherwise on the server than in the stream."""
+    is_part: bool
+    """Whether an online change that is listed, too, consists of it."""
+
+    def differences(self) -> tuple[str, ...]:
+        """What it did to the columns, a line each."""
+        return TableDifference(self.entry.name, self.before, self.after).texts()
+
+    def line(self) -> ChangeLine:
+        """As `schema history` has it."""
+        entry, online = self.entry, self.online
+        head = table_line(entry.gtid_executed, entry.name, self.after if entry.gap is None else entry.gap)
+        return ChangeLine(
+            **asdict(head),
+            dropped=True if entry.gap is None and self.after is None else UNSET,
+            gtid=entry.gtid,
+            ddl=self.ddl,
+            origin=str(entry.origin),
+            renamed_from=entry.renamed_from or UNSET,
+            online_change=OnlineChangeLine(online.tool, str(online.copy), online.statements) if online else UNSET,
+            drift=self.drift.texts() if self.drift else UNSET,
+        )
+
+
+def changes(
+    store: SchemaStore, source: str, table: TableName | None = None, column: str | None = None
+) -> Iterator[TableChange]:
+    """The changes of all tables, or of one under all of its names; of one column, if it is named."""
+    entries = store.all_entries(source) if table is None else lineage(store, source, table)
+    # That nothing else exists is no change of any table.
+    entries = [entry for entry in entries if entry.name.table or entry.gap is not None]
+    online = online_changes(store, source, entries)
+    parts = {part for one in online.values() for part in one.parts}
+    drifts = {
+        (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
+        for drift in store.drifts(source)
+    }
+    for entry, before, after, ddl in _with_definitions(store, entries):
+        if column is None or _touches(before, after, column):
+            key = (entry.version_id, entry.name)
+            drift = drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
+            yield TableChange(entry, before, after, ddl, online.get(key), drift, key in parts)
+
+
+def _with_definitions(
+    store: SchemaStore, entries: list[StoredEntry]
+) -> Iterator[tuple[StoredEntry, TableDefinition | None, TableDefinition | None, str | None]]:
+    """Each entry with the definition before it, its own, and the statement; read a page at a time."""
+    newest = _Newest()
+    for at in range(0, len(entries), _PAGE):
+        page = entries[at : at + _PAGE]
+        store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
+        ddls = store.ddls(entry.version_id for entry in page)
+        for entry in page:
+            definition = store.definition(entry.fingerprint) if entry.fingerprint else None
+            yield entry, newest.replace(entry, definition), definition, ddls.get(entry.version_id)
+
+
+class _Newest:
+    """The newest definition of each name, along a history; a renamed table has that of its old name before it, but
+    one that takes another's place has that one's: so a swap shows what changed under the name."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, TableDefinition | None] = {}
+        self._of_this_version: dict[str, TableDefinition | None] = {}
+        self._version_id = 0
+
+    def replace(self, entry: StoredEntry, definition: TableDefinition | None) -> TableDefinition | None:
+        """Takes the next entry and returns the definition before it. Names swap places within one version."""
+        if entry.version_id != self._version_id:
+            self._before |= self._of_this_version
+            self._of_this_version, self._version_id = {}, entry.version_id
+        self._of_this_version[str(entry.name)] = definition
+        own = self._before.get(str(entry.name))
+        return own if own is not None or entry.renamed_from is None else self._before.get(entry.renamed_from)
+
+
+def _touches(before: TableDefinition | None, after: TableDefinition | None, column: str) -> bool:
+    """Whether a column came, went or changed between two definitions; None is a table that is not there."""
+    if before is None or after is None:
+        whole = after if before is None else before
+        return whole is not None and whole.column(column) is not None
+    touched = (fold_name(name) for difference in diff(before, after) if (name := _column_of(difference)))
+    return fold_name(column) in touched
+
+
+def _column_of(difference: Difference) -> str | None:
+    if isinstance(difference, ColumnChanged):
+        return difference.after.name
+    if isinstance(difference, (ColumnAdded, ColumnRemoved)):
+        return difference.column.name
+    return None

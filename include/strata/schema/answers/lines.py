@@ -1,0 +1,109 @@
+"""The JSON lines of `strata schema`: a contract, whoever gives them. A field that is not said is left out.
+Not here: what is asked for them (`tables.py`, `changes.py`, `differences.py`), printing for people (`cli/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from strata.schema.apply.diff import lengths_in_doubt
+from strata.schema.model.types import shown_text
+
+if TYPE_CHECKING:
+    from strata.schema.model.definition import Column, TableDefinition, TableName
+
+EVERY: Final = "*"
+"""Stands for the name where a line speaks of all tables."""
+
+
+class ColumnLine(Struct, frozen=True):
+    """A column of a table; its type is the text that `information_schema.COLUMNS.COLUMN_TYPE` has."""
+
+    name: str
+    column_type: str
+    nullable: bool
+    character_set: str | None
+    collation: str | None
+    generated: str | None
+    """`virtual`, `stored`, or None."""
+    invisible: bool
+
+
+class TableLine(Struct, frozen=True, kw_only=True):
+    """A line of `schema show`: a table at a point of the stream, or why it is not known there."""
+
+    gtid_executed: str
+    database: str
+    table: str
+    gap: str | UnsetType = UNSET
+    columns: tuple[ColumnLine, ...] | UnsetType = UNSET
+    primary_key: tuple[str, ...] | UnsetType = UNSET
+    in_doubt: tuple[str, ...] | UnsetType = UNSET
+    """Columns whose length depends on the server's build."""
+
+
+class OnlineChangeLine(Struct, frozen=True):
+    """A change that a tool made on a copy of the table, and swapped in."""
+
+    tool: str
+    copy: str
+    statements: tuple[str, ...]
+
+
+class ChangeLine(TableLine, frozen=True, kw_only=True):
+    """A line of `schema history`: what a table became, and by what."""
+
+    dropped: Literal[True] | UnsetType = UNSET
+    gtid: str | None
+    ddl: str | None
+    origin: str
+    renamed_from: str | UnsetType = UNSET
+    online_change: OnlineChangeLine | UnsetType = UNSET
+    drift: tuple[str, ...] | UnsetType = UNSET
+    """What the server had otherwise than the stream."""
+
+
+class DifferenceLine(Struct, frozen=True):
+    """A line of `schema diff`."""
+
+    database: str
+    table: str
+    change: str
+    """`added`, `removed` or `changed`."""
+    differences: tuple[str, ...]
+
+
+def table_line(executed: str, name: TableName, known: TableDefinition | str | None) -> TableLine:
+    """A line for a table.
+
+    Args:
+        executed: The GTID set at which it is looked at.
+        name: The table; empty parts stand for all tables.
+        known: Its definition, the reason why it is not known, or None for a table that is not there.
+    """
+    line = TableLine(gtid_executed=executed, database=name.database or EVERY, table=name.table or EVERY)
+    if known is None:
+        return line
+    if isinstance(known, str):
+        return replace(line, gap=known)
+    doubts = lengths_in_doubt(known)
+    return replace(
+        line,
+        columns=tuple(_column_line(column) for column in known.columns),
+        primary_key=tuple(known.primary_key),
+        in_doubt=tuple(doubts) if doubts else UNSET,
+    )
+
+
+def _column_line(column: Column) -> ColumnLine:
+    return ColumnLine(
+        name=column.name,
+        column_type=shown_text(column.column_type),
+        nullable=column.nullable,
+        character_set=column.character_set,
+        collation=column.collation,
+        generated=str(column.generated) if column.generated else None,
+        invisible=column.invisible,
+    )
