@@ -11,7 +11,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from strata.jobs.decode.decode_slice import DecodeTask
+    from strata.tables.write import StagedFile
+
 REFUSED = 65
 """Exit code when a retry would end the same way; the DAGs know it (`EX_DATAERR` of sysexits.h)."""
 UNAVAILABLE = 75
@@ -31,13 +34,13 @@ PROGRESS_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a worker gives back: the staged files as plain values, or why there are none."""
+    """What a worker gives back: the staged files, or why there are none."""
 
-    files: tuple[dict[str, Any], ...] = ()
+    files: tuple[StagedFile, ...] = ()
     error: StrataError | None = None
 
 
-def decode(task: dict[str, Any]) -> Outcome:
+def decode(task: DecodeTask) -> Outcome:
     """Runs on a worker. What another try cannot mend comes back as a value: Spark would try an exception again, and
     would pass on nothing but its text."""
     try:
@@ -48,7 +51,7 @@ def decode(task: dict[str, Any]) -> Outcome:
         return Outcome(error=error)
 
 
-def decode_all(tasks: Sequence[dict[str, Any]], context: SparkContext, partitions: int) -> list[Outcome]:
+def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[Outcome]:
     """Decodes slices, each wherever Spark has room; what became of each, in their order."""
     with _progress(context, len(tasks)):
         found: list[Outcome] = context.parallelize(tasks, partitions).map(decode).collect()
@@ -93,7 +96,7 @@ def main(arguments: list[str]) -> int:
             # The other tables go on; the check withholds those of the slice, and the run's last step fails.
             sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
         files = [file for outcome in outcomes for file in outcome.files]
-        stored = store_decoded(given.run_url, files, [failed_slice(task, error) for task, error in failed])
+        stored = store_decoded(given.run_url, files, [failed_slice(task.piece, error) for task, error in failed])
     except StrataError as error:
         sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED

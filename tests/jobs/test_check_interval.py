@@ -24,7 +24,8 @@ from strata.jobs.run.run_folder import (
     write_decoded,
     write_plan,
 )
-from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved, RunPlan
+from strata.jobs.run.run_plan import PlannedSlice, RunPlan
+from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved
 from strata.tables.layout import table_url
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables
@@ -51,7 +52,7 @@ def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9, truncat
         run=RUN,
         lake=str(lake),
         intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
-        slices=({"any": "slice"},),
+        slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),),
         tables=(PlannedTable(INTERVAL, "shop", "orders", len(rows), len(rows)),),
         versions=(PlannedVersion(1, "shop", "orders", SHAPE.to_json()),),
         executed_before={str(INTERVAL): ""},

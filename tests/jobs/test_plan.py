@@ -101,7 +101,7 @@ def stream(mysql_server, tmp_path, request):
 def rows_by_table(files):
     counts = Counter()
     for file in files:
-        counts[file["table"]] += file["rows"]
+        counts[file.table] += file.rows
     return counts
 
 
@@ -113,7 +113,7 @@ def test_what_is_planned_is_decoded_and_counted_alike(stream):
     assert rows_by_table(files) == {"a": 4, "b": 2}
     assert {one.name: one.rows for one in plan.tables} == {f"{stream.database}.a": 4, f"{stream.database}.b": 2}
     # Two shapes of `a`, so two versions and no slice with both.
-    assert len({file["version_id"] for file in files if file["table"] == "a"}) == 2
+    assert len({file.version_id for file in files if file.table == "a"}) == 2
 
 
 def test_an_open_request_takes_what_is_owed_until_it_is_published(stream):
@@ -168,7 +168,7 @@ def test_transactions_can_be_asked_for_by_gtid(stream):
 def test_tables_can_be_chosen_by_the_request_and_left_out_by_the_settings(stream):
     stream.live(LIFE)
     report, plan = stream.plan(Request(tables=(f"{stream.database}.b",)))
-    assert (report.rows, {task["tables"][0]["table"] for task in plan.slices}) == (2, {"b"})
+    assert (report.rows, {piece.tables[0].table for piece in plan.slices}) == (2, {"b"})
     settings = structs.replace(stream.source.settings, exclude=("*.b",))
     interval = plan.intervals[0]
     without, _ = stream.plan(Request(interval.start, interval.end), source=replace(stream.source, settings=settings))

@@ -13,7 +13,8 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.errors import ChecksFailedError, Usage
 from strata.jobs.publish.publish_interval import PublishReport, publish_interval
 from strata.jobs.run.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
-from strata.jobs.run.specs import Interval, PlannedTable, RunPlan
+from strata.jobs.run.run_plan import PlannedSlice, RunPlan
+from strata.jobs.run.specs import Interval, PlannedTable
 from strata.store.table_intervals import State
 from strata.tables.read import published_tables, read_changes
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
@@ -41,7 +42,7 @@ class Run:
             run=run,
             lake=self.lake,
             intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, "u:1-9"),),
-            slices=({"any": "slice"},) if ids else (),
+            slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),) if ids else (),
             tables=(PlannedTable(INTERVAL, "shop", "orders", len(ids), len(ids)),),
         )
         write_plan(self.folder, plan)

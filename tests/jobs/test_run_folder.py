@@ -12,16 +12,16 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.errors import DamagedFileError, StoreFormatError, Usage
 from strata.jobs.run import run_folder as folder_of
 from strata.jobs.run.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
+from strata.jobs.run.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
-    PLAN_FORMAT,
     Interval,
     PlannedTable,
     PlannedVersion,
     Refused,
     RowsRemoved,
-    RunPlan,
     StatementLogged,
 )
+from strata.rows.plan import Range, SliceTable
 from strata.tables.write import StagedFile
 
 if TYPE_CHECKING:
@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
     from strata.wire.storage import Folder
 
+PIECE = PlannedSlice(
+    "s", "/lake/x", "binlog.000001", 4, 90, 4, 1, 0, 5,
+    tables=(SliceTable("d", "t", 7, "{}"),), more=(Range(100, 120, 100, 2, 6, prepared_seq=1),), interval_start=1,
+)  # fmt: skip
 PLAN = RunPlan(
     source="s",
     run="r",
     lake="/lake",
     intervals=(Interval(1, 2, 0, 9, "u:1-9"),),
     tables=(PlannedTable(1, "d", "t", 5, 3), PlannedTable(1, "d", "x.y", 1, 0, {"error": "E", "message": "m"})),
-    slices=({"interval_start": 1, "tables": []},),
+    slices=(PIECE,),
     versions=(PlannedVersion(7, "d", "t", "{}"), PlannedVersion(7, "d", "x.y", "[]")),
     refused=(Refused(1, "d.t", 2, {"error": "SchemaGapError", "message": "gap", "offset": 4}),),
     removed=(RowsRemoved(1, "d.t", None, "TRUNCATE t"),),
@@ -54,7 +58,7 @@ OF_FORMAT_1 = {
     "run": "r",
     "lake": "/lake",
     "intervals": [{"start": 1, "end": 2, "first_seq": 0, "last_seq": 9, "gtid_executed": "u:1-9"}],
-    "slices": [{"interval_start": 1, "tables": []}],
+    "slices": [msgspec.to_builtins(PIECE)],
     "expected_rows": {"1": {"d.t": 3}},
     "refused": [{"table": "d.t", "rows": 2, "error": {"error": "SchemaGapError", "message": "gap"}}],
     "definitions": {"7": {"database": "d", "table": "t", "definition": "{}"}},
@@ -123,7 +127,7 @@ def test_a_newer_format_is_refused(folder: Folder, name: str) -> None:
 
 
 def test_files_without_digests_have_to_be_decoded_again(folder: Folder) -> None:
-    stored = {"files": [{name: value for name, value in FILE.to_json().items() if name != "digest"}]}
+    stored = {"files": [{name: value for name, value in msgspec.to_builtins(FILE).items() if name != "digest"}]}
     folder.write("decoded.json", json.dumps(stored).encode())
     with pytest.raises(DamagedFileError, match="digest") as caught:
         read_decoded(folder)
@@ -137,3 +141,24 @@ def test_a_run_that_is_not_there_is_told_in_the_first_line(tmp_path: Path) -> No
     with pytest.raises(Usage, match="has not been decoded"):
         read_decoded(nothing)
     assert read_verdicts(nothing) == {}
+
+
+def test_the_value_at_fault_is_named_by_its_path(folder: Folder) -> None:
+    stored = json.loads(folder.read("plan.json"))
+    stored["slices"][0]["tables"][0]["version_id"] = "seven"
+    folder.write("plan.json", json.dumps(stored).encode())
+    with pytest.raises(DamagedFileError, match=r"`\$\.slices\[0\]\.tables\[0\]\.version_id`") as caught:
+        read_plan(folder)
+    assert "strata plan" in str(caught.value)
+
+
+def test_a_slice_is_stored_as_it_always_was(folder: Folder) -> None:
+    """Plans are named by the digest of their bytes, and older versions read them."""
+    (stored,) = json.loads(folder.read("plan.json"))["slices"]
+    assert [*stored] == [
+        "source", "segment", "binlog_file", "begin", "end", "binlog_pos", "first_seq", "first_row", "clock", "inside",
+        "table_maps", "tables", "more", "interval_start",
+    ]  # fmt: skip
+    assert stored["more"] == [
+        {"begin": 100, "end": 120, "binlog_pos": 100, "first_seq": 2, "clock": 6, "prepared_seq": 1}
+    ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby, pairwise
 from operator import itemgetter
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,7 +140,7 @@ def assert_as_naive(naive: Naive, stream: LandedStream, cuts: list[int], target:
 
 
 def decoded(stream: LandedStream, piece: Slice) -> list[tuple]:
-    assert Slice.from_json(json.loads(json.dumps(piece.to_json()))) == piece
+    assert msgspec.json.decode(msgspec.json.encode(piece), type=Slice) == piece
     rows = []
     with open_binlog(piece.segment) as binlog:
         for step in decode_slice(piece, binlog):

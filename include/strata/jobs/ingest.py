@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from strata.config.settings import Settings, Source
     from strata.jobs.plan.owed import Take
     from strata.jobs.publish.publish_interval import PublishReport
-    from strata.jobs.run.specs import PlannedTable, RunPlan
+    from strata.jobs.run.run_plan import RunPlan
+    from strata.jobs.run.specs import PlannedTable
 
 Report = dict[str, Any]
 _LOG = logging.getLogger("strata.housekeep")

@@ -3,7 +3,7 @@ Not here: which transactions belong to an interval (`jobs/`), decoding (`decode.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -12,7 +12,6 @@ from strata.events.model import XaStep
 from strata.events.prepared import CommittedRecord
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName, definition_from_json
-from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,21 +105,6 @@ class Slice(Struct, frozen=True):
     def key(self) -> str:
         """Names the slice, whatever run decodes it."""
         return f"{self.source}/{self.first_seq}/{self.first_row}/{self.binlog_file}/{self.binlog_pos}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return to_plain(self)
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Slice:
-        """Reads what `to_json` gave; keys that are no fields are left alone."""
-        names = cls.__struct_fields__
-        given = {name: value for name, value in found.items() if name in names}
-        given["table_maps"] = tuple(given.get("table_maps", ()))
-        given["tables"] = tuple(SliceTable(**table) for table in given.get("tables", ()))
-        # Only the first range of a slice begins at a split point, so that the others have no `table_maps`.
-        given["more"] = tuple(Range(**each) for each in given.get("more", ()))
-        return cls(**given)
 
     def ranges(self) -> Iterator[Range]:
         """All of them, in the order of decoding."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from strata.tables.layout import interval_key, interval_of_key, name_of_path, path_name
 from strata.tables.pinned import read_pinned
+from strata.values import to_plain
 from strata.wire.storage import file_times, list_files, read_file, write_file
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def put_in_quarantine(
         names = path_name(file.database), path_name(file.table)
         relative = "/".join((*names, file.file_name))
         write_file(f"{folder}/{relative}", read_pinned(file))
-        kept.append({**file.to_json(), "url": relative})
+        kept.append({**to_plain(file), "url": relative})
     reason = {"source": source, "run": run, "verdict": verdict, "files": kept}
     write_file(f"{folder}/{REASON}", json.dumps(reason, ensure_ascii=False, indent=1).encode())
     return folder

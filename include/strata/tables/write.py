@@ -4,7 +4,7 @@ Not here: publishing them (`commit.py`), names of folders and columns (`layout.p
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from strata.tables.columns import published
 from strata.tables.layout import INTERVAL, staged_folder
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.tables.statistics import delta_statistics
-from strata.values import to_plain
 from strata.wire.storage import content_digest, write_file
 
 if TYPE_CHECKING:
@@ -70,15 +69,6 @@ class StagedFile(Struct, frozen=True):
     def is_publishable(self) -> bool:
         """Whether its rows are to be judged and published; else they go to quarantine as they are."""
         return not self.reason
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, for `decoded.json`."""
-        return to_plain(self)
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> StagedFile:
-        """Reads what `to_json` gave."""
-        return cls(**found)
 
 
 class _Key(Struct, frozen=True, order=True):

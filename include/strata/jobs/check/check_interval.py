@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from strata.checks.verdict import IntervalVerdict
     from strata.jobs.run.run_folder import Decoded
-    from strata.jobs.run.specs import Interval, RunPlan
+    from strata.jobs.run.run_plan import RunPlan
+    from strata.jobs.run.specs import Interval
     from strata.schema.model.definition import TableDefinition
     from strata.tables.write import StagedFile
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
-    from strata.jobs.run.specs import RunPlan
+    from strata.jobs.run.run_plan import RunPlan
     from strata.wire.storage import Folder
 
 _DAY_MICROS = 86_400 * 1_000_000

@@ -6,10 +6,11 @@ from __future__ import annotations
 import hashlib
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
@@ -17,6 +18,7 @@ from strata.events.prepared import Placement
 from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.run.run_folder import run_folder, write_plan
+from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
     PlannedTable,
@@ -24,7 +26,6 @@ from strata.jobs.run.specs import (
     PlanReport,
     Refused,
     RowsRemoved,
-    RunPlan,
     StatementLogged,
     TimeSpan,
 )
@@ -88,7 +89,7 @@ def _named(plan: RunPlan, taken: Taken) -> RunPlan:
     span = taken.span
     if plan.intervals:
         span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
-    digest = hashlib.blake2b(plan.to_json(), digest_size=5).hexdigest()
+    digest = hashlib.blake2b(msgspec.json.encode(plan), digest_size=5).hexdigest()
     return replace(plan, run=f"{span.key}-{digest}")
 
 
@@ -113,7 +114,7 @@ class _Draft:
         self._history = History(store, source.name)
         self._intervals: list[Interval] = []
         self._tables: list[PlannedTable] = []
-        self._slices: list[dict[str, Any]] = []
+        self._slices: list[PlannedSlice] = []
         self._versions: dict[tuple[int, str, str], PlannedVersion] = {}
         self._refused: list[Refused] = []
         self._removed: list[RowsRemoved] = []
@@ -183,7 +184,7 @@ class _Draft:
                 target_bytes=_even(_bytes_of(interval, segment), self._source.settings.slice_mb * MEGABYTE),
             )
             for piece in cut.slices:
-                self._slices.append({**piece.to_json(), "interval_start": interval.start})
+                self._slices.append(PlannedSlice(**asdict(piece), interval_start=interval.start))
                 for table in piece.tables:
                     key = (table.version_id, table.database, table.table)
                     self._versions[key] = PlannedVersion(*key, table.definition)

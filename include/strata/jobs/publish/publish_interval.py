@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata.checks.verdict import Failure
-    from strata.jobs.run.specs import Interval, PlannedTable, RunPlan
+    from strata.jobs.run.run_plan import RunPlan
+    from strata.jobs.run.specs import Interval, PlannedTable
     from strata.tables.write import StagedFile
     from strata.wire.storage import Folder
 

@@ -3,21 +3,22 @@ Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
-from strata.errors import DamagedFileError, StoreFormatError, Usage
-from strata.jobs.run.specs import RunPlan
+from strata.errors import Usage
+from strata.jobs.run.run_plan import decode_plan
 from strata.tables.write import StagedFile  # noqa: TC001  likewise
 from strata.wire.storage import Folder
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    Found = TypeVar("Found")
+    from strata.jobs.run.run_plan import RunPlan
 
 PLAN = "plan.json"
 DECODED = "decoded.json"
@@ -82,7 +83,7 @@ def run_folder(lake: str, source: str, run: str) -> Folder:
 
 def write_plan(folder: Folder, plan: RunPlan) -> None:
     """Stores what is to be done."""
-    folder.write(PLAN, plan.to_json())
+    folder.write(PLAN, msgspec.json.encode(plan))
 
 
 def read_plan(folder: Folder) -> RunPlan:
@@ -99,7 +100,7 @@ def read_plan(folder: Folder) -> RunPlan:
             file=folder.join(PLAN),
             remedy="`strata plan` makes one and prints its name.",
         )
-    return _read(folder, PLAN, RunPlan.from_json, "Run `strata plan` again: what it planned is still owed.")
+    return decode_plan(folder.read(PLAN), folder.join(PLAN))
 
 
 def write_decoded(folder: Folder, decoded: Decoded) -> None:
@@ -121,8 +122,8 @@ def read_decoded(folder: Folder) -> Decoded:
             file=folder.join(DECODED),
             remedy="Run its decoding first (task `decode`); then the same again.",
         )
-    read = _numbered(Decoded)
-    return _read(folder, DECODED, read, "Decode the run again (task `decode`): it gives the same files.")
+    remedy = "Decode the run again (task `decode`): it gives the same files."
+    return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=folder.join(DECODED), remedy=remedy)
 
 
 def read_staged(folder: Folder) -> Decoded:
@@ -163,35 +164,6 @@ def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
     """
     if not folder.exists(VERDICT):
         return {}
-    read = _numbered(_Verdicts)
-    found = _read(folder, VERDICT, read, "Check the run again (`strata check`, task `check`).")
+    remedy = "Check the run again (`strata check`, task `check`)."
+    found = decode_stored(folder.read(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy)
     return {verdict.interval: verdict for verdict in found.intervals}
-
-
-def _numbered(kind: type[Found]) -> Callable[[bytes], Found]:
-    def read(content: bytes) -> Found:
-        number = msgspec.json.decode(content, type=_Numbered).format
-        if number > FORMAT:
-            raise StoreFormatError(
-                f"the file has format {number}, this version reads up to {FORMAT}",
-                remedy="Install the version of Strata that wrote it, or a newer one.",
-            )
-        return msgspec.json.decode(content, type=kind)
-
-    return read
-
-
-class _Numbered(Struct):
-    format: int = 1
-
-
-def _read(folder: Folder, name: str, read: Callable[[bytes], Found], remedy: str) -> Found:
-    content = folder.read(name)
-    try:
-        return read(content)
-    except StoreFormatError as error:
-        raise error.located(file=folder.join(name)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedFileError(
-            f"a file of the run is not what was written: {error}", file=folder.join(name), remedy=remedy
-        ) from None

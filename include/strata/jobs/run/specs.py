@@ -4,12 +4,8 @@ Not here: the steps themselves; anything heavy (Airflow parses what it imports).
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import msgspec
-from msgspec import Struct, field
-
-from strata.errors import StoreFormatError
+from msgspec import Struct
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -129,111 +125,6 @@ class StatementLogged(Struct, frozen=True):
     def told(self) -> str | None:
         """`database.table`; None if the statement does not tell."""
         return f"{self.database}.{self.table}" if self.database else None
-
-
-PLAN_FORMAT = 2
-"""Number of the stored form of a plan. 1, which had no number, keeps opening."""
-
-
-class RunPlan(Struct, frozen=True):
-    """What one run decodes, checks and publishes: `plan.json` in its run folder."""
-
-    source: str
-    run: str
-    lake: str
-    intervals: tuple[Interval, ...]
-    tables: tuple[PlannedTable, ...] = ()
-    """In order of interval and name; no other table is looked at."""
-    slices: tuple[dict[str, Any], ...] = ()
-    """`rows.plan.Slice` as JSON, each with the `interval_start` that owns it."""
-    versions: tuple[PlannedVersion, ...] = ()
-    """Every definition that the slices need."""
-    refused: tuple[Refused, ...] = ()
-    removed: tuple[RowsRemoved, ...] = ()
-    statements: tuple[StatementLogged, ...] = ()
-    executed_before: dict[str, str] = field(default_factory=dict)
-    """What the stream had executed before an interval, by its start."""
-    breaks: dict[str, str] = field(default_factory=dict)
-    """Where the binlog of transactions without a GTID does not go on where the one before ends: start of the interval
-    -> FILE:OFFSET."""
-    history: int = 0
-    """The newest schema version that the plan knows."""
-    format: int = PLAN_FORMAT
-
-    def of_interval(self, interval: Interval) -> tuple[PlannedTable, ...]:
-        """The tables of one of its intervals."""
-        return tuple(table for table in self.tables if table.interval == interval.start)
-
-    def to_json(self) -> bytes:
-        """The stored form."""
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def from_json(cls, content: bytes) -> RunPlan:
-        """Reads the stored form, in any format so far.
-
-        Raises:
-            msgspec.DecodeError: It is not one, or not whole.
-            StoreFormatError: A newer version wrote it.
-        """
-        number = msgspec.json.decode(content, type=_Numbered).format
-        if number > PLAN_FORMAT:
-            raise StoreFormatError(
-                f"a plan has format {number}, this version reads up to {PLAN_FORMAT}",
-                remedy="Install the version of Strata that wrote it, or a newer one.",
-            )
-        if number == 1:
-            return _from_format_1(msgspec.json.decode(content, type=_PlanFormat1))
-        return msgspec.json.decode(content, type=cls)
-
-
-class _Numbered(Struct):
-    format: int = 1
-
-
-class _RefusedFormat1(Struct):
-    table: str
-    rows: int
-    error: dict[str, str | int]
-
-
-class _PlanFormat1(Struct):
-    source: str
-    run: str
-    lake: str
-    intervals: tuple[Interval, ...]
-    slices: tuple[dict[str, Any], ...]
-    expected_rows: dict[str, dict[str, int]]
-    refused: tuple[_RefusedFormat1, ...] = ()
-    definitions: dict[str, dict[str, Any]] = {}
-    removed: tuple[RowsRemoved, ...] = ()
-    executed_before: str = ""
-    breaks: dict[str, str] = {}
-
-
-def _from_format_1(old: _PlanFormat1) -> RunPlan:
-    tables = [
-        PlannedTable(int(start), name.partition(".")[0], name.partition(".")[2], counted=rows, rows=rows)
-        for start, counts in old.expected_rows.items()
-        for name, rows in counts.items()
-    ]
-    first = old.intervals[0].start if old.intervals else 0
-    return RunPlan(
-        source=old.source,
-        run=old.run,
-        lake=old.lake,
-        intervals=old.intervals,
-        tables=tuple(sorted(tables, key=lambda table: (table.interval, table.name))),
-        slices=old.slices,
-        versions=tuple(
-            PlannedVersion(int(version), one["database"], one["table"], one["definition"])
-            for version, one in old.definitions.items()
-        ),
-        refused=tuple(Refused(first, one.table, one.rows, one.error) for one in old.refused),
-        removed=old.removed,
-        executed_before={str(first): old.executed_before} if old.executed_before else {},
-        breaks=old.breaks,
-    )
 
 
 class Left(Struct, frozen=True):
