@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from strata.errors import StoreFormatError, StreamHoleError, Usage
+from strata.errors import DamagedFileError, StoreFormatError, StreamHoleError, Usage
 from strata.events.batch import add_gtids
-from strata.events.index import SUFFIX, Resume, SegmentSummary
+from strata.events.index import SUFFIX, Resume, decode_summary, encode_summary
 from strata.events.landed import LandedStream, landing_folder
 from strata.events.repair import repair_landing
 from strata.events.seal import FIELD
@@ -172,9 +172,16 @@ FORM_1 = """{"format": 1, "segment": "0000000001-binlog.000001-000000000157.binl
 
 
 def test_an_index_of_form_1_is_of_a_landing_by_gtid():
-    summary = SegmentSummary.from_json(FORM_1)
+    summary = decode_summary(FORM_1.encode(), "x")
     assert (summary.last_seq, summary.resume) == (2, Resume.GTID)
     by_file = replace(summary, resume=Resume.FILE)
-    assert SegmentSummary.from_json(by_file.to_json()) == by_file
+    assert decode_summary(encode_summary(by_file), "x") == by_file
     with pytest.raises(StoreFormatError):
-        SegmentSummary.from_json(FORM_1.replace('"format": 1', '"format": 9'))
+        decode_summary(FORM_1.replace('"format": 1', '"format": 9').encode(), "x")
+
+
+def test_a_footer_that_says_something_else_is_named_by_its_path():
+    with pytest.raises(DamagedFileError, match=r"`\$\.transactions`") as caught:
+        decode_summary(FORM_1.replace('"transactions": 2', '"transactions": "2"').encode(), "x.index.parquet")
+    assert "strata land" in str(caught.value)
+    assert caught.value.file == "x.index.parquet"

@@ -6,22 +6,23 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata.errors import DamagedIndexError, StoreFormatError
+from strata.errors import DamagedFileError, DamagedIndexError
 from strata.events.arrow_columns import from_numbers, to_numbers, to_texts
 from strata.events.batch import TransactionBatch, add_gtids
 from strata.events.model import XaMark
 from strata.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
-from strata.events.xa import Prepared
+from strata.events.xa import Prepared  # noqa: TC001  msgspec asks for it when it decodes
 from strata.gtid.sets import GtidSet, GtidSetBuilder, Sid
 from strata.values import to_plain
 from strata.wire.storage import lake_errors
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ their transactions (`repair.py`)."""
 SUFFIX = ".index.parquet"
 _METADATA = b"strata.segment"
 _TAIL_BYTES = 1 << 16
+_REMEDY = "`strata land` makes it anew from its segment."
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _ENTRY = pa.struct([("database", _TEXT), ("table", _TEXT), ("row_events", pa.int64()), ("rows", pa.int64())])
@@ -105,25 +107,20 @@ class SegmentSummary(Struct, frozen=True):
         """Ordinal of its last transaction; `first_seq - 1` if it has none."""
         return self.first_seq + self.transactions - 1
 
-    def to_json(self) -> str:
-        """The stored form."""
-        return json.dumps({"format": FORMAT, **to_plain(self)})
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Reads the stored form.
+def encode_summary(summary: SegmentSummary) -> bytes:
+    """The form that the footer of an index has."""
+    return json.dumps({"format": FORMAT, **to_plain(summary)}).encode()
 
-        Raises:
-            StoreFormatError: A newer Strata wrote it.
-        """
-        fields: dict[str, Any] = json.loads(text)
-        if fields.pop("format") > FORMAT:
-            raise StoreFormatError(
-                "a transaction index has a newer form than this Strata reads", remedy="Upgrade Strata."
-            )
-        prepared = fields.pop("prepared", None)
-        known = None if prepared is None else tuple(Prepared(**one) for one in prepared)
-        return cls(**fields, prepared=known)
+
+def decode_summary(content: bytes, url: str) -> SegmentSummary:
+    """Reads that form, in any number so far.
+
+    Raises:
+        DamagedFileError: It is not one.
+        StoreFormatError: A newer Strata wrote it.
+    """
+    return decode_stored(content, SegmentSummary, newest=FORMAT, file=url, remedy=_REMEDY)
 
 
 class IndexWriter:
@@ -150,7 +147,7 @@ class IndexWriter:
 
     def close(self, summary: SegmentSummary) -> None:
         """Adds what is known of the whole, and ends the file."""
-        self._writer.add_key_value_metadata({_METADATA: summary.to_json().encode(), FIELD: BLANK})
+        self._writer.add_key_value_metadata({_METADATA: encode_summary(summary), FIELD: BLANK})
         self._writer.close()
         self._file.close()
         seal_file(self._path)
@@ -191,7 +188,7 @@ class SegmentIndex:
             if seal is not None and not seal.is_whole():
                 raise ValueError("its end is not as it was written")
             opened = pq.ParquetFile(file, page_checksum_verification=True)
-            summary = SegmentSummary.from_json((opened.metadata.metadata or {})[_METADATA].decode())
+            summary = decode_summary((opened.metadata.metadata or {})[_METADATA], url)
             if summary.segment != name.removesuffix(SUFFIX):
                 raise ValueError(f"it is that of {summary.segment}")
             if opened.metadata.num_rows != summary.transactions or opened.schema_arrow not in (SCHEMA, _SCHEMA_3):
@@ -283,10 +280,13 @@ def _damage(url: str) -> Iterator[None]:
     """What reading damaged bytes raises is one error that says what mends it."""
     try:
         yield
+    except DamagedFileError as error:
+        what = f"the transaction index is damaged: {error.message}"
+        raise DamagedIndexError(what, remedy=_REMEDY, file=url) from None
     except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
         raise DamagedIndexError(
             f"the transaction index is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
-            remedy="`strata land` makes it anew from its segment.",
+            remedy=_REMEDY,
             file=url,
         ) from error
 

@@ -3,23 +3,25 @@ Not here: what a landing goes on from, which is the segments themselves (`cut_se
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from strata.errors import LakeUnavailableError
+from strata.errors import DamagedFileError, LakeUnavailableError, StoreFormatError
 from strata.events.landed import landing_folder
 from strata.jobs.run.specs import from_micros
-from strata.values import to_plain
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 STATE_FILE = "state.json"
+_FORMAT = 1
 _LOG = logging.getLogger("strata.land")
 _LOG_SECONDS = 60.0
 _STORE_SECONDS = 10.0
@@ -68,6 +70,10 @@ class LandState(Struct, frozen=True):
     bytes: int
     lag_seconds: float | None
     error: str | None = None
+
+
+class _StoredState(LandState, frozen=True, kw_only=True):
+    format: int = _FORMAT
 
 
 class LandNotes:
@@ -123,7 +129,7 @@ class LandNotes:
         at = time.time_ns() // 1000
         state = LandState(doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error)
         try:
-            self._folder.write(STATE_FILE, json.dumps(to_plain(state)).encode())
+            self._folder.write(STATE_FILE, msgspec.json.encode(_StoredState(**asdict(state))))
         except LakeUnavailableError as refused:
             # Nothing depends on it, and what matters meets the same storage a moment later.
             _LOG.warning("%s: the state of the landing cannot be kept: %s", self._source, refused)
@@ -138,6 +144,12 @@ def read_state(lake: str, source: str) -> LandState | None:
     folder = landing_folder(lake, source)
     if not folder.exists(STATE_FILE):
         return None
-    found = json.loads(folder.read(STATE_FILE))
-    known = {name: found.get(name) for name in LandState.__struct_fields__}
-    return LandState(**{**known, "doing": Doing(known["doing"])}) if known["doing"] in set(Doing) else None
+    try:
+        remedy = "The next `strata land` writes it anew."
+        return decode_stored(
+            folder.read(STATE_FILE), LandState, newest=_FORMAT, file=folder.join(STATE_FILE), remedy=remedy
+        )
+    except (DamagedFileError, StoreFormatError) as error:
+        # Nothing depends on it.
+        _LOG.warning("%s", error)
+        return None
