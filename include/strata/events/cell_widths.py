@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata.errors import CorruptEventError
+from strata.events.field_types import LOGGED_FIELDS, UNKNOWN_FIELD
 from strata.kernels.status import DONE
 from strata.kernels.widths import MOST_COLUMNS, PRESENT_COLUMNS, count_image_rows
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventType, FieldType
@@ -23,30 +24,6 @@ UPDATE_EVENTS = frozenset({EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS, Even
 ROWS_V2_EVENTS = frozenset(
     {EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, EventType.PARTIAL_UPDATE_ROWS}
 )
-
-_FIXED = {
-    FieldType.TINY: 1,
-    FieldType.SHORT: 2,
-    FieldType.INT24: 3,
-    FieldType.LONG: 4,
-    FieldType.LONGLONG: 8,
-    FieldType.FLOAT: 4,
-    FieldType.DOUBLE: 8,
-    FieldType.YEAR: 1,
-    FieldType.DATE: 3,
-    FieldType.NEWDATE: 3,
-    FieldType.TIME: 3,
-    FieldType.DATETIME: 8,
-    FieldType.TIMESTAMP: 4,
-    FieldType.NULL: 0,
-}
-# Bytes without the fraction, which takes (fsp + 1) / 2 more (MySQL 5.6, my_time.cc).
-_FRACTIONAL = {FieldType.TIMESTAMP2: 4, FieldType.TIME2: 3, FieldType.DATETIME2: 5}
-_PREFIXED = frozenset({FieldType.BLOB, FieldType.JSON, FieldType.GEOMETRY, FieldType.VECTOR})
-_TEXT = frozenset({FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING})
-_PACKED = frozenset({FieldType.ENUM, FieldType.SET})
-# Bytes that 0 to 8 left-over decimal digits take (strings/decimal.cc, dig2bytes).
-_DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4)
 
 
 class CellWidths(Struct, frozen=True, eq=False):
@@ -71,7 +48,7 @@ class CellWidths(Struct, frozen=True, eq=False):
             )
         widths = np.empty(len(table_map.types), np.int64)
         for at, (code, metadata) in enumerate(zip(table_map.types, table_map.metadata, strict=True)):
-            width = _width(code, metadata)
+            width = LOGGED_FIELDS.get(code, UNKNOWN_FIELD).width(metadata)
             if width is None:
                 raise CorruptEventError(
                     f"column {at + 1} of the TABLE_MAP has type {code}, metadata {metadata}: no server writes that",
@@ -79,42 +56,6 @@ class CellWidths(Struct, frozen=True, eq=False):
                 )
             widths[at] = width
         return cls(widths, sum(code == FieldType.JSON for code in table_map.types))
-
-
-def decimal_bytes(precision: int, scale: int) -> int:
-    """Bytes of a packed DECIMAL(precision, scale): nine digits in four bytes (strings/decimal.cc)."""
-    whole, fraction = precision - scale, scale
-    return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + fraction // 9 * 4 + _DIGIT_BYTES[fraction % 9]
-
-
-def _width(code: int, metadata: int) -> int | None:
-    """The width of a cell as in `CellWidths.widths`; None if there is no such type."""
-    if code in _FIXED:
-        return _FIXED[FieldType(code)]
-    if code in _FRACTIONAL:
-        return _FRACTIONAL[FieldType(code)] + (metadata + 1) // 2 if metadata <= 6 else None
-    if code in _PREFIXED:
-        return -metadata if 1 <= metadata <= 4 else None
-    if code in _TEXT:
-        return -1 if metadata < 256 else -2
-    return _packed_width(code, metadata)
-
-
-def _packed_width(code: int, metadata: int) -> int | None:
-    """As `_width`, of types whose metadata tells how they are packed."""
-    if code in _PACKED:
-        return metadata if 1 <= metadata <= 8 else None
-    if code == FieldType.NEWDECIMAL:
-        precision, scale = metadata >> 8, metadata & 0xFF
-        return decimal_bytes(precision, scale) if precision and scale <= precision <= 65 else None
-    if code == FieldType.BIT:
-        return (bit_length(metadata) + 7) // 8 if 1 <= bit_length(metadata) <= 64 else None
-    return None
-
-
-def bit_length(metadata: int) -> int:
-    """Bits of a BIT column: its metadata has whole bytes in the high byte, left-over bits in the low one."""
-    return (metadata >> 8) * 8 + (metadata & 0xFF)
 
 
 def count_rows(

@@ -1,5 +1,5 @@
 """TABLE_MAP: the columns of a table as they lie in rows, with what the server adds under MINIMAL and FULL metadata.
-Not here: widths of cells (`cell_widths.py`), the table's definition (`schema/`)."""
+Not here: metadata and widths by type (`field_types.py`), the table's definition (`schema/`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata.errors import CorruptEventError
+from strata.events.field_types import LOGGED_FIELDS, UNKNOWN_FIELD, MetadataForm
 from strata.events.model import TableMap
 from strata.wire.codes import FieldType
 from strata.wire.cursor import Cursor
@@ -16,51 +17,6 @@ from strata.wire.cursor import Cursor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ONE_BYTE = frozenset(
-    {
-        FieldType.FLOAT,
-        FieldType.DOUBLE,
-        FieldType.BLOB,
-        FieldType.TINY_BLOB,
-        FieldType.MEDIUM_BLOB,
-        FieldType.LONG_BLOB,
-        FieldType.GEOMETRY,
-        FieldType.JSON,
-        FieldType.VECTOR,
-        FieldType.TIME2,
-        FieldType.DATETIME2,
-        FieldType.TIMESTAMP2,
-    }
-)
-_TWO_BYTES = frozenset({FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.BIT})
-_REAL_TYPE = frozenset({FieldType.STRING, FieldType.ENUM, FieldType.SET})
-_NUMERIC = frozenset(
-    {
-        FieldType.TINY,
-        FieldType.SHORT,
-        FieldType.INT24,
-        FieldType.LONG,
-        FieldType.LONGLONG,
-        FieldType.NEWDECIMAL,
-        FieldType.FLOAT,
-        FieldType.DOUBLE,
-        FieldType.YEAR,
-    }
-)
-"""Columns that SIGNEDNESS has a bit for (9.7, sql/log_event.cc, `is_numeric_type`)."""
-_CHARACTER = frozenset(
-    {
-        FieldType.STRING,
-        FieldType.VAR_STRING,
-        FieldType.VARCHAR,
-        FieldType.BLOB,
-        FieldType.TINY_BLOB,
-        FieldType.MEDIUM_BLOB,
-        FieldType.LONG_BLOB,
-        FieldType.VECTOR,
-    }
-)
-"""Columns that the charset lists count (`is_character_type`); VECTOR is one of them, GEOMETRY and JSON are not."""
 _MEMBERS = frozenset({FieldType.ENUM, FieldType.SET})
 
 
@@ -139,22 +95,27 @@ def _name(cursor: Cursor) -> str:
 
 def _metadata(cursor: Cursor, code: int) -> tuple[int, int]:
     """The real type of a column and its metadata, in the form that `TableMap.metadata` has."""
-    if code in _ONE_BYTE:
-        return code, cursor.uint(1)
-    if code in _TWO_BYTES:
-        return code, cursor.uint(2)
-    if code == FieldType.NEWDECIMAL:
-        return code, int.from_bytes(cursor.take(2), "big")
-    if code in _REAL_TYPE:
-        real, size = cursor.take(2)
-        if real in _MEMBERS:
-            return real, size
-        # Bits 8 and 9 of a CHAR's length hide, inverted, in bits 4 and 5 of the type
-        # (5.1, `Field_string::do_save_field_metadata`).
-        return real | 0x30, size | ((real & 0x30) ^ 0x30) << 4
     if code == FieldType.TYPED_ARRAY:
         raise CorruptEventError("a TABLE_MAP has a column of a multi-valued index, which is never logged")
-    return code, 0
+    match LOGGED_FIELDS.get(code, UNKNOWN_FIELD).metadata:
+        case MetadataForm.NONE:
+            return code, 0
+        case MetadataForm.ONE_BYTE:
+            return code, cursor.uint(1)
+        case MetadataForm.TWO_BYTES:
+            return code, cursor.uint(2)
+        case MetadataForm.PRECISION:
+            return code, int.from_bytes(cursor.take(2), "big")
+        case MetadataForm.REAL_TYPE:
+            return _real_type(*cursor.take(2))
+
+
+def _real_type(real: int, size: int) -> tuple[int, int]:
+    if real in _MEMBERS:
+        return real, size
+    # Bits 8 and 9 of a CHAR's length hide, inverted, in bits 4 and 5 of the type
+    # (5.1, `Field_string::do_save_field_metadata`).
+    return real | 0x30, size | ((real & 0x30) ^ 0x30) << 4
 
 
 class _Optional(Struct):
@@ -262,16 +223,16 @@ def _bits(value: bytes, count: int) -> tuple[bool, ...]:
 
 
 def _unsigned(optional: _Optional, types: tuple[int, ...]) -> tuple[bool, ...] | None:
-    count = sum(code in _NUMERIC for code in types)
+    numeric = [LOGGED_FIELDS.get(code, UNKNOWN_FIELD).has_sign for code in types]
     if optional.signs is None:
-        return None if count else (False,) * len(types)
-    signs = iter(_bits(optional.signs, count))
-    return tuple(code in _NUMERIC and next(signs) for code in types)
+        return None if any(numeric) else (False,) * len(types)
+    signs = iter(_bits(optional.signs, sum(numeric)))
+    return tuple(is_numeric and next(signs) for is_numeric in numeric)
 
 
 def _collations(optional: _Optional, types: tuple[int, ...]) -> tuple[int, ...] | None:
     found = [0] * len(types)
-    characters = [at for at, code in enumerate(types) if code in _CHARACTER]
+    characters = [at for at, code in enumerate(types) if LOGGED_FIELDS.get(code, UNKNOWN_FIELD).has_charset]
     if characters and optional.charsets is None:
         return None
     for columns, charsets in (

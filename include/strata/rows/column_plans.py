@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.errors import UnsupportedEventError
-from strata.events.cell_widths import CellWidths, bit_length
+from strata.events.field_types import bit_length
 from strata.kernels import numbers
 from strata.rows.arrow import MOST_DIGITS, UNSIGNED_BIGINT, arrow_type_of
 from strata.rows.charset import UTF8, charset_table
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.events.model import TableMap
+    from strata.events.shape import RowShape
     from strata.rows.gather import Gather
     from strata.schema.model.definition import Column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.events.cell_widths import bit_length
+from strata.events.field_types import bit_length
 from strata.schema.model.charsets import COLLATION_NAMES, charset_of_collation
 from strata.schema.model.definition import Column, TableDefinition
 from strata.wire.codes import FieldType

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.events.cell_widths import bit_length
+from strata.events.field_types import bit_length
 from strata.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
 from strata.schema.model.types import SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
 from strata.wire.codes import FieldType
