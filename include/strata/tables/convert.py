@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from strata.errors import Usage
 from strata.rows.arrow import arrow_type
 from strata.schema.model.folding import fold_name
-from strata.schema.model.types import INTEGERS, STRINGS, TypeKind, parse_column_type
+from strata.schema.model.types import STRINGS, TypeKind, parse_column_type
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import Column, TableDefinition
 
 _WIDEST = 38
-_ZERO_NUMBERS = INTEGERS | {TypeKind.DECIMAL, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.BIT, TypeKind.YEAR}
-_WITHOUT_IMPLICIT = {TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP}
-"""Their implicit default is a zero date, which their column cannot express."""
 
 
 def state_schema(definition: TableDefinition) -> pa.Schema:
@@ -69,15 +66,14 @@ def convert_rows(
 def _default(column: Column, count: int) -> pa.Array:
     """What the rows that are there get in a column that is added."""
     kind = parse_column_type(column.column_type)
+    implicit = kind.labels[0] if kind.kind is TypeKind.ENUM else kind.kind.facts.implicit_default
     if column.generated is not None or column.default_is_expression:
         if count == 0:
             return pa.nulls(0, arrow_type(column))
         raise Usage(f"the log does not tell what existing rows got in the new column {column.name}")
-    if column.default is None and (column.nullable or kind.kind in _WITHOUT_IMPLICIT):
-        return pa.nulls(count, arrow_type(column))
-    text = column.default
+    text = column.default if column.default is not None or column.nullable else implicit
     if text is None:
-        text = "0" if kind.kind in _ZERO_NUMBERS else kind.labels[0] if kind.kind is TypeKind.ENUM else ""
+        return pa.nulls(count, arrow_type(column))
     target = arrow_type(column)
     if pa.types.is_binary(target):
         return pa.repeat(pa.scalar(text.encode(), target), count)

@@ -20,11 +20,11 @@ from strata.schema.model.types import (
     BLOBS,
     INTEGERS,
     LABELLED,
-    NO_DIMENSIONS,
     SPATIAL,
     STRINGS,
     TEXTS,
     ColumnType,
+    Family,
     TypeKind,
 )
 
@@ -36,20 +36,7 @@ if TYPE_CHECKING:
 # Display widths are not shown from 8.0.19 on, but for tinyint(1) and ZEROFILL.
 WIDTHS_HIDDEN_SINCE = (8, 0, 19)
 
-_SIGNED_WIDTHS = {
-    TypeKind.TINYINT: 4,
-    TypeKind.SMALLINT: 6,
-    TypeKind.MEDIUMINT: 9,
-    TypeKind.INT: 11,
-    TypeKind.BIGINT: 20,
-}
-_UNSIGNED_WIDTHS = {
-    TypeKind.TINYINT: 3,
-    TypeKind.SMALLINT: 5,
-    TypeKind.MEDIUMINT: 8,
-    TypeKind.INT: 10,
-    TypeKind.BIGINT: 20,
-}
+_SIZED_BY_CHARSET = frozenset({Family.CHARACTERS, Family.TEXT, Family.BYTES, Family.BLOB})
 _TEXT_SIZES = ((0xFF, TypeKind.TINYTEXT), (0xFFFF, TypeKind.TEXT), (0xFFFFFF, TypeKind.MEDIUMTEXT))
 _LONGEST_COMMENT = 1024  # characters; outside strict mode the server cuts it (sql/sql_const.h)
 _LONGEST_VARCHAR = 65535  # bytes, MAX_FIELD_VARCHARLENGTH
@@ -126,15 +113,10 @@ def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
         charset = charset_of(collation or "binary").name
         raw = label_bytes(written.labels, charset)
         return ColumnType(kind, labels=tuple(shown_label(label, charset) for label in raw))
-    if kind in STRINGS or kind in BLOBS or kind in {TypeKind.BINARY, TypeKind.VARBINARY}:
+    if kind.facts.family in _SIZED_BY_CHARSET:
         return _string_type(kind, written.length, collation)
-    if kind in INTEGERS:
-        return ColumnType(kind, written.length or None, unsigned=written.unsigned, zerofill=written.zerofill)
-    if kind is TypeKind.BIT:
-        return ColumnType(kind, written.length or 1)
-    if kind is TypeKind.VECTOR and written.length == 0:
-        return ColumnType(kind, NO_DIMENSIONS)
-    return ColumnType(kind, written.length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
+    length = kind.facts.zero_length if written.length == 0 else written.length
+    return ColumnType(kind, length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
 
 
 def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> ColumnType:
@@ -151,7 +133,7 @@ def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> C
     if kind in TEXTS or kind in BLOBS:
         length = None
     elif length is None:
-        length = 1
+        length = kind.facts.default_length
     if collation == "binary":
         kind = AS_BINARY.get(kind, kind)
     return ColumnType(kind, length)
@@ -170,21 +152,20 @@ def column_text(column_type: ColumnType, flavour: Flavour) -> str:
         return _integer_text(column_type, flavour)
     if kind is TypeKind.YEAR:
         return "year" if flavour.is_mysql(*WIDTHS_HIDDEN_SINCE) else "year(4)"
-    if kind is TypeKind.GEOMCOLLECTION and not flavour.is_mysql(8):
-        return "geometrycollection"
+    if kind.facts.old_name is not None and not flavour.is_mysql(8):
+        return kind.facts.old_name
     return column_type.text
 
 
 def _integer_text(column_type: ColumnType, flavour: Flavour) -> str:
-    widths = _UNSIGNED_WIDTHS if column_type.unsigned else _SIGNED_WIDTHS
     width = column_type.length
     shows = (
         not flavour.is_mysql(*WIDTHS_HIDDEN_SINCE)
         or column_type.zerofill
         or (column_type.kind is TypeKind.TINYINT and width == 1 and not column_type.unsigned)
     )
-    if shows and width is None:
-        width = widths[column_type.kind]
+    if shows and width is None and column_type.kind.facts.display_widths is not None:
+        width = column_type.kind.facts.display_widths[column_type.unsigned]
     shown = width if shows else None
     return ColumnType(column_type.kind, shown, unsigned=column_type.unsigned, zerofill=column_type.zerofill).text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from strata.schema.apply.charset import charset_of
 from strata.schema.apply.floats import approximate_text, double_text
@@ -14,24 +14,14 @@ from strata.schema.apply.temporal import temporal_text
 from strata.schema.ddl.literals import Literal, LiteralKind
 from strata.schema.model.charsets import CHARSETS
 from strata.schema.model.folding import fold_name
-from strata.schema.model.types import (
-    BLOBS,
-    INTEGERS,
-    LABELLED,
-    SPATIAL,
-    STRINGS,
-    TEXTS,
-    ColumnType,
-    TypeKind,
-    parse_column_type,
-)
+from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from strata.schema.ddl.context import DdlContext
     from strata.schema.model.definition import Column
 
-_WITHOUT_DEFAULT = TEXTS | BLOBS | SPATIAL | {TypeKind.JSON, TypeKind.VECTOR}
-_APPROXIMATE = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _EXACT = Context(prec=100)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 """What a text begins with if it begins with a number."""
@@ -43,23 +33,8 @@ def default_text(literal: Literal, column: Column, context: DdlContext) -> str |
     None for the types that have none: outside strict mode the server takes `TEXT DEFAULT ''` and forgets it.
     """
     column_type = parse_column_type(column.column_type)
-    kind = column_type.kind
-    if kind in _WITHOUT_DEFAULT:
-        return None
-    if kind in STRINGS:
-        return _text(literal, column, column_type, context)
-    if kind in INTEGERS:
-        return _integer(literal, column_type)
-    if kind is TypeKind.DECIMAL:
-        return _decimal(literal, column_type)
-    if kind in _APPROXIMATE:
-        value = _value(literal)
-        return literal.text if value is None else approximate_text(float(value), column_type)
-    if kind in {TypeKind.BINARY, TypeKind.VARBINARY}:
-        return shown_bytes(_bytes(literal, context), column_type)
-    if kind in LABELLED:
-        return _labels(literal, column, column_type, context)
-    return _bit(literal) if kind is TypeKind.BIT else temporal_text(literal, column_type, context.sql_mode)
+    stored = STORED_DEFAULTS[column_type.kind.facts.family]
+    return None if stored is None else stored(literal, column, column_type, context)
 
 
 def _value(literal: Literal) -> Decimal | None:
@@ -181,3 +156,27 @@ def _labels(literal: Literal, column: Column, column_type: ColumnType, context: 
     return (
         found if column.character_set is not None else shown_bytes(found.encode(errors="surrogateescape"), column_type)
     )
+
+
+def _approximate(literal: Literal, column_type: ColumnType) -> str:
+    value = _value(literal)
+    return literal.text if value is None else approximate_text(float(value), column_type)
+
+
+STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlContext], str] | None]] = {
+    Family.INTEGER: lambda literal, _, kind, __: _integer(literal, kind),
+    Family.DECIMAL: lambda literal, _, kind, __: _decimal(literal, kind),
+    Family.FLOATING: lambda literal, _, kind, __: _approximate(literal, kind),
+    Family.BITS: lambda literal, _, __, ___: _bit(literal),
+    Family.CHARACTERS: _text,
+    Family.BYTES: lambda literal, _, kind, context: shown_bytes(_bytes(literal, context), kind),
+    Family.LABELS: _labels,
+    Family.TEMPORAL: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
+    Family.YEAR: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
+    Family.TEXT: None,
+    Family.BLOB: None,
+    Family.DOCUMENT: None,
+    Family.GEOMETRY: None,
+    Family.VECTOR: None,
+}
+"""What a literal is stored as, by the type's family; None for those that have no literal default."""

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to
-from strata.schema.model.charsets import CHARSETS
+from strata.schema.apply.widths import characters_of
 from strata.schema.model.definition import Key, KeyKind, KeyPart
 from strata.schema.model.folding import fold_name
-from strata.schema.model.types import AS_TEXT, SPATIAL, TEXT_BYTES, parse_column_type
+from strata.schema.model.types import SPATIAL, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,8 +105,7 @@ def prefix_of(column: Column, length: int | None) -> int | None:
         return None  # the server takes a length there only if it is that of the whole column
     if column_type.kind in FULL_LENGTH_COUNTS:
         return None if column_type.length == length else length
-    width = CHARSETS[column.character_set].max_bytes if column.character_set else 1
-    return min(length, TEXT_BYTES[AS_TEXT.get(column_type.kind, column_type.kind)] // width)
+    return min(length, characters_of(column))
 
 
 def _without_redundant(keys: list[Key]) -> list[Key]:

@@ -11,7 +11,7 @@ from strata.schema.apply.widths import key_length
 from strata.schema.model.charsets import CHARSETS
 from strata.schema.model.definition import Key, KeyKind
 from strata.schema.model.folding import fold_name
-from strata.schema.model.types import BLOBS, TEXTS, TypeKind, parse_column_type
+from strata.schema.model.types import BLOBS, TEXTS, Family, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from strata.schema.ddl.context import DdlContext
     from strata.schema.model.definition import Column, KeyPart
 
-FULL_LENGTH_COUNTS: Final = frozenset({TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY, TypeKind.VARBINARY})
+FULL_LENGTH_COUNTS: Final = kinds_of(Family.CHARACTERS, Family.BYTES)
 CAN_BE_CUT: Final = FULL_LENGTH_COUNTS | TEXTS | BLOBS
 
 _LONGEST: Final = 3072

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from strata.errors import DdlError
 from strata.schema.apply.keys import prefix_of
+from strata.schema.apply.limits import CAN_BE_CUT
 from strata.schema.apply.widths import characters_of, key_length, label_bytes
 from strata.schema.ddl.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
 from strata.schema.model.charsets import CHARSETS
 from strata.schema.model.definition import Key, KeyKind, KeyPart, TableDefinition
 from strata.schema.model.folding import fold_name
-from strata.schema.model.types import BLOBS, LABELLED, SPATIAL, STRINGS, TEXTS, TypeKind, parse_column_type
+from strata.schema.model.types import BLOBS, LABELLED, SPATIAL, TEXTS, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import Column
     from strata.schema.model.types import ColumnType
 
-_CAN_HAVE_PREFIX = STRINGS | BLOBS | {TypeKind.BINARY, TypeKind.VARBINARY}
 _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
 
 
@@ -104,7 +104,7 @@ def _prefix(length: int | None, old: Column, new: Column) -> int | None:
             return None
     if before.kind in SPATIAL or after.kind in SPATIAL:
         return length
-    if before.kind not in _CAN_HAVE_PREFIX | LABELLED or after.kind not in _CAN_HAVE_PREFIX:
+    if before.kind not in CAN_BE_CUT | LABELLED or after.kind not in CAN_BE_CUT:
         return None
     longest = None if after.kind in TEXTS | BLOBS else after.length
     return None if longest is not None and longest <= length else length

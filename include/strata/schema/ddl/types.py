@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata.schema.ddl.changes import WrittenType
 from strata.schema.ddl.ill_formed import has_kept_bytes
 from strata.schema.ddl.lexer import STRING
-from strata.schema.model.types import INTEGERS, LABELLED, STRINGS, TEMPORAL_WITH_FRACTION, TypeKind
+from strata.schema.model.types import LABELLED, STRINGS, Family, TypeKind
 
 if TYPE_CHECKING:
     from strata.schema.ddl.cursor import Cursor
@@ -18,27 +18,10 @@ if TYPE_CHECKING:
 
 _SINGLE_WORDS = {
     **{kind.value.upper(): kind for kind in TypeKind},
-    "INT1": TypeKind.TINYINT,
-    "INT2": TypeKind.SMALLINT,
-    "INT3": TypeKind.MEDIUMINT,
-    "MIDDLEINT": TypeKind.MEDIUMINT,
-    "INT4": TypeKind.INT,
-    "INTEGER": TypeKind.INT,
-    "INT8": TypeKind.BIGINT,
-    "DEC": TypeKind.DECIMAL,
-    "NUMERIC": TypeKind.DECIMAL,
-    "FIXED": TypeKind.DECIMAL,
-    "FLOAT4": TypeKind.FLOAT,
-    "FLOAT8": TypeKind.DOUBLE,
-    "GEOMETRYCOLLECTION": TypeKind.GEOMCOLLECTION,
-    "VARCHARACTER": TypeKind.VARCHAR,
-    "CHARACTER": TypeKind.CHAR,
+    **{alias: kind for kind in TypeKind for alias in kind.facts.aliases},
 }
 _NATIONAL_CHARSET = "utf8mb3"  # NCHAR, NATIONAL CHAR (sql/sql_yacc.yy, `national_charset_info`)
-_DEFAULT_DIMENSIONS = 2048  # VECTOR without a length (sql/field.h, `default_vector_dimensions`)
-
-_EXACT_OR_APPROXIMATE = frozenset({TypeKind.DECIMAL, TypeKind.FLOAT, TypeKind.DOUBLE})
-_NUMBERS = INTEGERS | _EXACT_OR_APPROXIMATE
+_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOATING})
 
 
 class ReadType(Struct, frozen=True):
@@ -117,19 +100,15 @@ def _read_rest(cursor: Cursor, kind: TypeKind, charset: str | None) -> ReadType:
             labels = _read_labels(cursor)
         else:
             length, decimals = _read_lengths(cursor)
-    if kind in _NUMBERS:
+    if kind.facts.family in _NUMBERS:
         return ReadType(_number(cursor, kind, length, decimals))
     if kind in STRINGS or kind in LABELLED:
         return _read_text(cursor, WrittenType(kind, length, labels=labels, charset=charset))
-    if kind is TypeKind.VECTOR and length is None:
-        length = _DEFAULT_DIMENSIONS
     if kind is TypeKind.YEAR:
         while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
             pass
         length = None
-    if kind in TEMPORAL_WITH_FRACTION:
-        length = length or 0
-    return ReadType(WrittenType(kind, length))
+    return ReadType(WrittenType(kind, kind.facts.default_length if length is None else length))
 
 
 def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
@@ -164,7 +143,7 @@ def _number(cursor: Cursor, kind: TypeKind, length: int | None, decimals: int | 
         # FLOAT(p): the precision only picks the type, 24 being the digits of a single (sql/parse_tree_column_attrs.h).
         kind, length = (TypeKind.DOUBLE if length > 24 else TypeKind.FLOAT), None
     if kind is TypeKind.DECIMAL:
-        length, decimals = length or 10, decimals or 0
+        length, decimals = length or kind.facts.default_length, decimals or 0
     return WrittenType(kind, length, decimals, unsigned=unsigned, zerofill=zerofill)
 
 
