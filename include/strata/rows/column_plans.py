@@ -42,8 +42,8 @@ from strata.wire.codes import FieldType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from strata.events.cell_widths import CellWidths
     from strata.events.model import TableMap
-    from strata.events.shape import RowShape
     from strata.rows.gather import Gather
     from strata.schema.model.definition import Column
 

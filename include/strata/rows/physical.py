@@ -5,40 +5,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.events.field_types import bit_length
+from msgspec.structs import replace
+
 from strata.schema.model.charsets import COLLATION_NAMES, charset_of_collation
 from strata.schema.model.definition import Column, TableDefinition
+from strata.schema.model.logged_types import type_logged_as
+from strata.schema.model.types import STRINGS, ColumnType, TypeKind
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
     from strata.events.model import TableMap
 
-_PLAIN = {
-    FieldType.TINY: "tinyint",
-    FieldType.SHORT: "smallint",
-    FieldType.INT24: "mediumint",
-    FieldType.LONG: "int",
-    FieldType.LONGLONG: "bigint",
-    FieldType.FLOAT: "float",
-    FieldType.DOUBLE: "double",
-    FieldType.YEAR: "year",
-    FieldType.DATE: "date",
-    FieldType.NEWDATE: "date",
-    FieldType.TIME: "time",
-    FieldType.DATETIME: "datetime",
-    FieldType.TIMESTAMP: "timestamp",
-    FieldType.JSON: "json",
-    FieldType.GEOMETRY: "geometry",
-    FieldType.VECTOR: "vector",
-    FieldType.SET: "bigint unsigned",
-    FieldType.ENUM: "int unsigned",
-}
-_FRACTIONAL = {FieldType.TIME2: "time", FieldType.DATETIME2: "datetime", FieldType.TIMESTAMP2: "timestamp"}
-_BLOBS = {
-    1: ("tinyblob", "tinytext"),
-    2: ("blob", "text"),
-    3: ("mediumblob", "mediumtext"),
-    4: ("longblob", "longtext"),
+_NUMBERED: dict[int, ColumnType] = {
+    FieldType.SET: ColumnType(TypeKind.BIGINT, unsigned=True),
+    FieldType.ENUM: ColumnType(TypeKind.INT, unsigned=True),
 }
 
 
@@ -52,29 +32,23 @@ def _column(table_map: TableMap, at: int) -> Column:
     code, metadata = table_map.types[at], table_map.metadata[at]
     collation = table_map.collations[at] if table_map.collations else 0
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "binary")) if collation else "binary"
-    text = charset != "binary" and code in (FieldType.VARCHAR, FieldType.VAR_STRING, FieldType.STRING, FieldType.BLOB)
     if code == FieldType.STRING and not collation:
         # A CHAR or a BINARY: a BINARY's zeros at the end are not to be had without knowing.
         code = FieldType.VARCHAR
-    unsigned = table_map.unsigned is not None and table_map.unsigned[at] and code != FieldType.YEAR
+    column_type = _type(code, metadata, is_text=charset != "binary")
+    if table_map.unsigned is not None and table_map.unsigned[at] and code != FieldType.YEAR:
+        column_type = replace(column_type, unsigned=True)
     return Column(
         f"@{at + 1}",
-        _type_text(code, metadata, text=text) + (" unsigned" if unsigned else ""),
+        column_type.text,
         nullable=table_map.nullable[at],
-        character_set=charset if text else None,
+        character_set=charset if column_type.kind in STRINGS else None,
     )
 
 
-def _type_text(code: int, metadata: int, *, text: bool) -> str:
-    if code in _PLAIN:
-        return _PLAIN[FieldType(code)]
-    if code in _FRACTIONAL:
-        return f"{_FRACTIONAL[FieldType(code)]}({metadata})"
-    if code == FieldType.NEWDECIMAL:
-        return f"decimal({metadata >> 8},{metadata & 0xFF})"
-    if code == FieldType.BIT:
-        return f"bit({bit_length(metadata)})"
-    if code == FieldType.BLOB:
-        return _BLOBS.get(metadata, _BLOBS[4])[text]
-    bytes_, texts = ("binary", "char") if code == FieldType.STRING else ("varbinary", "varchar")
-    return f"{texts if text else bytes_}({metadata})"
+def _type(code: int, metadata: int, *, is_text: bool) -> ColumnType:
+    """Of text in bytes: `char(n)` of no characters that are known."""
+    try:
+        return _NUMBERED.get(code) or type_logged_as(code, metadata, is_text=is_text)
+    except KeyError:
+        return ColumnType(TypeKind.VARBINARY, metadata)

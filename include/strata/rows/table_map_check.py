@@ -9,52 +9,15 @@ from msgspec import Struct
 
 from strata.events.field_types import bit_length
 from strata.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
-from strata.schema.model.types import SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.logged_types import logged_as
+from strata.schema.model.types import STRINGS, ColumnType, Family, kinds_of, parse_column_type
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
     from strata.events.model import TableMap
     from strata.schema.model.definition import Column, TableDefinition
 
-_INTEGERS = {
-    TypeKind.TINYINT: FieldType.TINY,
-    TypeKind.SMALLINT: FieldType.SHORT,
-    TypeKind.MEDIUMINT: FieldType.INT24,
-    TypeKind.INT: FieldType.LONG,
-    TypeKind.BIGINT: FieldType.LONGLONG,
-    TypeKind.FLOAT: FieldType.FLOAT,
-    TypeKind.DOUBLE: FieldType.DOUBLE,
-    TypeKind.YEAR: FieldType.YEAR,
-}
-_OLD_TEMPORAL = {
-    TypeKind.TIME: FieldType.TIME,
-    TypeKind.DATETIME: FieldType.DATETIME,
-    TypeKind.TIMESTAMP: FieldType.TIMESTAMP,
-}
-_TEMPORAL = {
-    TypeKind.TIME: FieldType.TIME2,
-    TypeKind.DATETIME: FieldType.DATETIME2,
-    TypeKind.TIMESTAMP: FieldType.TIMESTAMP2,
-}
-_BLOBS = {
-    TypeKind.TINYTEXT: 1,
-    TypeKind.TINYBLOB: 1,
-    TypeKind.TEXT: 2,
-    TypeKind.BLOB: 2,
-    TypeKind.MEDIUMTEXT: 3,
-    TypeKind.MEDIUMBLOB: 3,
-    TypeKind.LONGTEXT: 4,
-    TypeKind.LONGBLOB: 4,
-}
-_ALONE = {
-    TypeKind.DATE: {(int(FieldType.DATE), 0), (int(FieldType.NEWDATE), 0)},
-    TypeKind.JSON: {(int(FieldType.JSON), 4)},
-    TypeKind.VECTOR: {(int(FieldType.VECTOR), 4)},
-}
-_SIZES = {TypeKind.FLOAT: 4, TypeKind.DOUBLE: 8}
-_SIGNED = frozenset({*_INTEGERS, TypeKind.DECIMAL}) - {TypeKind.YEAR}
-_BINARY = 63
-"""The collation id of bytes that are no text."""
+_SIGNED = kinds_of(Family.INTEGER, Family.DECIMAL, Family.FLOATING)
 
 
 class Disagreement(Struct, frozen=True):
@@ -111,48 +74,17 @@ def _physical_differences(column: Column, table_map: TableMap, at: int) -> list[
 
 def _type(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> list[Disagreement]:
     logged = (table_map.types[at], table_map.metadata[at])
+    allowed = logged_as(kind, _widest(column.character_set))
     if logged[0] == FieldType.BIT:
-        logged = (FieldType.BIT, bit_length(logged[1]))
-    allowed = _physical(column, kind)
+        logged, allowed = _with_bits(logged), set(map(_with_bits, allowed))
     if logged in allowed:
         return []
     return [Disagreement(column.name, column.column_type, _describe(*logged))]
 
 
-def _physical(column: Column, kind: ColumnType) -> set[tuple[int, int]]:
-    """The type codes and metadata that a server may write for a column."""
-    name = kind.kind
-    if name in _INTEGERS:
-        return {(_INTEGERS[name], _SIZES.get(name, 0))}
-    if name in _TEMPORAL:
-        # Tables made before 5.6 keep the old forms, which have no fraction, until they are rebuilt.
-        return {(_TEMPORAL[name], kind.length or 0)} | ({(_OLD_TEMPORAL[name], 0)} if not kind.length else set())
-    if name in _BLOBS:
-        return {(FieldType.BLOB, _BLOBS[name])}
-    if name in _ALONE:
-        return _ALONE[name]
-    if name in SPATIAL:
-        return {(FieldType.GEOMETRY, 4)}
-    return {_sized(column, kind)}
-
-
-def _sized(column: Column, kind: ColumnType) -> tuple[int, int]:
-    """Type code and metadata of a type that has a length or labels."""
-    length = 1 if kind.length is None else kind.length
-    match kind.kind:
-        case TypeKind.DECIMAL:
-            return FieldType.NEWDECIMAL, length << 8 | (kind.decimals or 0)
-        case TypeKind.BIT:
-            return FieldType.BIT, length
-        case TypeKind.ENUM:
-            return FieldType.ENUM, 1 if len(kind.labels) < 256 else 2
-        case TypeKind.SET:
-            size = (len(kind.labels) + 7) // 8
-            return FieldType.SET, size if size <= 4 else 8
-        case TypeKind.CHAR | TypeKind.BINARY:
-            return FieldType.STRING, length * _widest(column.character_set)
-        case _:
-            return FieldType.VARCHAR, length * _widest(column.character_set)
+def _with_bits(logged: tuple[int, int]) -> tuple[int, int]:
+    """A BIT with its length in bits, which metadata could say in several ways."""
+    return logged[0], bit_length(logged[1])
 
 
 def _widest(charset: str | None) -> int:
@@ -188,7 +120,7 @@ def _signedness(column: Column, kind: ColumnType, table_map: TableMap, at: int) 
 
 def _charset(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> list[Disagreement]:
     collation = table_map.collations[at] if table_map.collations else 0
-    if collation == 0 or kind.kind is TypeKind.VECTOR:
+    if collation == 0 or kind.kind.facts.has_idle_charset:
         return []
     logged = charset_of_collation(COLLATION_NAMES.get(collation, f"collation {collation}"))
     has_text = kind.kind in STRINGS or column.character_set is not None

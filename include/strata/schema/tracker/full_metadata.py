@@ -5,45 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from strata.errors import DdlError
 from strata.schema.apply.labels import hidden_bytes, shown_label
 from strata.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
 from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition
-from strata.schema.model.types import AS_BINARY, GEOMETRIES, ColumnType, TypeKind
-from strata.wire.codes import FieldType
+from strata.schema.model.logged_types import type_logged_as
+from strata.schema.model.types import GEOMETRIES, LABELLED, SPATIAL, ColumnType, Family, TypeKind
 
 if TYPE_CHECKING:
     from strata.events.model import TableMap
-
-_PLAIN = {
-    FieldType.TINY: TypeKind.TINYINT,
-    FieldType.SHORT: TypeKind.SMALLINT,
-    FieldType.INT24: TypeKind.MEDIUMINT,
-    FieldType.LONG: TypeKind.INT,
-    FieldType.LONGLONG: TypeKind.BIGINT,
-    FieldType.FLOAT: TypeKind.FLOAT,
-    FieldType.DOUBLE: TypeKind.DOUBLE,
-    FieldType.YEAR: TypeKind.YEAR,
-    FieldType.DATE: TypeKind.DATE,
-    FieldType.NEWDATE: TypeKind.DATE,
-    FieldType.TIME: TypeKind.TIME,
-    FieldType.DATETIME: TypeKind.DATETIME,
-    FieldType.TIMESTAMP: TypeKind.TIMESTAMP,
-    FieldType.JSON: TypeKind.JSON,
-}
-_FRACTIONAL = {
-    FieldType.TIME2: TypeKind.TIME,
-    FieldType.DATETIME2: TypeKind.DATETIME,
-    FieldType.TIMESTAMP2: TypeKind.TIMESTAMP,
-}
-_TEXTS = {1: TypeKind.TINYTEXT, 2: TypeKind.TEXT, 3: TypeKind.MEDIUMTEXT, 4: TypeKind.LONGTEXT}
-_BLOBS = {1: TypeKind.TINYBLOB, 2: TypeKind.BLOB, 3: TypeKind.MEDIUMBLOB, 4: TypeKind.LONGBLOB}
-_STRINGS = {
-    FieldType.STRING: TypeKind.CHAR,
-    FieldType.VARCHAR: TypeKind.VARCHAR,
-    FieldType.VAR_STRING: TypeKind.VARCHAR,
-}
-_MEMBERS = {FieldType.ENUM: TypeKind.ENUM, FieldType.SET: TypeKind.SET}
 
 
 def definition_from_map(table_map: TableMap) -> TableDefinition | None:
@@ -67,7 +39,7 @@ def _column(table_map: TableMap, at: int) -> Column:
     charset = charset_of_collation(name)
     labels = table_map.labels[at] if table_map.labels else None
     column_type = _type(table_map, at, charset, labels)
-    is_text = charset != "binary" and column_type.kind is not TypeKind.VECTOR
+    is_text = charset != "binary" and not column_type.kind.facts.has_idle_charset
     return Column(
         (table_map.names or ())[at],
         column_type.text,
@@ -83,33 +55,21 @@ def _type(table_map: TableMap, at: int, charset: str, labels: tuple[bytes, ...] 
     """The type of a column.
 
     Raises:
-        KeyError: A type that rows cannot have.
+        LookupError: A type that rows cannot have, or one whose labels, dimensions or geometry are not written.
         DdlError: Labels that nobody can show.
     """
-    code, metadata = FieldType(table_map.types[at]), table_map.metadata[at]
-    if code in _PLAIN:
-        return ColumnType(_PLAIN[code], unsigned=_is_unsigned(table_map, at) and code is not FieldType.YEAR)
-    if code in _FRACTIONAL:
-        return ColumnType(_FRACTIONAL[code], metadata)
-    if code in _MEMBERS and labels is not None:
-        return ColumnType(_MEMBERS[code], labels=tuple(shown_label(label, charset) for label in labels))
-    if code is FieldType.NEWDECIMAL:
-        return ColumnType(TypeKind.DECIMAL, metadata >> 8, metadata & 0xFF, unsigned=_is_unsigned(table_map, at))
-    if code is FieldType.VECTOR:
-        return ColumnType(TypeKind.VECTOR, _ordinal(table_map.vector_dimensions, table_map, at))
-    if code is FieldType.GEOMETRY:
+    code, metadata = table_map.types[at], table_map.metadata[at]
+    is_text = charset != "binary"
+    found = type_logged_as(code, metadata, is_text=is_text, wide=CHARSETS[charset].max_bytes)
+    if found.kind in LABELLED:
+        if labels is None:
+            raise KeyError("no labels")
+        return replace(found, labels=tuple(shown_label(label, charset) for label in labels))
+    if found.kind.facts.family is Family.VECTOR:
+        return replace(found, length=_ordinal(table_map.vector_dimensions, table_map, at))
+    if found.kind in SPATIAL:
         return ColumnType(GEOMETRIES[_ordinal(table_map.geometry_types, table_map, at)])
-    if code is FieldType.BIT:
-        return ColumnType(TypeKind.BIT, (metadata >> 8) * 8 + (metadata & 0xFF))
-    return _string_type(code, metadata, charset)
-
-
-def _string_type(code: FieldType, metadata: int, charset: str) -> ColumnType:
-    is_binary = charset == "binary"
-    if code is FieldType.BLOB:
-        return ColumnType((_BLOBS if is_binary else _TEXTS)[metadata])
-    kind = _STRINGS[code]
-    return ColumnType(AS_BINARY[kind] if is_binary else kind, metadata // CHARSETS[charset].max_bytes)
+    return replace(found, unsigned=_is_unsigned(table_map, at) and found.kind is not TypeKind.YEAR)
 
 
 def _is_unsigned(table_map: TableMap, at: int) -> bool:
