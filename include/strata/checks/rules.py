@@ -9,17 +9,20 @@ Arrow type cannot express, are NULL in the table and exempt.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
 from strata.checks.verdict import Severity
-from strata.schema.model.types import ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import BLOBS, SPATIAL, TEXTS, ColumnType, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from strata.schema.model.definition import Column, TableDefinition
+
+    _Found = tuple[str, dict[str, Any]]
+    _Compiled = Callable[[ColumnType], _Found | None]
 
 IMAGES_AGREE = "_images_agree"
 """Derived column: whether the operation has the images that it must have."""
@@ -29,15 +32,6 @@ MOST_LABELS = 2000
 
 _NOT_IN_FRAMES = re.compile("[.`]")
 _NO_DELETE = "_op != 'delete'"
-_RANGES = {
-    (TypeKind.TINYINT, True): (0, 2**8 - 1),
-    (TypeKind.SMALLINT, True): (0, 2**16 - 1),
-    (TypeKind.MEDIUMINT, True): (0, 2**24 - 1),
-    (TypeKind.MEDIUMINT, False): (-(2**23), 2**23 - 1),
-    (TypeKind.INT, True): (0, 2**32 - 1),
-    (TypeKind.BIGINT, True): (0, 2**64 - 1),
-}
-"""Of integers that are kept in a wider type; the others cannot leave their range."""
 _LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 """Microseconds; `838:59:59` has no fraction behind it (manual, "The TIME Type")."""
 _LAST_YEAR = 2155
@@ -119,7 +113,9 @@ def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rul
             {"column": "_invalid"},
             f"map_contains_key(_invalid, {_literal(column.name)})",
         )
-    for expectation, kwargs in (*_value_rules(kind), *_length_rules(kind)):
+    found = TYPE_RULES[kind.kind](kind)
+    if found is not None:
+        expectation, kwargs = found
         yield Rule(
             expectation,
             Severity.ERROR,
@@ -129,45 +125,89 @@ def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rul
         )
 
 
-def _value_rules(kind: ColumnType) -> Iterator[tuple[str, dict[str, Any]]]:
-    bounds = _bounds(kind)
-    if bounds is not None:
-        low, high = bounds
-        yield "expect_column_values_to_be_between", {"min_value": low, "max_value": high}
-    elif kind.kind is TypeKind.ENUM and len(kind.labels) <= MOST_LABELS:
-        # '' is what a value outside the labels became (manual, "The ENUM Type": index 0).
-        yield "expect_column_values_to_be_in_set", {"value_set": [*kind.labels, ""]}
-    elif kind.kind is TypeKind.SET:
-        one = "|".join(re.escape(label) for label in kind.labels)
-        yield "expect_column_values_to_match_regex", {"regex": rf"\A(?:(?:{one})(?:,(?:{one}))*)?\z"}
+def _between(low: int, high: int | None) -> _Found:
+    """A range of values; None for no upper bound."""
+    return ("expect_column_values_to_be_between", {"min_value": low, "max_value": high})
 
 
-def _bounds(kind: ColumnType) -> tuple[int, int | None] | None:
-    """Lowest and highest value, where the type that keeps it is wider; None for no upper bound."""
-    match kind.kind:
-        case TypeKind.TIME:
-            return -_LONGEST_TIME, _LONGEST_TIME
-        case TypeKind.YEAR:
-            return 0, _LAST_YEAR
-        case TypeKind.BIT if kind.length is not None and kind.length > 1:
-            return 0, 2**kind.length - 1
-        case TypeKind.DECIMAL | TypeKind.FLOAT | TypeKind.DOUBLE if kind.unsigned:
-            # Decimals of more than 38 digits are kept as text, which has no order of numbers.
-            is_text = kind.kind is TypeKind.DECIMAL and (kind.length or 10) > 38
-            return None if is_text else (0, None)
-        case _:
-            return _RANGES.get((kind.kind, kind.unsigned))
+def _nothing(_: ColumnType) -> _Found | None:
+    """The column cannot hold anything else."""
+    return None
 
 
-def _length_rules(kind: ColumnType) -> Iterator[tuple[str, dict[str, Any]]]:
-    if kind.kind in {TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.VARBINARY}:
-        yield "expect_column_value_lengths_to_be_between", {"max_value": _length(kind)}
-    elif kind.kind is TypeKind.BINARY:
-        yield "expect_column_value_lengths_to_equal", {"value": _length(kind)}
+def _unsigned_below(bits: int) -> _Compiled:
+    """Of integers that are kept in a wider type where they are unsigned; others cannot leave their range."""
+    return lambda kind: _between(0, 2**bits - 1) if kind.unsigned else None
+
+
+def _medium(kind: ColumnType) -> _Found:
+    return _between(0, 2**24 - 1) if kind.unsigned else _between(-(2**23), 2**23 - 1)
+
+
+def _not_negative(kind: ColumnType) -> _Found | None:
+    return _between(0, None) if kind.unsigned else None
+
+
+def _decimal(kind: ColumnType) -> _Found | None:
+    # Decimals of more than 38 digits are kept as text, which has no order of numbers.
+    return None if (kind.length or 10) > 38 else _not_negative(kind)
+
+
+def _bits(kind: ColumnType) -> _Found | None:
+    return _between(0, 2**kind.length - 1) if kind.length is not None and kind.length > 1 else None
+
+
+def _label(kind: ColumnType) -> _Found | None:
+    if len(kind.labels) > MOST_LABELS:
+        return None
+    # '' is what a value outside the labels became (manual, "The ENUM Type": index 0).
+    return "expect_column_values_to_be_in_set", {"value_set": [*kind.labels, ""]}
+
+
+def _members(kind: ColumnType) -> _Found:
+    one = "|".join(re.escape(label) for label in kind.labels)
+    return "expect_column_values_to_match_regex", {"regex": rf"\A(?:(?:{one})(?:,(?:{one}))*)?\z"}
+
+
+def _no_longer(kind: ColumnType) -> _Found:
+    return "expect_column_value_lengths_to_be_between", {"max_value": _length(kind)}
+
+
+def _as_long(kind: ColumnType) -> _Found:
+    return "expect_column_value_lengths_to_equal", {"value": _length(kind)}
 
 
 def _length(kind: ColumnType) -> int:
     return 1 if kind.length is None else kind.length
+
+
+TYPE_RULES: Final[dict[TypeKind, _Compiled]] = {
+    TypeKind.TINYINT: _unsigned_below(8),
+    TypeKind.SMALLINT: _unsigned_below(16),
+    TypeKind.MEDIUMINT: _medium,
+    TypeKind.INT: _unsigned_below(32),
+    TypeKind.BIGINT: _unsigned_below(64),
+    TypeKind.DECIMAL: _decimal,
+    TypeKind.FLOAT: _not_negative,
+    TypeKind.DOUBLE: _not_negative,
+    TypeKind.BIT: _bits,
+    TypeKind.CHAR: _no_longer,
+    TypeKind.VARCHAR: _no_longer,
+    TypeKind.BINARY: _as_long,
+    TypeKind.VARBINARY: _no_longer,
+    **dict.fromkeys(TEXTS | BLOBS, _nothing),
+    TypeKind.ENUM: _label,
+    TypeKind.SET: _members,
+    TypeKind.DATE: _nothing,
+    TypeKind.DATETIME: _nothing,
+    TypeKind.TIMESTAMP: _nothing,
+    TypeKind.TIME: lambda _: _between(-_LONGEST_TIME, _LONGEST_TIME),
+    TypeKind.YEAR: lambda _: _between(0, _LAST_YEAR),
+    TypeKind.JSON: _nothing,
+    TypeKind.VECTOR: _nothing,
+    **dict.fromkeys(SPATIAL, _nothing),
+}
+"""What the values of each column type must satisfy."""
 
 
 class StreamFacts(Struct, frozen=True):

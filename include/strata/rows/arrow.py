@@ -3,14 +3,14 @@ Not here: filling them (`decode.py`), columns that only the lake has (`tables/`)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from strata.schema.model.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from strata.schema.model.definition import Column, TableDefinition
 
@@ -48,29 +48,6 @@ ROW_FIELDS = (
 `_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column.
 """
 
-_INTEGERS = {
-    TypeKind.TINYINT: (pa.int8(), pa.int16()),
-    TypeKind.SMALLINT: (pa.int16(), pa.int32()),
-    TypeKind.MEDIUMINT: (pa.int32(), pa.int32()),
-    TypeKind.INT: (pa.int32(), pa.int64()),
-    TypeKind.BIGINT: (pa.int64(), UNSIGNED_BIGINT),
-}
-"""Signed and unsigned: Spark and Delta have no unsigned integers, so these take the next wider type."""
-
-_PLAIN = {
-    TypeKind.FLOAT: pa.float32(),
-    TypeKind.DOUBLE: pa.float64(),
-    TypeKind.YEAR: pa.int16(),
-    TypeKind.DATE: pa.date32(),
-    TypeKind.DATETIME: pa.timestamp("us"),
-    TypeKind.TIMESTAMP: TIMESTAMP_UTC,
-    TypeKind.TIME: pa.int64(),
-    TypeKind.JSON: pa.string(),
-    TypeKind.ENUM: pa.string(),
-    TypeKind.SET: pa.string(),
-    TypeKind.VECTOR: VECTOR,
-}
-
 
 def arrow_type(column: Column) -> pa.DataType:
     """The type of a column in Arrow, Parquet and Delta, by the column's exact MySQL type.
@@ -83,25 +60,52 @@ def arrow_type(column: Column) -> pa.DataType:
 
 def arrow_type_of(kind: ColumnType) -> pa.DataType:
     """As `arrow_type`, for a type that has been taken apart."""
-    name = kind.kind
-    if name in INTEGERS:
-        return _INTEGERS[name][kind.unsigned]
-    if name in _PLAIN:
-        return _PLAIN[name]
-    if name is TypeKind.DECIMAL:
-        precision = kind.length or 10
-        return pa.decimal128(precision, kind.decimals or 0) if precision <= MOST_DIGITS else pa.string()
-    if name is TypeKind.BIT:
-        return _bit_type(kind.length or 1)
-    if name in SPATIAL:
-        return GEOMETRY
-    return pa.string() if name in STRINGS else pa.binary()
+    return ARROW_TYPES[kind.kind](kind)
 
 
-def _bit_type(bits: int) -> pa.DataType:
+def _decimal(kind: ColumnType) -> pa.DataType:
+    precision = kind.length or 10
+    return pa.decimal128(precision, kind.decimals or 0) if precision <= MOST_DIGITS else pa.string()
+
+
+def _bits(kind: ColumnType) -> pa.DataType:
+    bits = kind.length or 1
     if bits == 1:
         return pa.bool_()
     return pa.int64() if bits < 64 else UNSIGNED_BIGINT
+
+
+def _integer(signed: pa.DataType, unsigned: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
+    """Spark and Delta have no unsigned integers, so these take the next wider type."""
+    return lambda kind: unsigned if kind.unsigned else signed
+
+
+def _always(found: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
+    return lambda _: found
+
+
+ARROW_TYPES: Final[dict[TypeKind, Callable[[ColumnType], pa.DataType]]] = {
+    TypeKind.TINYINT: _integer(pa.int8(), pa.int16()),
+    TypeKind.SMALLINT: _integer(pa.int16(), pa.int32()),
+    TypeKind.MEDIUMINT: _integer(pa.int32(), pa.int32()),
+    TypeKind.INT: _integer(pa.int32(), pa.int64()),
+    TypeKind.BIGINT: _integer(pa.int64(), UNSIGNED_BIGINT),
+    TypeKind.DECIMAL: _decimal,
+    TypeKind.FLOAT: _always(pa.float32()),
+    TypeKind.DOUBLE: _always(pa.float64()),
+    TypeKind.BIT: _bits,
+    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS), _always(pa.string())),
+    **dict.fromkeys(kinds_of(Family.BYTES, Family.BLOB), _always(pa.binary())),
+    TypeKind.DATE: _always(pa.date32()),
+    TypeKind.DATETIME: _always(pa.timestamp("us")),
+    TypeKind.TIMESTAMP: _always(TIMESTAMP_UTC),
+    TypeKind.TIME: _always(pa.int64()),
+    TypeKind.YEAR: _always(pa.int16()),
+    TypeKind.JSON: _always(pa.string()),
+    TypeKind.VECTOR: _always(VECTOR),
+    **dict.fromkeys(SPATIAL, _always(GEOMETRY)),
+}
+"""The Arrow type of each column type."""
 
 
 def change_schema(definition: TableDefinition, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -3,7 +3,7 @@ Not here: the ways (`gather.py` and its like), whether map and version agree (`t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,11 +36,21 @@ from strata.rows.gather_text import (
     gather_enum,
     gather_set,
 )
-from strata.schema.model.types import LABELLED, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import (
+    BLOBS,
+    INTEGERS,
+    SPATIAL,
+    STRINGS,
+    ColumnType,
+    Family,
+    TypeKind,
+    kinds_of,
+    parse_column_type,
+)
 from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from strata.events.cell_widths import CellWidths
     from strata.events.model import TableMap
@@ -62,26 +72,20 @@ class ColumnPlan(Struct, frozen=True):
     gather: Gather
 
 
-_SMALL = {
-    FieldType.TINY: (numbers.gather_1, 0x80),
-    FieldType.SHORT: (numbers.gather_2, 0x8000),
-    FieldType.INT24: (numbers.gather_3, 0x800000),
-    FieldType.LONG: (numbers.gather_4, 0x80000000),
-}
-_LABELLED = {FieldType.ENUM: gather_enum, FieldType.SET: gather_set}
-_DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64}
-_TEMPORAL = frozenset(
-    {
-        FieldType.DATE,
-        FieldType.NEWDATE,
-        FieldType.TIME,
-        FieldType.TIME2,
-        FieldType.DATETIME,
-        FieldType.DATETIME2,
-        FieldType.TIMESTAMP,
-        FieldType.TIMESTAMP2,
-    }
-)
+class _Logged(Struct, frozen=True):
+    """A column's type, and what the TABLE_MAP has of it."""
+
+    type: ColumnType
+    charset: str | None
+    code: int
+    metadata: int
+    width: int
+    """Of a cell, as in `LoggedField.width`."""
+
+    @property
+    def target(self) -> pa.DataType:
+        """What it becomes."""
+        return arrow_type_of(self.type)
 
 
 def plan_columns(
@@ -107,68 +111,72 @@ def plan_columns(
                 plans.append(ColumnPlan(column.name, -1, -1, 0, target, GatherDefault(target, column.default)))
                 continue
             code = table_map.types[index]
-            gather = _gather(column, kind, code, table_map.metadata[index], int(cells.widths[index]))
+            logged = _Logged(kind, column.character_set, code, table_map.metadata[index], int(cells.widths[index]))
+            gather = GATHERS[kind.kind](logged)
+            if gather is None:
+                raise UnsupportedEventError(f"column {column.name} has type {code}, which is not read")
             ordinal = table_map.types[:index].count(FieldType.JSON)
             plans.append(ColumnPlan(column.name, index, code, ordinal, arrow_type_of(kind), gather))
     return tuple(plans)
 
 
-def _gather(column: Column, kind: ColumnType, code: int, metadata: int, width: int) -> Gather:
-    if code in _TEMPORAL:
-        return GatherTemporals(code, metadata, width)
-    found = _number(kind, code, metadata, width) or _text(column, kind, code, width)
-    if found is None:
-        raise UnsupportedEventError(f"column {column.name} has type {code}, which is not read")
-    return found
+_SMALL = {
+    FieldType.TINY: (numbers.gather_1, 0x80),
+    FieldType.SHORT: (numbers.gather_2, 0x8000),
+    FieldType.INT24: (numbers.gather_3, 0x800000),
+    FieldType.LONG: (numbers.gather_4, 0x80000000),
+}
+_DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64}
 
 
-def _number(kind: ColumnType, code: int, metadata: int, width: int) -> Gather | None:
-    target = arrow_type_of(kind)
-    if code in _SMALL:
-        kernel, sign = _SMALL[FieldType(code)]
-        return GatherIntegers(target, kernel, 0 if kind.unsigned else sign, _DTYPES[target])
-    if code in (FieldType.LONGLONG, FieldType.DOUBLE):
-        unsigned = target == UNSIGNED_BIGINT
-        return GatherUnsigned(target, 8) if unsigned else GatherLongs(target)
-    if code in (FieldType.ENUM, FieldType.SET) and kind.kind not in LABELLED:
+def _integer(logged: _Logged) -> Gather:
+    target = logged.target
+    if logged.code in _SMALL:
+        kernel, sign = _SMALL[FieldType(logged.code)]
+        return GatherIntegers(target, kernel, 0 if logged.type.unsigned else sign, _DTYPES[target])
+    if logged.code in (FieldType.ENUM, FieldType.SET):
         # Without a version there are no labels, and their numbers are what is left.
-        return GatherUnsigned(target, width)
-    return _other_number(target, code, metadata, width)
+        return GatherUnsigned(target, logged.width)
+    return GatherUnsigned(target, 8) if target == UNSIGNED_BIGINT else GatherLongs(target)
 
 
-def _other_number(target: pa.DataType, code: int, metadata: int, width: int) -> Gather | None:
-    match code:
-        case FieldType.FLOAT:
-            return GatherIntegers(target, numbers.gather_4, 0x80000000, np.int32)
-        case FieldType.YEAR:
-            return GatherYears()
-        case FieldType.NEWDECIMAL:
-            precision, scale = metadata >> 8, metadata & 0xFF
-            return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale)
-        case FieldType.BIT:
-            return GatherBits(target, bit_length(metadata), width)
-        case _:
-            return None
+def _decimal(logged: _Logged) -> Gather:
+    precision, scale = logged.metadata >> 8, logged.metadata & 0xFF
+    return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale)
 
 
-def _text(column: Column, kind: ColumnType, code: int, width: int) -> Gather | None:
-    if code in _LABELLED:
-        return _LABELLED[FieldType(code)](width, kind.labels)
-    prefix = -width
-    if code == FieldType.JSON:
-        return GatherJson(prefix)
-    if code == FieldType.VECTOR:
-        return GatherVector(prefix)
-    if kind.kind in SPATIAL:
-        return GatherGeometry(prefix)
-    if kind.kind is TypeKind.BINARY:
-        return GatherPadded(prefix, kind.length or 0)
-    if prefix > 0 and kind.kind in STRINGS and column.character_set is not None:
-        return _charset_text(prefix, column.character_set)
-    return GatherBytes(prefix) if prefix > 0 else None
+def _text(logged: _Logged) -> Gather | None:
+    if logged.charset is None or logged.width >= 0:
+        return _bytes(logged)
+    if logged.charset in UTF8:
+        return GatherUtf8(-logged.width, logged.charset)
+    return GatherText(-logged.width, logged.charset, *charset_table(logged.charset))
 
 
-def _charset_text(prefix: int, charset: str) -> Gather:
-    if charset in UTF8:
-        return GatherUtf8(prefix, charset)
-    return GatherText(prefix, charset, *charset_table(charset))
+def _bytes(logged: _Logged) -> Gather | None:
+    return GatherBytes(-logged.width) if logged.width < 0 else None
+
+
+def _temporal(logged: _Logged) -> Gather:
+    return GatherTemporals(logged.code, logged.metadata, logged.width)
+
+
+GATHERS: Final[dict[TypeKind, Callable[[_Logged], Gather | None]]] = {
+    **dict.fromkeys(INTEGERS, _integer),
+    TypeKind.DECIMAL: _decimal,
+    TypeKind.FLOAT: lambda logged: GatherIntegers(logged.target, numbers.gather_4, 0x80000000, np.int32),
+    TypeKind.DOUBLE: lambda logged: GatherLongs(logged.target),
+    TypeKind.BIT: lambda logged: GatherBits(logged.target, bit_length(logged.metadata), logged.width),
+    **dict.fromkeys(STRINGS, _text),
+    TypeKind.BINARY: lambda logged: GatherPadded(-logged.width, logged.type.length or 0),
+    TypeKind.VARBINARY: _bytes,
+    **dict.fromkeys(BLOBS, _bytes),
+    TypeKind.ENUM: lambda logged: gather_enum(logged.width, logged.type.labels),
+    TypeKind.SET: lambda logged: gather_set(logged.width, logged.type.labels),
+    **dict.fromkeys(kinds_of(Family.TEMPORAL), _temporal),
+    TypeKind.YEAR: lambda _: GatherYears(),
+    TypeKind.JSON: lambda logged: GatherJson(-logged.width),
+    TypeKind.VECTOR: lambda logged: GatherVector(-logged.width),
+    **dict.fromkeys(SPATIAL, lambda logged: GatherGeometry(-logged.width)),
+}
+"""How the cells of each column type become an array; None where a TABLE_MAP alone has a code that is not read."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from strata.rows.arrow import ROW_FIELDS
-from strata.schema.model.types import INTEGERS, SPATIAL, STRINGS, ColumnType, TypeKind, parse_column_type
+from strata.schema.model.types import INTEGERS, SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,27 +123,11 @@ def _set(before: dict[str, Any] | None, after: dict[str, Any] | None, name: str,
 
 def _values_of(kind: ColumnType) -> Value:
     """How a column's values become JSON: as MySQL prints them where JSON has no such type."""
-    name, digits = kind.kind, kind.length or 0
-    if name in (TypeKind.DATETIME, TypeKind.TIMESTAMP):
-        return lambda column: _moments(column, digits)
-    if name is TypeKind.FLOAT:
-        return _each(lambda value: float(str(np.float32(value))))
-    if name is TypeKind.TIME:
-        return _each(lambda value: time_text(value, digits))
-    if name in SPATIAL:
-        return _each(_geometry)
-    if name in _CONVERTED:
-        return _each(_CONVERTED[name])
-    if name in INTEGERS or name in STRINGS or name in _PLAIN:
-        return lambda column: list(column.to_pylist())
-    return _each(_base64)
+    return JSON_VALUES[kind.kind](kind)
 
 
 def _each(convert: Callable[[Any], Any]) -> Value:
     return lambda column: [None if value is None else convert(value) for value in column.to_pylist()]
-
-
-_PLAIN = frozenset({TypeKind.DOUBLE, TypeKind.YEAR, TypeKind.ENUM, TypeKind.SET, TypeKind.JSON})
 
 
 def time_text(micros: int, digits: int) -> str:
@@ -171,10 +155,43 @@ def _base64(value: bytes) -> str:
     return b64encode(value).decode("ascii")
 
 
-_CONVERTED: dict[TypeKind, Callable[[Any], Any]] = {
-    TypeKind.DATE: lambda value: value.isoformat(),
-    TypeKind.DECIMAL: lambda value: value if isinstance(value, str) else f"{value:f}",
-    TypeKind.BIGINT: int,
-    TypeKind.BIT: int,
-    TypeKind.VECTOR: lambda value: [float(str(np.float32(each))) for each in value],
+def _plain(column: pa.Array) -> list[Any]:
+    return list(column.to_pylist())
+
+
+def _single(value: float) -> float:
+    """The shortest decimal that is this 32-bit float."""
+    return float(str(np.float32(value)))
+
+
+def _always(value: Value) -> Callable[[ColumnType], Value]:
+    return lambda _: value
+
+
+def _times(kind: ColumnType) -> Value:
+    return _each(lambda value: time_text(value, kind.length or 0))
+
+
+def _moments_of(kind: ColumnType) -> Value:
+    return lambda column: _moments(column, kind.length or 0)
+
+
+JSON_VALUES: Final[dict[TypeKind, Callable[[ColumnType], Value]]] = {
+    **dict.fromkeys(INTEGERS, _always(_plain)),
+    TypeKind.BIGINT: _always(_each(int)),
+    TypeKind.DECIMAL: _always(_each(lambda value: value if isinstance(value, str) else f"{value:f}")),
+    TypeKind.FLOAT: _always(_each(_single)),
+    TypeKind.DOUBLE: _always(_plain),
+    TypeKind.BIT: _always(_each(int)),
+    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS), _always(_plain)),
+    **dict.fromkeys(kinds_of(Family.BYTES, Family.BLOB), _always(_each(_base64))),
+    TypeKind.DATE: _always(_each(lambda value: value.isoformat())),
+    TypeKind.DATETIME: _moments_of,
+    TypeKind.TIMESTAMP: _moments_of,
+    TypeKind.TIME: _times,
+    TypeKind.YEAR: _always(_plain),
+    TypeKind.JSON: _always(_plain),
+    TypeKind.VECTOR: _always(_each(lambda value: [_single(each) for each in value])),
+    **dict.fromkeys(SPATIAL, _always(_each(_geometry))),
 }
+"""How the values of each column type become JSON."""

@@ -4,19 +4,19 @@ Not here: replaying (`replay.py`), asking the server (who has the connection).""
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
-from strata.rows.arrow import GEOMETRY, VECTOR, arrow_type
-from strata.schema.model.types import SPATIAL, TypeKind, parse_column_type
+from strata.rows.arrow import arrow_type
+from strata.schema.model.types import SPATIAL, Family, TypeKind, kinds_of, parse_column_type
 from strata.tables.convert import state_schema
 from strata.tables.state import row_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from strata.jobs.prove.replay import TableState
     from strata.schema.model.definition import Column
@@ -72,24 +72,59 @@ def compare_rows(state: TableState, rows: Sequence[Sequence[Any]], examples: int
 
 def _array(column: Column, values: Sequence[Any]) -> pa.Array:
     target = arrow_type(column)
-    kind = parse_column_type(column.column_type).kind
-    if kind is TypeKind.TIME:
-        return pa.array([None if v is None else v // timedelta(microseconds=1) for v in values], target)
-    if kind is TypeKind.BIT:
-        numbers = [None if v is None else int.from_bytes(v, "big") for v in values]
-        return pa.array(numbers).cast(target) if pa.types.is_boolean(target) else pa.array(numbers, target)
-    if kind in SPATIAL:
-        split = [None if v is None else {"srid": _srid(v), "wkb": v[_SRID_BYTES:]} for v in values]
-        return pa.array(split, GEOMETRY)
-    if kind is TypeKind.VECTOR:
-        return pa.array([None if v is None else np.frombuffer(v, "<f4") for v in values], VECTOR)
-    if pa.types.is_temporal(target):
-        # PyMySQL gives zero and invalid dates as text; their column cannot express them.
-        return pa.array([None if isinstance(v, str) else v for v in values], target)
-    if pa.types.is_string(target):
-        return pa.array([None if v is None else str(v) for v in values], target)
+    return FROM_SELECT[parse_column_type(column.column_type).kind](values, target)
+
+
+def _as_given(values: Sequence[Any], target: pa.DataType) -> pa.Array:
     return pa.array(values, target)
+
+
+def _moments(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    # PyMySQL gives zero and invalid dates as text; their column cannot express them.
+    return pa.array([None if isinstance(v, str) else v for v in values], target)
+
+
+def _times(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    return pa.array([None if v is None else v // timedelta(microseconds=1) for v in values], target)
+
+
+def _bits(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    numbers = [None if v is None else int.from_bytes(v, "big") for v in values]
+    return pa.array(numbers).cast(target) if pa.types.is_boolean(target) else pa.array(numbers, target)
+
+
+def _texts(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    return pa.array([None if v is None else str(v) for v in values], target)
+
+
+def _decimals(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    # Those of more digits than Arrow's decimals have are text.
+    return (_texts if pa.types.is_string(target) else _as_given)(values, target)
+
+
+def _geometries(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    split = [None if v is None else {"srid": _srid(v), "wkb": v[_SRID_BYTES:]} for v in values]
+    return pa.array(split, target)
+
+
+def _vectors(values: Sequence[Any], target: pa.DataType) -> pa.Array:
+    return pa.array([None if v is None else np.frombuffer(v, "<f4") for v in values], target)
 
 
 def _srid(value: bytes) -> int:
     return int.from_bytes(value[:_SRID_BYTES], "little")
+
+
+FROM_SELECT: Final[dict[TypeKind, Callable[[Sequence[Any], pa.DataType], pa.Array]]] = {
+    **dict.fromkeys(kinds_of(Family.INTEGER, Family.FLOATING, Family.YEAR, Family.BYTES, Family.BLOB), _as_given),
+    TypeKind.DECIMAL: _decimals,
+    TypeKind.BIT: _bits,
+    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS, Family.DOCUMENT), _texts),
+    TypeKind.DATE: _moments,
+    TypeKind.DATETIME: _moments,
+    TypeKind.TIMESTAMP: _moments,
+    TypeKind.TIME: _times,
+    TypeKind.VECTOR: _vectors,
+    **dict.fromkeys(SPATIAL, _geometries),
+}
+"""From what PyMySQL gives of each column type to the array that a change table has of it."""

@@ -1,0 +1,79 @@
+"""The registry of column types is whole: every type has its entry in each table that needs one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata.checks.rules import TYPE_RULES
+from strata.events.field_types import LOGGED_FIELDS
+from strata.jobs.prove.compare_rows import FROM_SELECT
+from strata.rows.arrow import ARROW_TYPES
+from strata.rows.column_plans import GATHERS
+from strata.rows.jsonl import JSON_VALUES
+from strata.schema.apply.defaults import STORED_DEFAULTS
+from strata.schema.model.logged_types import logged_as, type_logged_as
+from strata.schema.model.types import (
+    LABELLED,
+    SPATIAL,
+    STRINGS,
+    TEMPORAL_WITH_FRACTION,
+    ColumnType,
+    Family,
+    TypeKind,
+    parse_column_type,
+)
+from strata.wire.codes import FieldType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TABLES: dict[str, tuple[Iterable[Any], dict[Any, Any]]] = {
+    "events/field_types.py: LOGGED_FIELDS": (FieldType, LOGGED_FIELDS),
+    "schema/apply/defaults.py: STORED_DEFAULTS": (Family, STORED_DEFAULTS),
+    "rows/arrow.py: ARROW_TYPES": (TypeKind, ARROW_TYPES),
+    "rows/column_plans.py: GATHERS": (TypeKind, GATHERS),
+    "rows/jsonl.py: JSON_VALUES": (TypeKind, JSON_VALUES),
+    "checks/rules.py: TYPE_RULES": (TypeKind, TYPE_RULES),
+    "jobs/prove/compare_rows.py: FROM_SELECT": (TypeKind, FROM_SELECT),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_each_type_has_an_entry_in_each_table(table: str) -> None:
+    needed, entries = TABLES[table]
+    lacking = [each.name for each in needed if each not in entries]
+    assert not lacking, f"no entry for {', '.join(lacking)} in include/strata/{table}"
+
+
+def of_kind(kind: TypeKind) -> ColumnType:
+    """A type of that kind, of a size that every server takes."""
+    if kind in LABELLED:
+        return ColumnType(kind, labels=("a", "b"))
+    if kind is TypeKind.DECIMAL:
+        return ColumnType(kind, 10, 2)
+    return ColumnType(kind, 3 if kind.facts.default_length is not None else None)
+
+
+@pytest.mark.parametrize("kind", TypeKind)
+def test_the_text_of_a_type_is_read_back(kind: TypeKind) -> None:
+    assert parse_column_type(of_kind(kind).text) == of_kind(kind)
+
+
+@pytest.mark.parametrize("kind", TypeKind)
+def test_what_a_type_is_logged_as_is_read_back(kind: TypeKind) -> None:
+    column_type = of_kind(kind)
+    for code, metadata in logged_as(column_type, wide=4 if kind in STRINGS else 1):
+        assert LOGGED_FIELDS[code].width(metadata) is not None
+        found = type_logged_as(code, metadata, is_text=kind in STRINGS, wide=4 if kind in STRINGS else 1)
+        # Which geometry it is, labels and dimensions stand elsewhere in a TABLE_MAP.
+        assert found.kind is (TypeKind.GEOMETRY if kind in SPATIAL else kind)
+        if kind not in LABELLED and kind is not TypeKind.VECTOR:
+            assert (found.length, found.decimals) == (column_type.length, column_type.decimals)
+
+
+@pytest.mark.parametrize("kind", TEMPORAL_WITH_FRACTION)
+def test_a_type_without_a_fraction_may_be_logged_in_its_old_form(kind: TypeKind) -> None:
+    assert logged_as(ColumnType(kind, 0), 1) == {(kind.facts.code, 0), (kind.facts.old_code, 0)}
+    assert logged_as(ColumnType(kind, 6), 1) == {(kind.facts.code, 6)}
