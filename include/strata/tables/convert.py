@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from strata.errors import Usage
 from strata.rows.arrow import arrow_type
 from strata.schema.model.folding import fold_name
-from strata.schema.model.types import STRINGS, TypeKind, parse_column_type
+from strata.schema.model.types import TypeKind, parse_column_type
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _shortened(values: pa.ChunkedArray, after: Column) -> pa.ChunkedArray:
         if pc.any(pc.not_equal(rest, 0)).as_py():
             up = pc.if_else(pc.greater_equal(pc.multiply(rest, 2), unit), unit, 0)
             return pc.add(pc.subtract(micros, rest), up).cast(values.type)
-    if kind.kind in STRINGS and kind.kind is TypeKind.CHAR:
+    if kind.kind is TypeKind.CHAR:
         return pc.utf8_rtrim(values, " ")
     return values
 

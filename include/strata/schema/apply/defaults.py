@@ -33,8 +33,10 @@ def default_text(literal: Literal, column: Column, context: DdlContext) -> str |
     None for the types that have none: outside strict mode the server takes `TEXT DEFAULT ''` and forgets it.
     """
     column_type = parse_column_type(column.column_type)
-    stored = STORED_DEFAULTS[column_type.kind.facts.family]
-    return None if stored is None else stored(literal, column, column_type, context)
+    facts = column_type.kind.facts
+    if facts.capacity is not None:
+        return None
+    return STORED_DEFAULTS[facts.family](literal, column, column_type, context)
 
 
 def _value(literal: Literal) -> Decimal | None:
@@ -163,7 +165,7 @@ def _approximate(literal: Literal, column_type: ColumnType) -> str:
     return literal.text if value is None else approximate_text(float(value), column_type)
 
 
-STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlContext], str] | None]] = {
+STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlContext], str]]] = {
     Family.INTEGER: lambda literal, _, kind, __: _integer(literal, kind),
     Family.DECIMAL: lambda literal, _, kind, __: _decimal(literal, kind),
     Family.FLOATING: lambda literal, _, kind, __: _approximate(literal, kind),
@@ -173,10 +175,5 @@ STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlCo
     Family.LABELS: _labels,
     Family.TEMPORAL: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
     Family.YEAR: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
-    Family.TEXT: None,
-    Family.BLOB: None,
-    Family.DOCUMENT: None,
-    Family.GEOMETRY: None,
-    Family.VECTOR: None,
 }
-"""What a literal is stored as, by the type's family; None for those that have no literal default."""
+"""What a literal is stored as, by the family of each type that can have a literal default."""

@@ -93,7 +93,7 @@ class TypeFacts(Struct, frozen=True, kw_only=True):
     display_widths: tuple[int, int] | None = None
     """Of integers: signed, unsigned."""
     capacity: Callable[[ColumnType], int] | None = None
-    """Bytes that a value may have at most, where the length does not say it."""
+    """Bytes that a value may have at most, of types that are kept as BLOBs: these have no literal default."""
     binary: str | None = None
     """What the charset binary makes of it."""
     has_idle_charset: bool = False
