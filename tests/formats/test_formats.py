@@ -19,7 +19,7 @@ from strata.events.landed import LandedStream
 from strata.jobs import ingest
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land.land_state import Doing, read_state
-from strata.jobs.run import run_folder, specs
+from strata.jobs.run import run_folder, run_plan
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store import migrations
@@ -90,7 +90,7 @@ def test_each_number_that_was_ever_written_is_recorded() -> None:
     newest = {
         "store": migrations.FORMAT,
         "index": index.FORMAT,
-        "plan": specs.PLAN_FORMAT,
+        "plan": run_plan.PLAN_FORMAT,
         "run": run_folder.FORMAT,
     }
     assert stored_numbers() == {name: set(range(1, last + 1)) for name, last in newest.items()}, (

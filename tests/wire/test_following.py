@@ -86,7 +86,9 @@ def break_streams(server: MysqlServer) -> None:
 
 
 def test_the_step_of_the_dag_waits_for_it(server, tmp_path):
-    (tmp_path / "strata.toml").write_text('lake = "."\n[sources.s]\nconnection = "it"\nstore = "sqlite:///:memory:"\n')
+    (tmp_path / "strata.toml").write_text(
+        f'lake = "."\n[sources.s]\nconnection = "it"\nstore = "sqlite:///{tmp_path}/s.db"\n'
+    )
     environ = {"STRATA_SETTINGS": str(tmp_path / "strata.toml"), "AIRFLOW_CONN_IT": server.url}
     land(server, tmp_path)
     with following(server, tmp_path, segment_seconds=0.5) as follower:
