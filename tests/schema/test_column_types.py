@@ -72,7 +72,7 @@ def test_what_a_type_is_logged_as_is_read_back(kind: TypeKind) -> None:
         assert (code, metadata) in logged_as(replace(found, labels=column_type.labels), wide)
 
 
-@pytest.mark.parametrize("kind", TEMPORAL_WITH_FRACTION)
+@pytest.mark.parametrize("kind", sorted(TEMPORAL_WITH_FRACTION))
 def test_a_type_without_a_fraction_may_be_logged_in_its_old_form(kind: TypeKind) -> None:
     assert logged_as(ColumnType(kind, 0), 1) == {(kind.facts.code, 0), (kind.facts.old_code, 0)}
     assert logged_as(ColumnType(kind, 6), 1) == {(kind.facts.code, 6)}
