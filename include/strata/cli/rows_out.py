@@ -79,21 +79,22 @@ class _Output:
         """Counts rows, and notes why others are left out."""
         if isinstance(step, ChangeBatch):
             self.rows += step.batch.num_rows
-        elif isinstance(step, QuarantinedRows):
-            self.quarantined[str(step.table)] += step.rows.num_rows
-            self.errors.append(step.error)
-            self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
-        elif isinstance(step, Hole):
-            self.errors.append(step.error)
-        elif isinstance(step, Damage):
-            self.skipped.append(step)
-            self.errors.append(step.error)
+        elif isinstance(step, QuarantinedRows | Hole | Damage):
+            self._count_error(step)
         elif isinstance(step, Repeat) and len(self.repeated) < MOST_REPEATED:
             self.repeated.append(describe_repeat(step))
         elif isinstance(step, UndecidedRows):
             self.undecided.append(step)
         elif isinstance(step, Watermark):
             self._write_aside()
+
+    def _count_error(self, step: QuarantinedRows | Hole | Damage) -> None:
+        self.errors.append(step.error)
+        if isinstance(step, QuarantinedRows):
+            self.quarantined[str(step.table)] += step.rows.num_rows
+            self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
+        elif isinstance(step, Damage):
+            self.skipped.append(step)
 
     def _write_aside(self) -> None:
         lines = list(self._set_aside.drain())

@@ -61,6 +61,10 @@ def _print(console: Terminal, found: SourceStatus) -> None:
         console.print(line, highlight=False, soft_wrap=True)
     for held in found.prepared:
         console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
+    console.print(_tables(found) if found.tables else "nothing is published yet")
+
+
+def _tables(found: SourceStatus) -> Table:
     tables = Table(box=None, pad_edge=False)
     tables.add_column("table")
     for title in ("published", "owed", "failed", "held"):
@@ -75,7 +79,7 @@ def _print(console: Terminal, found: SourceStatus) -> None:
             _time(table.published_until),
             f"[red]unknown: {escape(table.gap)}[/red]" if table.gap else "known",
         )
-    console.print(tables if found.tables else "nothing is published yet")
+    return tables
 
 
 def _left(found: SourceStatus) -> list[str]:
@@ -88,11 +92,11 @@ def _left(found: SourceStatus) -> list[str]:
         lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
     if found.uncounted:
         lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
-    for table in found.tables:
-        if table.failed_rows or table.held_rows or table.reason:
-            state = "failed" if table.failed_rows else "held"
-            lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
-    if any(table.reason for table in found.tables):
+    withheld = [table for table in found.tables if table.failed_rows or table.held_rows or table.reason]
+    for table in withheld:
+        state = "failed" if table.failed_rows else "held"
+        lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
+    if any(table.reason for table in withheld):
         lines.append(f"`strata intervals --source {found.source} --failed --held` lists them")
     if found.statements:
         lines.append(

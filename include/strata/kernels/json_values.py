@@ -297,7 +297,7 @@ def number_size(kind: Int) -> Int:
 
 
 @part
-def put_scalar(  # noqa: C901 - a case a kind
+def put_scalar(
     powers: WordRows, alphabet: Bytes, kind: Int, buf: Bytes, at: Int, limit: Int, out: Bytes, to: Int
 ) -> tuple[Int, Int, Int]:
     """Writes a value that is no container.

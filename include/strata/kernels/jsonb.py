@@ -127,7 +127,7 @@ def empty_text(out: Bytes, to: Int) -> tuple[Int, Int]:
 
 
 @part
-def json_text(  # noqa: C901 - one walk over values of all kinds; its parts are functions
+def json_text(
     powers: WordRows, alphabet: Bytes, buf: Bytes, at: Int, end: Int, out: Bytes, to: Int, frames: IntRows
 ) -> tuple[Int, Int]:
     """Writes the document between `at` and `end`, at least a byte: DONE, FULL or CORRUPT, and the place behind it.

@@ -121,15 +121,9 @@ def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
 
 def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> ColumnType:
     wide = charset_of(collation).max_bytes if collation else 1
-    if kind in {TypeKind.TEXT, TypeKind.BLOB} and length is not None:
-        kind, length = sized_text(length * wide), None
-        if collation is None:
-            kind = AS_BINARY[kind]
-    elif kind in {TypeKind.VARCHAR, TypeKind.VARBINARY} and length is not None and length * wide > _LONGEST_VARCHAR:
-        # Outside strict mode the server makes a text of it (sql/sql_table.cc, `prepare_blob_field`).
-        kind, length = sized_text(length * wide), None
-        if collation is None:
-            kind = AS_BINARY[kind]
+    if length is not None and _is_sized(kind, length * wide):
+        kind = sized_text(length * wide)
+        kind = AS_BINARY[kind] if collation is None else kind
     if kind in TEXTS or kind in BLOBS:
         length = None
     elif length is None:
@@ -137,6 +131,14 @@ def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> C
     if collation == "binary":
         kind = AS_BINARY.get(kind, kind)
     return ColumnType(kind, length)
+
+
+def _is_sized(kind: TypeKind, size: int) -> bool:
+    """Whether the type's length in bytes chooses among the text types; outside strict mode the server makes a text of
+    a long VARCHAR, too (sql/sql_table.cc, `prepare_blob_field`)."""
+    if kind in {TypeKind.VARCHAR, TypeKind.VARBINARY}:
+        return size > _LONGEST_VARCHAR
+    return kind in {TypeKind.TEXT, TypeKind.BLOB}
 
 
 def sized_text(size: int) -> TypeKind:

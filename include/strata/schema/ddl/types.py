@@ -95,20 +95,24 @@ def _read_rest(cursor: Cursor, kind: TypeKind, charset: str | None) -> ReadType:
         cursor.take("PRECISION")
     labels: tuple[Literal, ...] = ()
     length = decimals = None
-    if cursor.word == "(":
-        if kind in LABELLED:
-            labels = _read_labels(cursor)
-        else:
-            length, decimals = _read_lengths(cursor)
+    if cursor.word == "(" and kind in LABELLED:
+        labels = _read_labels(cursor)
+    elif cursor.word == "(":
+        length, decimals = _read_lengths(cursor)
     if kind.facts.family in _NUMBERS:
         return ReadType(_number(cursor, kind, length, decimals))
     if kind in STRINGS or kind in LABELLED:
         return _read_text(cursor, WrittenType(kind, length, labels=labels, charset=charset))
     if kind is TypeKind.YEAR:
-        while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
-            pass
+        _skip_signs(cursor)
         length = None
     return ReadType(WrittenType(kind, kind.facts.default_length if length is None else length))
+
+
+def _skip_signs(cursor: Cursor) -> None:
+    """YEAR takes them, and is what it is without them."""
+    while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+        pass
 
 
 def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
