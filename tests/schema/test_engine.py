@@ -12,7 +12,7 @@ from strata.jobs.track.track_schema import track_files
 from strata.schema.history.historian import AtSeq, History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.live.engine import LiveSchema
-from strata.schema.live.grants import read_sight
+from strata.schema.live.grants import Grants
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.wire.connection import ServerAddress, connect
@@ -181,7 +181,7 @@ def test_without_gtids_a_reading_is_of_a_place_in_the_binlog(tmp_path):
     ],
 )
 def test_sight(grants, everything, sees, hides):
-    sight = read_sight([(line,) for line in grants])
+    sight = Grants.parse(grants).sight()
     assert sight.everything is everything
     assert (sight.hidden() == []) is everything
     for text in sees:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from strata.jobs.doctor.check_grants import Grants, judge_backup_admin, judge_grants
+from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.findings import Severity
+from strata.schema.live.grants import Grants
 
 GOOD = {
     "version": "9.7.4",
@@ -101,6 +102,8 @@ ALL_OF_IT = {"REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT", "store grants"
         ),
         (["GRANT SELECT (`a`, `b`), INSERT ON `d`.`t` TO `u`@`%`"], ALL_OF_IT),
         (["GRANT SELECT ON `d`.* TO `u`@`%`"], ALL_OF_IT - {"SELECT"}),
+        (["GRANT ALL PRIVILEGES ON `str%`.* TO `u`@`%`"], ALL_OF_IT - {"SELECT", "store grants"}),
+        (["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "REVOKE INSERT ON `strata`.* FROM `u`@`%`"], {"store grants"}),
     ],
 )
 def test_grants(lines, expected):
@@ -117,6 +120,14 @@ def test_grants(lines, expected):
 )
 def test_without_gtids_a_snapshot_needs_one_more(line, severity):
     assert judge_backup_admin(Grants.parse([line]), "'u'@'%'").severity is severity
+
+
+def test_a_partial_revoke_is_said():
+    lines = ["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "REVOKE SELECT ON `secret`.* FROM `u`@`%`"]
+    (finding,) = (one for one in judge_grants(Grants.parse(lines), "'u'@'%'", "strata") if one.name == "SELECT")
+    assert finding.severity is Severity.WARNING
+    assert "all databases but secret" in finding.what
+    assert finding.mend == "GRANT SELECT ON `secret`.* TO 'u'@'%';"
 
 
 def test_a_store_elsewhere_needs_no_grants_here():

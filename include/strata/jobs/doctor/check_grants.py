@@ -1,46 +1,16 @@
 """Judges the grants of the user that Strata logs in as.
-Not here: asking the server for them (`check_source.py`)."""
+Not here: reading them (`schema/live/grants.py`), asking the server for them (`check_source.py`)."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-
-from msgspec import Struct, field
 
 from strata.jobs.doctor.findings import Finding, error, ok, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from strata.schema.live.grants import Grants
 
-_GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?:TABLE )?(?P<scope>\S+\.\S+) TO ", re.IGNORECASE | re.DOTALL)
 _STORE_RIGHTS = ("CREATE", "ALTER", "INDEX", "SELECT", "INSERT", "UPDATE", "DELETE")
-_EVERYWHERE = "*.*"
-
-
-class Grants(Struct):
-    """Rights by scope: `*.*`, `database.*` or `database.table`, without quotes."""
-
-    by_scope: dict[str, set[str]] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, lines: Iterable[str]) -> Grants:
-        """Reads what SHOW GRANTS prints; grants of roles and of proxies are passed over."""
-        grants = cls()
-        for line in lines:
-            found = _GRANT.match(line)
-            if found:
-                scope = found["scope"].replace("`", "").replace("\\_", "_")
-                # Column lists, as in SELECT (a, b), are rights to some columns: not to the table.
-                rights = re.sub(r"\w+ \([^)]*\)", "", found["rights"]).upper().split(",")
-                grants.by_scope.setdefault(scope, set()).update(right.strip() for right in rights)
-        return grants
-
-    def has(self, right: str, scope: str = _EVERYWHERE) -> bool:
-        """Whether a right holds in a scope."""
-        scopes = {_EVERYWHERE, scope}
-        given = set().union(*(self.by_scope.get(each, set()) for each in scopes))
-        return bool(given & {right, "ALL", "ALL PRIVILEGES"})
 
 
 def judge_grants(grants: Grants, user: str, store_database: str | None) -> list[Finding]:
@@ -91,9 +61,17 @@ def _state(grants: Grants, user: str) -> Finding:
 
 
 def _select(grants: Grants, user: str) -> Finding:
+    revoked = grants.revoked("SELECT")
+    if grants.has("SELECT") and revoked:
+        return warning(
+            "SELECT",
+            f"granted on all databases but {', '.join(revoked)}: the schema of their tables cannot be read, so their "
+            "rows from before the first DDL that names them stay undecoded",
+            " ".join(f"GRANT SELECT ON `{database}`.* TO {user};" for database in revoked),
+        )
     if grants.has("SELECT"):
         return ok("SELECT", "granted on all databases")
-    some = sorted(scope for scope, rights in grants.by_scope.items() if rights & {"SELECT", "ALL", "ALL PRIVILEGES"})
+    some = grants.scopes_of("SELECT")
     mend = f"GRANT SELECT ON *.* TO {user};"
     if some:
         return warning(
@@ -106,7 +84,7 @@ def _select(grants: Grants, user: str) -> Finding:
 
 
 def _store(grants: Grants, user: str, database: str) -> Finding:
-    missing = [right for right in _STORE_RIGHTS if not grants.has(right, f"{database}.*")]
+    missing = [right for right in _STORE_RIGHTS if not grants.has(right, database)]
     if not missing:
         return ok("store grants", f"granted on {database}")
     return error(

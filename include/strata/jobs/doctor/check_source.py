@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from strata.errors import StoreFormatError, StrataError
 from strata.events.landed import LandedStream
-from strata.jobs.doctor.check_grants import Grants, judge_backup_admin, judge_grants
+from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
 from strata.jobs.land.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
+from strata.schema.live.grants import Grants
 from strata.store.database import DEFAULT_DATABASE, OnMissing, open_store
 from strata.wire.connection import connect, server_errors
 from strata.wire.replication import ServerState

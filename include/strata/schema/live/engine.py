@@ -14,7 +14,7 @@ from msgspec import Struct
 from strata.errors import AccessDeniedError, SourceSettingsError, SourceUnavailableError
 from strata.flavour import Flavour
 from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence
-from strata.schema.live.grants import Sight, read_sight
+from strata.schema.live.grants import Grants, Sight
 from strata.schema.model.charsets import charset_of_collation
 from strata.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata.wire.server_files import ServerFiles
@@ -87,7 +87,7 @@ class LiveSchema:
         self._connection = connection
         self.server = _read_server(connection)
         self._exclude = SYSTEM_DATABASES | set(exclude(self.server.uuid))
-        self.sight: Sight = read_sight(self._rows("SHOW GRANTS"))
+        self.sight: Sight = Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
         self.position: BinlogPosition | None = None
         """The place of the reading, if it is not told by GTID sets."""
         self._is_by_file = moment is Moment.BY_FILE or not self.server.numbers_all

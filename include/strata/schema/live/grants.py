@@ -1,28 +1,97 @@
-"""What a MySQL user can see of a server's schema, from its grants: information_schema leaves the rest out in silence.
-Not here: reading the schema (`engine.py`)."""
+"""What a MySQL user may do, from SHOW GRANTS, and what of a server's schema it sees thereby: information_schema leaves
+the rest out in silence. Not here: reading the schema (`engine.py`), whether the rights are enough (`jobs/doctor/`)."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from strata.schema.model.definition import TableName
 
 _MOST_NAMES: Final = 10
-_GRANT = re.compile(r"(GRANT|REVOKE) (?P<rights>.+?) ON (?P<object>.+?) (TO|FROM) ", re.DOTALL)
+_EVERY: Final = "*"
+_GRANT = re.compile(r"(?P<verb>GRANT|REVOKE) (?P<rights>.+?) ON (?:TABLE )?(?P<object>.+?) (TO|FROM) ", re.DOTALL)
 _OBJECT = re.compile(
     r"(?P<database>\*|`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")\.(?P<table>\*|`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")"
 )
-_COLUMNS = re.compile(r"\([^)]*\)")
+_ON_COLUMNS = re.compile(r"[\w ]+\([^)]*\)")
 
-# Any of these on a table shows all of its columns (sql/auth/sql_auth_cache.h, the rights that a table can have).
-_TABLE_RIGHTS = frozenset({"ALL PRIVILEGES", "SELECT", "INSERT", "UPDATE", "REFERENCES"})
-"""Rights that show columns: those that can also be given on single columns."""
+_ALL: Final = frozenset({"ALL", "ALL PRIVILEGES"})
+_SHOWING: Final = _ALL | {"SELECT", "INSERT", "UPDATE", "REFERENCES"}
+"""Any of these on a table shows all of its columns (sql/auth/sql_auth_cache.h, the rights that a table can have)."""
+
+
+class Grant(Struct, frozen=True):
+    """One line of SHOW GRANTS, without rights on single columns: these are no rights on the table."""
+
+    rights: frozenset[str]
+    database: str
+    """A pattern (`_` and `%`), or `*` for all."""
+    table: str
+    """`*` for all."""
+    is_revoke: bool = False
+    """A partial revoke: the database is taken out of what is granted on all."""
+
+    @property
+    def scope(self) -> str:
+        """`*.*`, `database.*` or `database.table`."""
+        return f"{self.database}.{self.table}"
+
+
+class Grants(Struct, frozen=True):
+    """All that a user may do."""
+
+    lines: tuple[Grant, ...] = ()
+
+    @classmethod
+    def parse(cls, lines: Iterable[str]) -> Self:
+        """Reads what SHOW GRANTS prints (rights of active roles merged in); grants of roles, of proxies and on routines
+        are passed over."""
+        return cls(tuple(grant for line in lines if (grant := _read(line)) is not None))
+
+    def has(self, right: str, database: str | None = None) -> bool:
+        """Whether a right holds on all databases, or on the one that is named."""
+        wanted = _ALL | {right}
+        if database is None:
+            return any(grant.scope == "*.*" and grant.rights & wanted for grant in self._granted())
+        own = (grant for grant in self._own() if grant.table == _EVERY and _matches(grant.database, database))
+        if any(grant.rights & wanted for grant in own):
+            return True
+        return self.has(right) and database not in self.revoked(right)
+
+    def revoked(self, *rights: str) -> tuple[str, ...]:
+        """Databases on which a partial revoke takes any of these rights away."""
+        return tuple(grant.database for grant in self.lines if grant.is_revoke and grant.rights & _ALL.union(rights))
+
+    def scopes_of(self, right: str) -> list[str]:
+        """Where less than all databases are granted: `database.*` and `database.table`."""
+        return sorted({grant.scope for grant in self._own() if grant.rights & (_ALL | {right})})
+
+    def sight(self) -> Sight:
+        """Which tables the user sees in full."""
+        showing = [grant for grant in self.lines if grant.rights & _SHOWING]
+        everywhere = any(grant.scope == "*.*" for grant in showing if not grant.is_revoke)
+        revoked = tuple(grant.database for grant in showing if grant.is_revoke)
+        own = [grant for grant in self._own() if grant in showing]
+        return Sight(
+            everything=everywhere and not revoked,
+            databases=tuple(grant.database for grant in own if grant.table == _EVERY),
+            tables=frozenset((grant.database, grant.table) for grant in own if grant.table != _EVERY),
+            revoked=revoked,
+            global_rights=everywhere,
+        )
+
+    def _granted(self) -> list[Grant]:
+        return [grant for grant in self.lines if not grant.is_revoke]
+
+    def _own(self) -> list[Grant]:
+        """On less than everything."""
+        return [grant for grant in self._granted() if grant.database != _EVERY]
 
 
 class Sight(Struct, frozen=True):
@@ -60,47 +129,14 @@ class Sight(Struct, frozen=True):
         return [f"all tables but those of {seen}: the user has no right on *.*" if seen else "all tables"]
 
 
-def read_sight(grants: Iterable[Sequence[object]]) -> Sight:
-    """From the rows of SHOW GRANTS (which has the rights of active roles merged in)."""
-    global_rights = False
-    databases: list[str] = []
-    tables: set[tuple[str, str]] = set()
-    revoked: list[str] = []
-    for (line,) in grants:
-        found = _GRANT.match(str(line) + " ")
-        target = _OBJECT.fullmatch(found["object"]) if found else None
-        if found is None or target is None:
-            continue
-        # Rights on single columns show only these columns: they are no right on the table.
-        rights = (
-            {right.strip() for right in found["rights"].split(",")}
-            if "(" not in found["rights"]
-            else _whole(found["rights"])
-        )
-        if not rights & _TABLE_RIGHTS:
-            continue
-        database, table = _unquoted(target["database"]), _unquoted(target["table"])
-        if found[1] == "REVOKE":
-            revoked.append(database)
-        elif target["database"] == "*":
-            global_rights = True
-        elif target["table"] == "*":
-            databases.append(database)
-        else:
-            tables.add((database, table))
-    return Sight(
-        everything=global_rights and not revoked,
-        databases=tuple(databases),
-        tables=frozenset(tables),
-        revoked=tuple(revoked),
-        global_rights=global_rights,
-    )
-
-
-def _whole(rights: str) -> set[str]:
-    """The rights of a list that are not on single columns: of `SELECT (a, b), INSERT` the last."""
-    marked = _COLUMNS.sub("()", rights)
-    return {right.strip() for right in marked.split(",") if "()" not in right}
+def _read(line: str) -> Grant | None:
+    found = _GRANT.match(f"{line} ")
+    target = _OBJECT.fullmatch(found["object"]) if found else None
+    if found is None or target is None:
+        return None
+    listed = _ON_COLUMNS.sub("", found["rights"]).split(",")
+    rights = frozenset(right.strip().upper() for right in listed) - {""}
+    return Grant(rights, _unquoted(target["database"]), _unquoted(target["table"]), found["verb"] == "REVOKE")
 
 
 def _unquoted(name: str) -> str:
