@@ -233,6 +233,9 @@ def test_optional_metadata_in_its_other_forms():
         table_map(b"\3", b"", b"\x08\1\7"),
         table_map(b"\xfe\xfe", b"\xf7\1\xf7\1", b"\6\4\1\2ab"),
         table_map(b"\3", b"", b"\4\x20\1a"),
+        # Names are utf8mb3, whatever the charset of the table.
+        table_map(b"\3", b"", b"\4\2\1\xf3"),
+        table_map(b"\3", b"").replace(b"\1t\0", b"\1\xf3\0"),
     ],
 )
 def test_table_maps_that_contradict_themselves(body):

@@ -87,10 +87,19 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
 
 def _name(cursor: Cursor) -> str:
     size = cursor.lenenc()
-    name = cursor.text(size)
+    name = _identifier(cursor, size)
     if cursor.uint(1) != 0:
         raise CorruptEventError(f"the name {name!r} in a TABLE_MAP has no end")
     return name
+
+
+def _identifier(cursor: Cursor, size: int) -> str:
+    """MySQL keeps names in utf8mb3, whatever the charset of the table (`system_charset_info`)."""
+    raw = cursor.take(size)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise CorruptEventError(f"a name in a TABLE_MAP is not UTF-8: {raw.hex()}") from None
 
 
 def _metadata(cursor: Cursor, code: int) -> tuple[int, int]:
@@ -196,7 +205,7 @@ def _default_charset(value: Cursor) -> _Charsets:
 def _names(value: Cursor, count: int) -> tuple[str, ...]:
     names = []
     while value.left():
-        names.append(value.text(value.lenenc()))
+        names.append(_identifier(value, value.lenenc()))
     if len(names) != count:
         raise CorruptEventError(f"a TABLE_MAP has {len(names)} names for {count} columns")
     return tuple(names)

@@ -163,7 +163,7 @@ def image_columns(buf: Bytes, bitmap: Int, buffer: Ints, columns: IntRows, image
 
 
 @kernel
-def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - cut into inlined parts it takes a quarter longer
+def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - decision 19 has what cutting it costs
     buf: Bytes,
     body: Int,
     end: Int,
