@@ -59,6 +59,7 @@ def land(
 
 def _land(source: Source, tell: Tell) -> LandReport:
     # Imported here, as below: the command's help must not load Arrow.
+    from strata.jobs.land.first_landing import allowed_begins  # noqa: PLC0415  see above
     from strata.jobs.land.land_binlog import land_binlog  # noqa: PLC0415  see above
 
     return land_binlog(
@@ -66,6 +67,7 @@ def _land(source: Source, tell: Tell) -> LandReport:
         lake=source.lake,
         source=source.name,
         segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        begins=allowed_begins(source),
         progress=tell,
     )
 
@@ -78,6 +80,7 @@ def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
 
 
 def _follow(source: Source, tell: Tell) -> LandReport:
+    from strata.jobs.land.first_landing import allowed_begins  # noqa: PLC0415  as in _land
     from strata.jobs.land.follow_binlog import follow_binlog  # noqa: PLC0415  as in _land
 
     stop = Event()
@@ -90,6 +93,7 @@ def _follow(source: Source, tell: Tell) -> LandReport:
         source=source.name,
         stop=stop.is_set,
         segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        begins=allowed_begins(source),
         progress=tell,
     )
 

@@ -36,6 +36,7 @@ _Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
 _Switch = Annotated[bool, Meta(description="true or false")]
 _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
 _Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
+_FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='either "oldest" or "snapshot"')]
 
 
 class SourceSettings(Struct, frozen=True):
@@ -55,6 +56,8 @@ class SourceSettings(Struct, frozen=True):
     """How much binlog one Spark task decodes (megabytes)."""
     segment_mb: _Number = 256
     """How large a landed segment may grow (megabytes)."""
+    land_from: _FirstLanding = "oldest"
+    """Where the first landing begins: with the oldest binlog that the server has, or with the first snapshot."""
     keep_days: _Number | None = None
     """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
     keep_gb: _Number | None = None

@@ -20,6 +20,7 @@ from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
+from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.land.land_state import Doing, read_state
@@ -122,7 +123,14 @@ def _refuse_statement_format(source: Source) -> None:
 def _land(source: Source) -> Report:
     segment_bytes = source.settings.segment_mb * MEGABYTE
     try:
-        return to_plain(land_binlog(source.address, lake=source.lake, source=source.name, segment_bytes=segment_bytes))
+        report = land_binlog(
+            source.address,
+            lake=source.lake,
+            source=source.name,
+            segment_bytes=segment_bytes,
+            begins=allowed_begins(source),
+        )
+        return to_plain(report)
     except AlreadyRunningError:
         state = read_state(source.lake, source.name)
         if state is None or state.doing is not Doing.FOLLOWING:

@@ -53,7 +53,12 @@ class ServerFiles(Struct, frozen=True):
     @property
     def begin(self) -> BinlogPosition:
         """The first event that can be had."""
-        return BinlogPosition.of(self.ends[0].file, FIRST_OFFSET)
+        return self.first_event(self.ends[0].file)
+
+    @staticmethod
+    def first_event(file: str) -> BinlogPosition:
+        """Where the first event of a file is."""
+        return BinlogPosition.of(file, FIRST_OFFSET)
 
     @property
     def end(self) -> BinlogPosition:

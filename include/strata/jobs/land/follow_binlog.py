@@ -14,9 +14,10 @@ from strata.jobs.land.land_state import Doing, LandNotes, LandProgress
 from strata.jobs.land.resume_landing import LandingGoal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from strata.gtid.sets import GtidSet
+    from strata.jobs.land.first_landing import Begin
     from strata.wire.connection import ServerAddress
     from strata.wire.source_lock import SourceLock
 
@@ -37,6 +38,7 @@ def follow_binlog(
     stop: Callable[[], bool],
     segment_bytes: int = SEGMENT_BYTES,
     segment_seconds: float = SEGMENT_SECONDS,
+    begins: Sequence[Begin] = (),
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
     """Lands what the server executes until `stop` says so, then publishes what is whole.
@@ -51,6 +53,7 @@ def follow_binlog(
         stop: Is asked several times a second.
         segment_bytes: As for `land_binlog`.
         segment_seconds: A segment is published when it is so old, with the transactions that are whole by then.
+        begins: As for `land_binlog`.
         progress: Is told every second.
 
     Raises:
@@ -59,7 +62,7 @@ def follow_binlog(
     notes = LandNotes(lake, source, str(address), Doing.FOLLOWING, progress)
     lock = landing_lock(address, source)
     with open_landing(lake, source, segment_bytes, notes, lock) as cutter:
-        _follow(address, lock, cutter, notes, stop, segment_seconds)
+        _follow(address, lock, cutter, notes, stop, segment_seconds, begins)
     return cutter.report(cutter.end.executed)
 
 
@@ -93,6 +96,7 @@ def _follow(
     notes: LandNotes,
     stop: Callable[[], bool],
     segment_seconds: float,
+    begins: Sequence[Begin],
 ) -> None:
     pause = _FIRST_PAUSE_SECONDS
     retried: tuple[type[StrataError], ...] = (SourceUnavailableError,)
@@ -101,7 +105,7 @@ def _follow(
         try:
             lock.take()
             cutter.look_again()
-            Landing(address, cutter, notes).follow(stop, segment_seconds)
+            Landing(address, cutter, notes, begins).follow(stop, segment_seconds)
         except retried as error:
             # The server may hold the lock of the connection that broke for a while.
             retried = (SourceUnavailableError, AlreadyRunningError)

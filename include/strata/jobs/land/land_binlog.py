@@ -21,8 +21,9 @@ from strata.wire.server_files import server_file_name
 from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from strata.jobs.land.first_landing import Begin
     from strata.jobs.land.resume_landing import ByFile, ByGtid
     from strata.wire.connection import ServerAddress
 
@@ -35,6 +36,7 @@ def land_binlog(
     lake: str,
     source: str,
     segment_bytes: int = SEGMENT_BYTES,
+    begins: Sequence[Begin] = (),
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
     """Lands all that the server has executed by now and that has not landed yet.
@@ -46,6 +48,7 @@ def land_binlog(
         lake: Folder or URL of the lake.
         source: Name of the source, which is the folder below `landing`.
         segment_bytes: A segment ends with a transaction within some megabytes behind so many bytes.
+        begins: Where the stream may begin if nothing has landed; empty: with the oldest that the server has.
         progress: Is told about every 16 MB.
 
     Raises:
@@ -60,7 +63,7 @@ def land_binlog(
     """
     notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
     with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
-        landing = Landing(address, cutter, notes)
+        landing = Landing(address, cutter, notes, begins)
         landing.run()
     return cutter.report(landing.resume.executed)
 
@@ -73,9 +76,11 @@ def landing_lock(address: ServerAddress, source: str) -> SourceLock:
 class Landing:
     """One connection to a server: the state between two pieces of its stream."""
 
-    def __init__(self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes) -> None:
+    def __init__(
+        self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes, begins: Sequence[Begin] = ()
+    ) -> None:
         """Goes on where the cutter is; needs the locks of the landing."""
-        self._address = address
+        self._address, self._begins = address, begins
         self._cutter, self._notes = cutter, notes
         self._binlog_file = ""
         self.resume: ByGtid | ByFile
@@ -126,7 +131,7 @@ class Landing:
         stream = BinlogStream.open(self._address)
         try:
             server = stream.state()
-            self.resume = open_resume(self._address, stream, server, self._cutter)
+            self.resume = open_resume(self._address, stream, server, self._cutter, self._begins)
         except BaseException:
             stream.close()
             raise

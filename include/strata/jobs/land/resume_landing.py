@@ -18,14 +18,18 @@ from strata.events.gtid import encode_gtid_set
 from strata.events.index import Resume
 from strata.events.recorder import Sender
 from strata.gtid.position import BinlogPosition
+from strata.jobs.land.first_landing import begin_by_file, begin_by_gtid
 from strata.wire.codes import HEADER_BYTES, MAGIC, EventType
 from strata.wire.replication import BinlogStream, Control, Piece
 from strata.wire.segment import storage_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from strata.events.landed import LandedSegment, LandedStream
     from strata.gtid.sets import GtidSet
     from strata.jobs.land.cut_segments import SegmentCutter
+    from strata.jobs.land.first_landing import Begin
     from strata.wire.connection import ServerAddress
     from strata.wire.replication import ServerState
     from strata.wire.server_files import ServerFiles
@@ -39,12 +43,23 @@ _NEW_NAME = (
 
 
 def open_resume(
-    address: ServerAddress, stream: BinlogStream, server: ServerState, cutter: SegmentCutter
+    address: ServerAddress,
+    stream: BinlogStream,
+    server: ServerState,
+    cutter: SegmentCutter,
+    begins: Sequence[Begin] = (),
 ) -> ByGtid | ByFile:
     """How a landing from a server goes on behind what has landed.
 
     By GTID where everything that follows has one. A server that executes transactions without a GTID is landed by file
     and offset, and so is what it has written until it numbers all of them.
+
+    Args:
+        address: The server.
+        stream: A connection to it.
+        server: What it says of itself.
+        cutter: The end of what has landed.
+        begins: Where the stream may begin if nothing has landed; empty: with the oldest that the server has.
 
     Raises:
         SourceDivergedError: What has landed is not in this server's binlog.
@@ -52,8 +67,8 @@ def open_resume(
         SourceUnavailableError: The server does not answer.
     """
     if is_by_gtid(server, cutter.end.resume):
-        return ByGtid(address, server, cutter)
-    return ByFile(address, server, stream.files(), cutter)
+        return ByGtid(address, server, cutter, begins)
+    return ByFile(address, server, stream.files(), cutter, begins)
 
 
 def is_by_gtid(server: ServerState, resume: Resume) -> bool:
@@ -64,12 +79,15 @@ def is_by_gtid(server: ServerState, resume: Resume) -> bool:
 class ByGtid:
     """The stream is what is not in the set that has landed, whichever server sends it."""
 
-    def __init__(self, address: ServerAddress, server: ServerState, cutter: SegmentCutter) -> None:
+    def __init__(
+        self, address: ServerAddress, server: ServerState, cutter: SegmentCutter, begins: Sequence[Begin]
+    ) -> None:
         """As `open_resume`."""
         self._address, self._cutter = address, cutter
         self._unseen = cutter.last
         """The segment behind which the server may pass over files of its own."""
-        cutter.begin_at(server.purged)
+        if cutter.is_first:
+            cutter.begin_at(begin_by_gtid(begins, server))
         check_sets(cutter.end.executed, server)
         self.executed = server.executed
         """What the server had executed when this began."""
@@ -167,7 +185,14 @@ class ByFile:
     """The stream is what one server's files hold behind a place. Nothing in a transaction says where it belongs, so
     that each time the server has to show that it is the same, with the same bytes in front of that place."""
 
-    def __init__(self, address: ServerAddress, server: ServerState, files: ServerFiles, cutter: SegmentCutter) -> None:
+    def __init__(
+        self,
+        address: ServerAddress,
+        server: ServerState,
+        files: ServerFiles,
+        cutter: SegmentCutter,
+        begins: Sequence[Begin],
+    ) -> None:
         """As `open_resume`."""
         self._cutter = cutter
         self._tail = LandedTail.read(cutter.last) if cutter.last else None
@@ -179,7 +204,7 @@ class ByFile:
         self._goal = files.end
         # The server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`).
         self.sender = Sender(server.uuid, files.end.file_number if server.numbers_all else None)
-        self._start = self._tail.end if self._tail else files.begin
+        self._start = self._tail.end if self._tail else begin_by_file(begins, files)
 
     def start(self) -> BinlogPosition:
         """What to ask for."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from strata.gtid.position import BinlogPosition
 from strata.schema.history.snapshot import PENDING, Snapshot
@@ -50,6 +51,28 @@ def pending_snapshots(engine: sa.Engine, source: str) -> list[Snapshot]:
     query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
     with reading(engine) as connection:
         return [_from_row(row) for row in connection.execute(query)]
+
+
+class SnapshotMoment(Struct, frozen=True):
+    """The moment of a snapshot, without what it holds."""
+
+    gtid_before: str
+    """Executed before the first read."""
+    position: BinlogPosition | None
+    """Of a server without GTIDs, as long as no tracker has applied the snapshot."""
+
+
+def snapshot_moments(engine: sa.Engine, source: str) -> list[SnapshotMoment]:
+    """The moments of all snapshots of a source, oldest first."""
+    columns = (snapshot.c.gtid_before, snapshot.c.content)
+    query = sa.select(*columns).where(snapshot.c.source == source).order_by(snapshot.c.id)
+    with reading(engine) as connection:
+        return [SnapshotMoment(before, _position(content)) for before, content in connection.execute(query)]
+
+
+def _position(content: str | None) -> BinlogPosition | None:
+    text = json.loads(content).get("position") if content else None
+    return BinlogPosition.parse(text) if text else None
 
 
 def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:

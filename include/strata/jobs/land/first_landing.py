@@ -1,0 +1,92 @@
+"""Where the very first landing of a source begins: with the oldest binlog that the server has, or with a snapshot.
+Not here: going on behind what has landed (`resume_landing.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata.errors import BinlogPurgedError, SourceSettingsError
+from strata.events.landed import LandedStream
+from strata.gtid.sets import GtidSet
+from strata.schema.history.snapshot_ledger import snapshot_moments
+from strata.store.database import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.config.settings import Source
+    from strata.gtid.position import BinlogPosition
+    from strata.wire.replication import ServerState
+    from strata.wire.server_files import ServerFiles
+
+
+class Begin(Struct, frozen=True):
+    """A moment at which a stream may begin, since a snapshot says what there was then."""
+
+    executed: GtidSet
+    """What is left out."""
+    position: BinlogPosition | None = None
+    """Where a server without GTIDs was at that moment."""
+
+
+def allowed_begins(source: Source) -> tuple[Begin, ...]:
+    """The moments of the source's snapshots, oldest first, where the settings let the stream begin with one.
+
+    Empty where something has landed, and where all that the server has is wanted.
+
+    Raises:
+        SourceSettingsError: The settings want a snapshot, and there is none.
+        StoreUnavailableError: The store does not answer.
+    """
+    if source.settings.land_from == "oldest" or LandedStream.open(source.lake, source.name).segments:
+        return ()
+    moments = snapshot_moments(open_store(source.store_url), source.name)
+    if not moments:
+        raise SourceSettingsError(
+            'land_from = "snapshot", and there is no snapshot yet',
+            source=source.name,
+            remedy=f"`strata snapshot --source {source.name}` takes one.",
+        )
+    return tuple(Begin(GtidSet.parse(moment.gtid_before), moment.position) for moment in moments)
+
+
+def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> GtidSet:
+    """The set behind which a stream begins: that of the oldest moment from which on the server still has everything.
+
+    It is what had been executed before the snapshot was begun: a DDL while it was read has to be in the stream.
+
+    Raises:
+        BinlogPurgedError: The server purged something behind each of them.
+    """
+    if not begins:
+        return server.purged
+    for begin in begins:
+        if server.purged <= begin.executed:
+            return begin.executed
+    raise _purged(str(server.purged - begins[-1].executed))
+
+
+def begin_by_file(begins: Sequence[Begin], files: ServerFiles) -> BinlogPosition:
+    """The file with which a stream begins that has no GTIDs, from its first event on.
+
+    From within a file a server sends its head with parts blanked out.
+
+    Raises:
+        BinlogPurgedError: The server has none of the files in which a snapshot was taken.
+    """
+    if not begins:
+        return files.begin
+    for begin in begins:
+        if begin.position and files.size(begin.position.file) is not None:
+            return files.first_event(begin.position.file)
+    raise _purged(None)
+
+
+def _purged(gtid: str | None) -> BinlogPurgedError:
+    return BinlogPurgedError(
+        'land_from = "snapshot", and the server has purged what follows the newest one',
+        gtid=gtid,
+        remedy="`strata snapshot` takes a new one to begin with.",
+    )
