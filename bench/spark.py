@@ -34,7 +34,7 @@ def make_lake(folder: Path, binlog: Path) -> Path:
     land_files(str(archive), lake=settings.lake, source=SOURCE)
     ingest.track(SOURCE, settings=settings)
     report = ingest.plan(SOURCE, None, None, settings=settings)
-    (folder / "run").write_text(f"{report['run']} {report['run_url']}")
+    (folder / "run").write_text(f"{report.run} {report.run_url}")
     return folder
 
 

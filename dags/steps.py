@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, AssetAlias, Connection, get_current_context, task
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
+from msgspec.structs import asdict
 
 from dags.retries import RetryTransient
+from dags.xcom import PlannedRun, Xcom, brief, read_planned
 from strata.errors import Usage
 from strata.jobs.run.specs import to_micros
+from strata.jobs.watch.notices import read_notice
 from strata.startup.spark import needed_by_spark, short_job
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +43,8 @@ RETRIES = {
 _SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
 """An XCom is small; all of it is in the events."""
 
-Report = dict[str, Any]
 
-
-def _job(name: str) -> Callable[..., Report]:
+def _job(name: str) -> Callable[..., Any]:
     """A function of `strata.jobs.ingest` with the settings filled in, imported by the worker: parsing stays light."""
     jobs = importlib.import_module("strata.jobs.ingest")
     return partial(getattr(jobs, name), settings=_settings())
@@ -69,19 +71,19 @@ def list_sources() -> list[str]:
 
 
 @task
-def snapshot(source: str) -> Report:
+def snapshot(source: str) -> Xcom:
     """Reads the live schema of every table at one known GTID set, and compares it with the replayed one."""
-    return _job("snapshot")(source)
+    return brief(_job("snapshot")(source))
 
 
 @task
-def land(source: str) -> Report:
+def land(source: str) -> Xcom:
     """Copies what the server has executed and we do not have yet, byte for byte."""
-    return _job("land")(source)
+    return brief(_job("land")(source))
 
 
 @task(outlets=[VERSIONS])
-def track(source: str) -> Report:
+def track(source: str) -> Xcom:
     """Turns the DDL of what has landed into schema versions, and tells of each once.
 
     Airflow stores the events together with the task's success. So they themselves say what has been told: a task that
@@ -90,10 +92,9 @@ def track(source: str) -> Report:
     report = _job("track")(source)
     asset = Asset(f"strata://{source}/schema")
     events = get_current_context()["outlet_events"][VERSIONS]
-    versions: Any = _job("unsent_versions")(source, _newest_told(asset))
-    for version in versions:
-        events.add(asset, extra=version)
-    return report
+    for version in _job("unsent_versions")(source, _newest_told(asset)):
+        events.add(asset, extra=to_plain(version))
+    return brief(report)
 
 
 def _newest_told(asset: Asset) -> int:
@@ -109,7 +110,7 @@ def _newest_told(asset: Asset) -> int:
 
 
 @task
-def plan(source: str) -> Report:
+def plan(source: str) -> Xcom:
     """Takes what is owed, or the span that was asked for, and cuts it into slices, none of which spans a DDL."""
     context = get_current_context()
     start, end = _span(context)
@@ -118,8 +119,7 @@ def plan(source: str) -> Report:
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
     report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
-    # For the check, which runs where there are no settings.
-    return {**report, "checks": _settings().sources[source].checks or ""}
+    return to_plain(PlannedRun(**asdict(report), checks=_settings().sources[source].checks or ""))
 
 
 def _span(context: Context) -> tuple[int | None, int | None]:
@@ -148,7 +148,7 @@ def micros_of(time: str | None) -> int | None:
 @task
 def has_rows(planned: Any) -> None:
     """Skips itself, and Spark after it, where nothing is to be decoded; the interval is published as empty."""
-    if not planned["slices"]:
+    if not read_planned(planned).slices:
         raise AirflowSkipException("no rows in this span")
 
 
@@ -185,30 +185,31 @@ def spark(step: str, job: str, *arguments: Any) -> SparkSubmitOperator:
 
 
 @task(trigger_rule="all_done_min_one_success", outlets=[PUBLISHED])
-def publish(source: str, planned: Any) -> Report:
+def publish(source: str, planned: Any) -> Xcom:
     """Commits each table that passed its checks, one Delta commit per interval, and tells who waits for the tables.
 
     It runs behind a check that failed, too: one table's failure withholds no other.
     """
-    report = _job("publish")(source, planned["run"])
+    report = _job("publish")(source, read_planned(planned).run)
     events = get_current_context()["outlet_events"][PUBLISHED]
-    for table in report.pop("tables"):
+    for table in report.tables:
         # What was empty and stays empty is no news.
-        if table["rows"] or table["changed"]:
-            name = table.pop("table").replace(".", "/", 1)
-            events.add(Asset(f"strata://{source}/{name}"), extra=table)
-    return report
+        if table.rows or table.changed:
+            told = to_plain(table)
+            name = told.pop("table").replace(".", "/", 1)
+            events.add(Asset(f"strata://{source}/{name}"), extra=told)
+    return to_plain(report.sums())
 
 
 @task
 def report_left(source: str, planned: Any) -> None:
     """Fails when rows were left out: checks failed, or their schema is not known; all others are published by then."""
-    _job("report_left")(source, planned["run"])
+    _job("report_left")(source, read_planned(planned).run)
 
 
 @task
 def list_ddl() -> list[str]:
     """The statements that started this run, in brief."""
     events = get_current_context()["triggering_asset_events"]
-    notices = [event.extra["payload"] for found in events.values() for event in found]
-    return [f"{notice['id']}: {notice['statement'][:_SHOWN_CHARACTERS]}" for notice in notices[:_SHOWN_NOTICES]]
+    notices = [read_notice(event.extra["payload"]) for found in events.values() for event in found]
+    return [f"{notice.id}: {notice.statement[:_SHOWN_CHARACTERS]}" for notice in notices[:_SHOWN_NOTICES]]

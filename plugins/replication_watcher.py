@@ -18,6 +18,8 @@ from airflow.triggers.shared_stream import SharedStreamProducer
 from plugins.stored_events import stored_payloads
 from strata.config.settings import load_settings
 from strata.errors import StrataError, Transient
+from strata.jobs.watch.notices import read_notice
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable, Sequence
@@ -98,8 +100,7 @@ class DdlStream(SharedStreamProducer):
                 await asyncio.sleep(_AGAIN_SECONDS if isinstance(error, Transient) else _MENDED_SECONDS)
                 continue
             for noticed in found:
-                notice = noticed.to_json()
-                was_told = notice["id"] in self._told
+                was_told = noticed.notice.id in self._told
                 # What was told is confirmed in its turn: when nothing before it waits any more.
                 while self._unconfirmed >= (1 if was_told else MOST_UNCONFIRMED):
                     await asyncio.sleep(0.1)
@@ -107,7 +108,7 @@ class DdlStream(SharedStreamProducer):
                 if was_told:
                     await self.confirm([noticed])
                 else:
-                    yield notice, noticed
+                    yield to_plain(noticed.notice), noticed
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
         """Confirms what Airflow has stored.
@@ -140,7 +141,7 @@ class DdlStream(SharedStreamProducer):
         url = await _connection_url(AIRFLOW_CONNECTION)
         if url is not None:
             stored = await self._call(stored_payloads, url, f"strata://{self._source}/ddl", MOST_UNCONFIRMED)
-            self._told = frozenset(payload["id"] for payload in stored)
+            self._told = frozenset(read_notice(payload).id for payload in stored)
         return await self._call(lambda: _watch_class().open(self._source, settings))
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,11 +1,11 @@
 """What frozen values have in common, whatever room they are of.
-Not here: the values, and forms that are stored and read again (`to_json` of each)."""
+Not here: the values, and reading what is stored (`wire/stored.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
+import msgspec
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -13,5 +13,6 @@ if TYPE_CHECKING:
 
 def to_plain(value: Struct) -> dict[str, Any]:
     """A value with all that is in it as JSON has it: objects, lists, texts and numbers; enums as their values."""
-    found: dict[str, Any] = to_builtins(value)
+    # `to_builtins` leaves tuples, which Airflow does not store as lists.
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return found

@@ -21,7 +21,9 @@ def main(words: list[str]) -> None:
     settings = load_settings(os.environ)
     ingest.land("s", settings=settings)
     ingest.track("s", settings=settings)
-    run = ingest.plan("s", None, None, settings=settings)["run"]
+    planned = ingest.plan("s", None, None, settings=settings)
+    # It was a dictionary at first.
+    run = planned["run"] if isinstance(planned, dict) else planned.run
     if words == ["published"]:
         for job in ("decode_slices.py", "check_interval.py"):
             url = f"{settings.lake}/runs/s/{run}"

@@ -147,10 +147,10 @@ def test_the_lake(state: Path) -> None:
 def test_a_run_goes_on_from_there(state: Path, given: Any) -> None:
     ingest.track("s", settings=given)
     report = ingest.plan("s", None, None, settings=given)
-    url = report["run_url"]
+    url = report.run_url
     store_decoded(url, [file for task in planned_tasks(url) for file in decode_slice_to_files(task)])
-    pass_checks(lake(state), report["run"])
-    ingest.publish("s", report["run"], settings=given)
+    pass_checks(lake(state), report.run)
+    ingest.publish("s", report.run, settings=given)
     assert {table: ids(state, table) for table in ALL_IDS} == ALL_IDS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from strata.errors import Usage
 from strata.jobs import ingest
@@ -21,6 +22,8 @@ from tests.jobs.test_what_is_owed import live
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from strata.jobs.publish.publish_interval import PublishReport
 
 DAY = 86_400_000_000
 
@@ -42,7 +45,7 @@ def begin(world: World, *failing: str, request: Request | None = None) -> str:
     return report.run
 
 
-def finish(world: World, run: str) -> dict[str, object]:
+def finish(world: World, run: str) -> PublishReport:
     return ingest.publish("s", run, settings=world.settings)
 
 
@@ -59,15 +62,15 @@ def test_staged_files_go_with_the_publication_and_the_run_stays_readable(world: 
     first = finish(world, run)
     assert left(world, run) == {PLAN, DECODED, VERDICT}
     again = finish(world, run)
-    assert (first["cleared"], again["cleared"]) == (False, True)
-    told = [[{**table, "changed": None} for table in report["tables"]] for report in (first, again)]
-    assert (told[0], first["rows"]) == (told[1], again["rows"]), "a task that is tried again tells the same"
+    assert (first.cleared, again.cleared) == (False, True)
+    told = [[replace(table, changed=0) for table in report.tables] for report in (first, again)]
+    assert (told[0], first.rows) == (told[1], again.rows), "a task that is tried again tells the same"
     folder = run_folder(world.source.lake, "s", run)
     with pytest.raises(Usage, match="staged files were cleared"):
         check_interval(world.source.lake, "s", run, None)  # type: ignore[arg-type]
     # The same plan again: decoded anew, it is a run like any other.
     assert begin(world, request=Request(world.now - MINUTE, world.now)) == run
-    assert (folder.exists(VERDICT), finish(world, run)["cleared"]) == (True, False)
+    assert (folder.exists(VERDICT), finish(world, run).cleared) == (True, False)
     assert "staged" not in left(world, run)
     world.assert_nothing_is_lost()
 
@@ -159,7 +162,7 @@ def test_its_failure_fails_no_publication(tmp_path: Path, caplog: pytest.LogCapt
     live(world, "a")
     run = begin(world)
     write_file(f"{world.source.lake}/quarantine/s", b"no folder")
-    assert finish(world, run)["rows"] == 1
+    assert finish(world, run).rows == 1
     assert "could not be cleared" in caplog.text
     delete_file(f"{world.source.lake}/quarantine/s")
     delete_due(world.source, find_due(world.source, world.engine, now=ingest.now_micros()))

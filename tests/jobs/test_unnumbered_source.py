@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from strata.config.settings import Settings
+    from strata.jobs.run.specs import PlanReport
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
@@ -62,20 +63,20 @@ def settings(server: MysqlServer, tmp_path: Path) -> Settings:
     return load_settings({"STRATA_SETTINGS": str(tmp_path / "strata.toml"), "AIRFLOW_CONN_IT": server.url})
 
 
-def run_all(settings: Settings, spark: Any) -> dict[str, Any]:
+def run_all(settings: Settings, spark: Any) -> PlanReport:
     """One run; returns the plan's report."""
     for step in (ingest.land, ingest.track):
         step(S, settings=settings)
     planned = ingest.plan(S, None, None, settings=settings)
-    files = [file for task in planned_tasks(planned["run_url"]) for file in decode_slice_to_files(task)]
-    store_decoded(planned["run_url"], files)
-    check_interval(settings.lake, S, planned["run"], spark).raise_if_failed()
-    ingest.publish(S, planned["run"], settings=settings)
+    files = [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
+    store_decoded(planned.run_url, files)
+    check_interval(settings.lake, S, planned.run, spark).raise_if_failed()
+    ingest.publish(S, planned.run, settings=settings)
     return planned
 
 
 def test_every_step(server: MysqlServer, settings: Settings, spark: Any) -> None:
-    assert ingest.land(S, settings=settings)["transactions"] == 0, "it has taken a snapshot"
+    assert ingest.land(S, settings=settings).landing.transactions == 0, "it has taken a snapshot"
     server.run_sql(
         """
         INSERT INTO orders VALUES (1, 'first'), (2, NULL); FLUSH BINARY LOGS; FLUSH BINARY LOGS;
@@ -84,13 +85,13 @@ def test_every_step(server: MysqlServer, settings: Settings, spark: Any) -> None
         "shop",
     )
     planned = run_all(settings, spark)
-    assert (planned["rows"], planned["refused"]) == (3, 0)
+    assert (planned.rows, planned.refused) == (3, 0)
     server.run_sql("ALTER TABLE orders RENAME COLUMN note TO remark; INSERT INTO kept VALUES (1)", "shop")
     taken = ingest.snapshot(S, settings=settings)
-    assert taken["binlog_position"].startswith(server.binlogs()[-1].name)
+    assert taken.binlog_position.startswith(server.binlogs()[-1].name)
     server.run_sql("FLUSH BINARY LOGS; UPDATE orders SET n = 8; ALTER TABLE kept ADD COLUMN b INT", "shop")
     planned = run_all(settings, spark)
-    assert (planned["rows"], planned["refused"]) == (4, 0)
+    assert (planned.rows, planned.refused) == (4, 0)
 
     source = settings.source(S)
     engine = open_store(source.store_url)

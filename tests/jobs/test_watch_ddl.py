@@ -55,9 +55,9 @@ def receive_until(watch, server, mark):
     """All notices before a last one, which this makes."""
     server.run_sql(f"CREATE DATABASE {mark}; DROP DATABASE {mark}")
     found = []
-    while not any(mark in one.statement for one in found):
+    while not any(mark in one.notice.statement for one in found):
         found += receive(watch, 1)
-    return found[: [mark in one.statement for one in found].index(True)]
+    return found[: [mark in one.notice.statement for one in found].index(True)]
 
 
 def test_ddl_is_seen_at_once_with_its_gtid_and_tables_and_nothing_else_is(server, settings):
@@ -71,7 +71,7 @@ def test_ddl_is_seen_at_once_with_its_gtid_and_tables_and_nothing_else_is(server
     )
     found = receive(watch, 4)
     watch.close()
-    assert [(one.statement.split()[0], one.tables) for one in found] == [
+    assert [(one.notice.statement.split()[0], one.notice.tables) for one in found] == [
         ("ALTER", ("shop.t",)),
         ("RENAME", ("shop.t", "shop.u")),
         ("TRUNCATE", ("shop.u",)),
@@ -79,9 +79,9 @@ def test_ddl_is_seen_at_once_with_its_gtid_and_tables_and_nothing_else_is(server
     ]
     executed = server.run_sql(f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}')").split()[-1]
     uuid, _, last = executed.rpartition("-")
-    assert found[-1].gtid == f"{uuid.rpartition(':')[0]}:{last}"
-    assert "COMMENT 'ü'" in found[0].statement
-    assert found[0].to_json()["id"] == f"shop/{found[0].gtid}/1"
+    assert found[-1].notice.gtid == f"{uuid.rpartition(':')[0]}:{last}"
+    assert "COMMENT 'ü'" in found[0].notice.statement
+    assert found[0].notice.id == f"shop/{found[0].notice.gtid}/1"
 
 
 def test_what_was_missed_comes_once_and_what_was_not_confirmed_comes_again(server, settings):
@@ -93,7 +93,7 @@ def test_what_was_missed_comes_once_and_what_was_not_confirmed_comes_again(serve
     server.run_sql("ALTER TABLE t ADD d INT; INSERT INTO t VALUES (1, 2, 3, 4); ALTER TABLE t DROP a", "shop")
     watch = begin(settings)
     found = receive(watch, 3)
-    assert [one.statement for one in found] == [
+    assert [one.notice.statement for one in found] == [
         "ALTER TABLE t ADD c INT",
         "ALTER TABLE t ADD d INT",
         "ALTER TABLE t DROP a",
@@ -113,7 +113,7 @@ def test_a_source_that_was_never_watched_begins_with_what_comes(server, settings
     assert NotifiedLedger(open_store(settings.sources["shop"].store)).watched("shop")
     server.run_sql("ALTER TABLE t ADD b INT", "shop")
     watch = begin(settings)
-    assert [one.statement for one in receive(watch, 1)] == ["ALTER TABLE t ADD b INT"]
+    assert [one.notice.statement for one in receive(watch, 1)] == ["ALTER TABLE t ADD b INT"]
     watch.close()
 
 
@@ -129,7 +129,7 @@ def test_compressed_transactions_large_ones_and_those_with_rows_behind_their_ddl
     )
     found = receive(watch, 4, seconds=30)
     watch.close()
-    assert [one.tables for one in found] == [("shop.big",), ("shop.copied",), ("shop.packed",), ("shop.big",)]
+    assert [one.notice.tables for one in found] == [("shop.big",), ("shop.copied",), ("shop.packed",), ("shop.big",)]
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
@@ -137,7 +137,7 @@ def test_our_own_tables_are_no_news_and_a_database_of_that_name_is(server, setti
     found = structs.replace(settings.sources["shop"], store=None) if is_ours else settings.sources["shop"]
     watch = begin(replace(settings, sources={"shop": found}))
     server.run_sql("CREATE DATABASE IF NOT EXISTS strata; CREATE TABLE strata.mine (id INT)")
-    told = {table for one in receive_until(watch, server, "mark_b") for table in one.tables}
+    told = {table for one in receive_until(watch, server, "mark_b") for table in one.notice.tables}
     assert told == (set() if is_ours else {"strata.mine"})
     watch.close()
     server.run_sql("DROP DATABASE strata")
@@ -167,7 +167,7 @@ def test_a_server_that_goes_away_and_comes_back_is_watched_without_a_gap(tmp_pat
             watch.next()
         server = launch(tmp_path / "server", port=server.port)
         server.run_sql("DROP TABLE shop.t")
-        assert [one.tables for one in receive(watch, 1)] == [("shop.t",)]
+        assert [one.notice.tables for one in receive(watch, 1)] == [("shop.t",)]
         watch.close()
         check_purged(server, settings)
     finally:
@@ -187,12 +187,12 @@ def check_purged(server, settings):
     purged = server.run_sql("SELECT @@gtid_purged").split()[-1]
     watch = DdlWatch.open("shop", settings)
     found = receive(watch, 1)
-    assert found[0].lost
-    assert found[0].gtid.rpartition("-")[2] == purged.rpartition("-")[2]
+    assert found[0].notice.lost
+    assert found[0].notice.gtid.rpartition("-")[2] == purged.rpartition("-")[2]
     for one in found:
         watch.confirm(one)
     for one in receive(watch, 1):
-        assert "DATABASE b" in one.statement
+        assert "DATABASE b" in one.notice.statement
         watch.confirm(one)
     watch.close()
     begin(settings).close()

@@ -44,8 +44,8 @@ def planned(tmp_path_factory):
         for step in (ingest.land, ingest.track):
             step("shop", settings=settings)
         report = ingest.plan("shop", None, None, settings=settings)
-    assert report["slices"] >= 3
-    return pipeline, report["run_url"]
+    assert report.slices >= 3
+    return pipeline, report.run_url
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,8 @@ def test_the_step_of_the_dag_waits_for_it(server, tmp_path):
         follower.wait_for(lambda: (state := read_state(str(tmp_path), "s")) and state.doing == Doing.FOLLOWING)
         server.run_sql("INSERT INTO t (a) VALUES ('x')", "d")
         report = ingest.land("s", settings=load_settings(environ))
-        assert report["gtid_executed"] == str(executed(server))
+        assert report.gtid_executed == str(executed(server))
+        assert report.landing is None, "the follower has landed it"
         assert LandedStream.open(str(tmp_path), "s").executed() == executed(server)
     with following(server, tmp_path, segment_seconds=100.0) as follower:
         follower.wait_for(lambda: follower.seen)

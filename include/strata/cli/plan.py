@@ -13,6 +13,7 @@ from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
 from strata.jobs.run.specs import to_micros
+from strata.values import to_plain
 
 
 def plan(
@@ -37,7 +38,7 @@ def plan(
         gtid_range=gtid_set,
         failed=failed,
     )
-    print_report(report, as_json=context.obj["json"])
+    print_report(to_plain(report), as_json=context.obj["json"])
 
 
 def parse_time(text: str | None) -> int | None:

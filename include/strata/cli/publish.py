@@ -12,6 +12,7 @@ from rich.table import Table
 
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from strata.jobs.publish.publish_interval import PublishReport
@@ -26,9 +27,9 @@ def publish(
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
-    report = ingest.publish_run(source, run, settings=load_settings(os.environ))
+    report = ingest.publish(source, run, settings=load_settings(os.environ))
     if context.obj["json"]:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+        typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
     else:
         _show(report)
     report.raise_if_withheld()

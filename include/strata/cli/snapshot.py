@@ -10,6 +10,7 @@ import typer
 
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
+from strata.values import to_plain
 
 
 def snapshot(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
@@ -17,7 +18,8 @@ def snapshot(context: typer.Context, source: Annotated[str, typer.Option(help="A
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
-    print_report(ingest.snapshot(source, settings=load_settings(os.environ)), as_json=context.obj["json"])
+    report = ingest.snapshot(source, settings=load_settings(os.environ))
+    print_report(to_plain(report), as_json=context.obj["json"])
 
 
 def register(app: typer.Typer) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from strata.errors import (
     AlreadyRunningError,
@@ -35,7 +37,6 @@ from strata.schema.live.engine import Moment
 from strata.store.database import open_store
 from strata.store.ledgers import PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
-from strata.values import to_plain
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
@@ -44,16 +45,28 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
+    from strata.jobs.land.cut_segments import LandReport
     from strata.jobs.plan.owed import Take
     from strata.jobs.publish.publish_interval import PublishReport
     from strata.jobs.run.run_plan import RunPlan
-    from strata.jobs.run.specs import PlannedTable
+    from strata.jobs.run.specs import PlannedTable, PlanReport
+    from strata.jobs.track.snapshot_schemas import SnapshotReport
+    from strata.jobs.watch.notices import VersionNotice
+    from strata.schema.tracker.stream import TrackReport
 
-Report = dict[str, Any]
 _LOG = logging.getLogger("strata.housekeep")
-BRIEF_CHARACTERS = 120
-BRIEF_ITEMS = 3
-"""What XCom holds of a text and a list; all of it is in the store and the run folder."""
+
+
+class LandStepReport(Struct, frozen=True):
+    """What the landing step did."""
+
+    source: str
+    gtid_executed: str
+    """What there was to land."""
+    landing: LandReport | None
+    """None where `strata land --follow` landed it, and the step waited."""
+    deleted: tuple[str, ...]
+    """Landed segments that the settings do not keep."""
 
 
 def now_micros() -> int:
@@ -61,32 +74,16 @@ def now_micros() -> int:
     return time.time_ns() // 1000
 
 
-def brief(report: Report) -> Report:
-    """A report for XCom: long texts (GTID sets, statements) are cut and long lists end with how many are left out."""
-    return {name: _shorten(value) for name, value in report.items()}
-
-
-def _shorten(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > BRIEF_CHARACTERS:
-        return f"{value[:BRIEF_CHARACTERS]}..."
-    if isinstance(value, dict):
-        return brief(value)
-    if isinstance(value, list | tuple):
-        shown = [_shorten(item) for item in value[:BRIEF_ITEMS]]
-        return [*shown, f"and {len(value) - BRIEF_ITEMS} more"] if len(value) > BRIEF_ITEMS else shown
-    return value
-
-
-def snapshot(source: str, *, settings: Settings) -> Report:
+def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
     """Reads every table's schema at one GTID set, or place of the binlog, and notes it for the tracker."""
     found = settings.source(source)
     stream = LandedStream.open(found.lake, source)
     # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
     moment = Moment.BY_FILE if stream.resume is Resume.FILE else Moment.BY_SERVER
-    return brief(to_plain(snapshot_schemas(found.address, open_store(found.store_url), source, moment)))
+    return snapshot_schemas(found.address, open_store(found.store_url), source, moment)
 
 
-def land(source: str, *, settings: Settings) -> Report:
+def land(source: str, *, settings: Settings) -> LandStepReport:
     """Copies what the server has executed and we do not have.
 
     Before the very first landing it takes a snapshot: a server's oldest binlog rarely is its first, and what was there
@@ -102,10 +99,10 @@ def land(source: str, *, settings: Settings) -> Report:
     found = settings.source(source)
     if not LandedStream.open(found.lake, source).segments:
         snapshot_schemas(found.address, open_store(found.store_url), source)
-    report = _land(found)
+    landing, executed = _land(found)
     _refuse_statement_format(found)
     deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
-    return brief({**report, "deleted": [one.segment for one in deleted.segments]})
+    return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
 
 
 def _refuse_statement_format(source: Source) -> None:
@@ -120,32 +117,33 @@ def _refuse_statement_format(source: Source) -> None:
             )
 
 
-def _land(source: Source) -> Report:
+def _land(source: Source) -> tuple[LandReport | None, str]:
+    """The landing, None where another one follows the server, and the GTID set that has landed by now."""
     segment_bytes = source.settings.segment_mb * MEGABYTE
     try:
-        report = land_binlog(
+        landing = land_binlog(
             source.address,
             lake=source.lake,
             source=source.name,
             segment_bytes=segment_bytes,
             begins=allowed_begins(source),
         )
-        return to_plain(report)
     except AlreadyRunningError:
         state = read_state(source.lake, source.name)
         if state is None or state.doing is not Doing.FOLLOWING:
             raise
         goal = wait_for_follower(source.address, source.lake, source.name)
-        return {"source": source.name, "followed": True, "gtid_executed": str(goal)}
+        return None, str(goal)
+    return landing, landing.gtid_executed
 
 
-def track(source: str, *, settings: Settings) -> Report:
+def track(source: str, *, settings: Settings) -> TrackReport:
     """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
     found = settings.source(source)
-    return brief(to_plain(track_source(found, open_store(found.store_url))))
+    return track_source(found, open_store(found.store_url))
 
 
-def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[Report]:
+def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[VersionNotice]:
     """The schema versions behind the newest one that others have been told of."""
     found = settings.source(source)
     return notify_versions.unsent_versions(open_store(found.store_url), source, sent)
@@ -161,7 +159,7 @@ def plan(
     gtid_range: str | None = None,
     take: Take | None = None,
     failed: bool = False,
-) -> Report:
+) -> PlanReport:
     """Plans what is owed, or a span of commit time (microseconds UTC), or what owns some GTIDs.
 
     Where only one end of a span is given, the other is the stream's beginning, or now.
@@ -181,16 +179,10 @@ def plan(
     gtids = GtidSet.parse(gtid_range) if gtid_range else None
     request = Request(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
-    return to_plain(plan_run(found, open_store(found.store_url), stream, request, now=now))
+    return plan_run(found, open_store(found.store_url), stream, request, now=now)
 
 
-def publish(source: str, run: str, *, settings: Settings) -> Report:
-    """`publish_run`, with its report small enough for XCom: of what is withheld the ledger has the reasons."""
-    report = publish_run(source, run, settings=settings).to_json()
-    return {**report, "withheld": len(report["withheld"])}
-
-
-def publish_run(source: str, run: str, *, settings: Settings) -> PublishReport:
+def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     """Commits what passed its checks, and notes of each table in the ledger what became of it, as soon as it has.
 
     Afterwards it deletes the run's staged files, if all of it is published, and what older runs have left.

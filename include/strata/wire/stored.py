@@ -3,7 +3,7 @@ Not here: what is stored (each room has its own Structs), files and folders (`st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -57,3 +57,20 @@ def decode_stored(
     # Deep nesting ends in a RecursionError.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFileError(f"the file is not what was written: {error}", file=file, remedy=remedy) from None
+
+
+def take_stored(value: Any, kind: type[Found], *, newest: int, file: str, remedy: str) -> Found:
+    """The same of a value that somebody else has stored and decoded: an XCom, an event of Airflow.
+
+    Args:
+        value: Plain JSON: objects, lists, texts and numbers.
+        kind: As in `decode_stored`, as is all that follows.
+        newest: The form that this version writes.
+        file: What it is, for errors.
+        remedy: What makes it anew.
+
+    Raises:
+        DamagedFileError: It is something else; the message has the path of the value at fault.
+        StoreFormatError: A newer version of Strata wrote it.
+    """
+    return decode_stored(msgspec.json.encode(value), kind, newest=newest, file=file, remedy=remedy)

@@ -5,7 +5,7 @@ Not here: reaching the verdict (`jobs/check/check_interval.py`), the commits (`t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ from strata.jobs.run.run_folder import (
 from strata.schema.model.definition import TableName
 from strata.store.table_intervals import State
 from strata.tables.commit import publish
-from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,6 +82,18 @@ class TableOutcome(Struct, frozen=True):
         return sum(table.rows for table in self.published)
 
 
+class PublishSums(Struct, frozen=True):
+    """The numbers of a `PublishReport`, small enough for XCom: of what is withheld the ledger has the reasons."""
+
+    source: str
+    run: str
+    intervals: int
+    rows: int
+    warnings: int
+    withheld: int
+    cleared: bool
+
+
 class PublishReport(Struct, frozen=True):
     """What a run has published, and what not."""
 
@@ -97,9 +108,10 @@ class PublishReport(Struct, frozen=True):
     cleared: bool = False
     """Whether it was published before and its staged files are gone: nothing was done."""
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return to_plain(self)
+    def sums(self) -> PublishSums:
+        """All but the tables."""
+        numbers = (self.intervals, self.rows, self.warnings, len(self.withheld))
+        return PublishSums(self.source, self.run, *numbers, self.cleared)
 
     def raise_if_withheld(self) -> None:
         """Lets nobody take a part for the whole.

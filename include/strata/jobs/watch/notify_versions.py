@@ -3,11 +3,11 @@ Not here: telling them (`dags/steps.py`), DDL that has not landed (`watch_ddl.py
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from strata.jobs.watch.watch_ddl import MOST_TABLES, STATEMENT_CHARACTERS
+from strata.jobs.watch.notices import MOST_TABLES, STATEMENT_CHARACTERS, VersionNotice
 from strata.schema.ddl.secrets import mask_secrets
 from strata.schema.model.definition import TableName
 from strata.store.database import reading
@@ -21,7 +21,7 @@ MOST_VERSIONS: Final = 500
 """At a time: a first run over years of DDL tells of the rest in the runs that follow."""
 
 
-def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[dict[str, Any]]:
+def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[VersionNotice]:
     """The oldest versions of a source behind those that were told of, in the order in which they were stored.
 
     A source's versions are stored by one tracker at a time, so their ids grow.
@@ -45,16 +45,16 @@ def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[dict[str,
         versions = connection.execute(query).all()
         tables = _tables(connection, [version.id for version in versions])
     return [
-        {
-            "version": version.id,
-            "source": source,
-            "gtid": version.gtid,
-            "statement_no": version.statement_no,
-            "committed_at": version.committed_at,
-            "origin": version.origin,
-            "tables": tables.get(version.id, []),
-            "statement": mask_secrets(version.ddl or "")[:STATEMENT_CHARACTERS],
-        }
+        VersionNotice(
+            version=version.id,
+            source=source,
+            gtid=version.gtid,
+            statement_no=version.statement_no,
+            committed_at=version.committed_at,
+            origin=version.origin,
+            tables=tuple(tables.get(version.id, ())),
+            statement=mask_secrets(version.ddl or "")[:STATEMENT_CHARACTERS],
+        )
         for version in versions
     ]
 

@@ -5,7 +5,7 @@ Not here: finding statements in bytes (`walk_ddl.py`), Airflow's trigger (`plugi
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from strata.errors import DdlError, SettingsError, SourceDivergedError, SourceUn
 from strata.events.gtid import encode_gtid_set
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
+from strata.jobs.watch.notices import MOST_TABLES, STATEMENT_CHARACTERS, DdlNotice
 from strata.jobs.watch.walk_ddl import StatementWalk
 from strata.schema.ddl.context import context_of, statement_text
 from strata.schema.ddl.ill_formed import as_one_looks_at
@@ -38,42 +39,16 @@ if TYPE_CHECKING:
     from strata.schema.ddl.changes import Change
     from strata.wire.replication import Quiet
 
-STATEMENT_CHARACTERS = 1000
-MOST_TABLES = 20
-"""What a notice holds of a statement; the whole of it is in the version table."""
 _KEEP_SECONDS = 600.0
 """How often the position is stored where there is no DDL: what is purged behind it was looked at."""
 
 
 class NoticedDdl(Struct, frozen=True):
-    """One DDL statement in a server's stream; where `lost` is set, transactions that can no longer be looked at."""
+    """A notice, and how far the stream is with it."""
 
-    source: str
-    gtid: str
-    """Of the statement's transaction; of all that was lost."""
-    statement_no: int
-    """In its transaction, from 1."""
-    committed_at: int
-    """Microseconds UTC."""
-    tables: tuple[str, ...]
-    """Those that it names, at most `MOST_TABLES`."""
-    statement: str
-    """At most `STATEMENT_CHARACTERS`."""
-    lost: bool
+    notice: DdlNotice
     executed: GtidSet | None
     """The stream up to and with it; None where more of its transaction follow."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The notice; its `id` is the same wherever and however often it is made."""
-        return {
-            "id": f"{self.source}/{self.gtid}/{self.statement_no}",
-            "source": self.source,
-            "gtid": self.gtid,
-            "committed_at": self.committed_at,
-            "tables": list(self.tables),
-            "statement": self.statement,
-            "lost": self.lost,
-        }
 
 
 class DdlWatch:
@@ -173,7 +148,7 @@ class DdlWatch:
         if not lost:
             return []
         text = "the server purged these transactions before they were watched"
-        return [NoticedDdl(self._source.name, str(lost), 0, server.now, (), text, lost=True, executed=executed)]
+        return [NoticedDdl(self._notice(str(lost), 0, server.now, (), text, lost=True), executed)]
 
     def _read(self) -> list[NoticedDdl]:
         item = next(self._items, None)
@@ -195,10 +170,18 @@ class DdlWatch:
             text = _text(query)
             tables = self._tables(read_ddl_or_gap(text, context_of(query, stated.form)), query.database)
             if tables is not None:
-                at = self._source.name, str(stated.gtid), number, stated.committed_at
-                found.append(NoticedDdl(*at, tables, text[:STATEMENT_CHARACTERS], lost=False, executed=None))
+                notice = self._notice(str(stated.gtid), number, stated.committed_at, tables, text)
+                found.append(NoticedDdl(notice, None))
         # Confirmed is the whole transaction, or nothing of it.
         return [*found[:-1], replace(found[-1], executed=stated.executed)] if found else []
+
+    def _notice(
+        self, gtid: str, number: int, committed_at: int, tables: tuple[str, ...], text: str, *, lost: bool = False
+    ) -> DdlNotice:
+        """A notice of the statement with this number in its transaction, from 1."""
+        source = self._source.name
+        name = f"{source}/{gtid}/{number}"
+        return DdlNotice(name, source, gtid, committed_at, tables, text[:STATEMENT_CHARACTERS], lost)
 
     def _tables(self, changes: tuple[Change, ...], default_database: str) -> tuple[str, ...] | None:
         """The tables that change, cut; None if nothing does, or only what is the server's own or ours."""

@@ -1,0 +1,56 @@
+"""What tasks hand to each other: typed values in the tasks, plain JSON on Airflow's wire; it changes here alone.
+Not here: the tasks (`steps.py`), the reports (each job has its own)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from strata.jobs.run.specs import PlanReport
+from strata.values import to_plain
+from strata.wire.stored import take_stored
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+Xcom = dict[str, Any]
+"""JSON, as Airflow stores it."""
+BRIEF_CHARACTERS = 120
+BRIEF_ITEMS = 3
+"""What the XCom of a report has of a text and a list; all of it is in the store and the run folder."""
+PLANNED_FORMAT = 1
+
+
+class PlannedRun(PlanReport, frozen=True, kw_only=True):
+    """What the steps after `plan` read. A run may begin with one version of Strata and end with the next."""
+
+    checks: str = ""
+    """Folder or URL of the users' own checks: the Spark job that runs them has no settings."""
+    format: int = PLANNED_FORMAT
+
+
+def brief(report: Struct) -> Xcom:
+    """A report that people read: long texts (GTID sets, statements) are cut; a list's end says how many more there
+    are."""
+    return {name: _shorten(value) for name, value in to_plain(report).items()}
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > BRIEF_CHARACTERS:
+        return f"{value[:BRIEF_CHARACTERS]}..."
+    if isinstance(value, dict):
+        return {name: _shorten(item) for name, item in value.items()}
+    if isinstance(value, list):
+        shown = [_shorten(item) for item in value[:BRIEF_ITEMS]]
+        return [*shown, f"and {len(value) - BRIEF_ITEMS} more"] if len(value) > BRIEF_ITEMS else shown
+    return value
+
+
+def read_planned(xcom: Xcom) -> PlannedRun:
+    """What the task `plan` handed on.
+
+    Raises:
+        DamagedFileError: It is something else; the message has the path of the value at fault.
+        StoreFormatError: A newer version of Strata planned the run.
+    """
+    remedy = "Clear the task `plan`, and those after it."
+    return take_stored(xcom, PlannedRun, newest=PLANNED_FORMAT, file="XCom of plan", remedy=remedy)
