@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def read_changes(
     lake: str,
     source: str,
-    table: TableName,
+    table: TableName | str,
     *,
     columns: Sequence[str] | None = None,
     start: int | None = None,
@@ -39,16 +39,17 @@ def read_changes(
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        table: The table.
+        table: The table: a name, or the text `database.table`.
         columns: Columns that are wanted; None for all.
         start: First interval that is wanted (microseconds UTC, inclusive); None from the first.
         end: Where to end (exclusive); None for no end.
         output: What kind of table it is.
 
     Raises:
-        Usage: The table was never published, or a column has had types without a common one.
+        Usage: The table was never published, its name is none, or a column has had types without a common one.
         LakeUnavailableError: The storage does not answer.
     """
+    table = TableName.of(table)
     tables = _tables(lake, source, table, output)
     if not tables:
         raise Usage(
@@ -70,7 +71,7 @@ def read_changes(
     return pa.concat_tables([_as_schema(part, schema) for part in parts])
 
 
-def read_columns(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[pa.Table]:
+def read_columns(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> list[pa.Table]:
     """The published changes as they lie in the change table, a column for each type that a column has had.
 
     Returns:
@@ -78,9 +79,10 @@ def read_columns(lake: str, source: str, table: TableName, output: Output = OUTP
         since; none if nothing was ever published.
 
     Raises:
+        Usage: The text is not the name of one table.
         LakeUnavailableError: The storage does not answer.
     """
-    return [one.read(None, None, None) for one in _tables(lake, source, table, output)]
+    return [one.read(None, None, None) for one in _tables(lake, source, TableName.of(table), output)]
 
 
 def published_tables(lake: str, source: str) -> list[TableName]:

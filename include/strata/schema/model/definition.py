@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
-from strata.errors import StoreFormatError
+from strata.errors import StoreFormatError, Usage
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
@@ -27,6 +27,23 @@ class TableName(Struct, frozen=True, order=True):
 
     database: str
     table: str
+
+    @classmethod
+    def of(cls, name: TableName | str) -> TableName:
+        """A name, or the text `database.table`.
+
+        Raises:
+            Usage: The text has no dot, or several, so that it may be read in more than one way.
+        """
+        if isinstance(name, TableName):
+            return name
+        database, dot, table = name.partition(".")
+        if not dot or "." in table:
+            raise Usage(
+                f"{name!r} is not the name of one table",
+                remedy="Write database.table; where a name has a dot in it, TableName(database, table).",
+            )
+        return cls(database, table)
 
     def lower(self) -> TableName:
         """The name in lower case, as the server folds it."""
