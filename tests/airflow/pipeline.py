@@ -12,13 +12,13 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts import services
 from scripts.state import State
 from strata.config.settings import Settings, load_settings
+from strata.jobs.run.specs import from_micros
 from strata.schema.model.definition import TableName
 from strata.tables.read import read_changes
 
@@ -136,13 +136,14 @@ class Pipeline:
 
     def runs(self) -> list[tuple[str, str]]:
         """The spans of the runs so far, as the form of `ingest_binlog` takes them."""
-        folders = sorted(path.name for path in (self.state.lake / "runs" / "shop").iterdir())
-        return [tuple(_as_time(key) for key in name.split("-")[:2]) for name in folders]
+        plans = [path.read_text() for path in sorted((self.state.lake / "runs" / "shop").glob("*/plan.json"))]
+        found = [json.loads(plan)["intervals"] for plan in plans]
+        return [(_as_time(intervals[0]["start"]), _as_time(intervals[-1]["end"])) for intervals in found]
 
     def published(self) -> list[str]:
         """The Delta logs in the lake."""
         return sorted(str(path) for path in self.state.lake.glob("changes/**/_delta_log/*.json"))
 
 
-def _as_time(key: str) -> str:
-    return datetime.strptime(key, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC).isoformat()
+def _as_time(micros: int) -> str:
+    return from_micros(micros).isoformat()

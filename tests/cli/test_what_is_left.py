@@ -69,7 +69,7 @@ def test_as_text_the_reason_and_the_remedy_are_there(lines) -> None:
 
 def test_the_status_hides_nothing(lines) -> None:
     said = "\n".join(lines("status"))
-    assert "owed: 1 rows since" in said
+    assert "owed: 1 row since" in said
     assert "failed: d.b" in said
     (found,) = map(json.loads, lines("status", "--json"))
     assert [(table["table"], table["rows"], table["owed_rows"], table["failed_rows"]) for table in found["tables"]] == [
@@ -84,7 +84,7 @@ def test_a_plan_says_what_it_leaves_and_publishing_a_part_is_no_success(world: W
     world.decode(report)
     world.check(report)
     said = lines("publish", report.run, code=1)
-    assert "1 rows published" in "\n".join(said)
+    assert "1 row published" in "\n".join(said)
     assert sum(world.published("c").values()) == 1
 
 
@@ -107,7 +107,7 @@ def test_a_run_that_is_cleared_says_so_and_is_not_judged_again(world: World, lin
     report = world.plan(Request())
     world.decode(report)
     world.check(report)
-    assert "1 rows published" in lines("publish", report.run)[-1]
+    assert "1 row published" in lines("publish", report.run)[-1]
     assert lines("publish", report.run)[-1].startswith("the run was published before, and its staged files are cleared")
     (told,) = map(json.loads, lines("publish", report.run, "--json"))
     assert (told["cleared"], told["rows"]) == (True, 1)

@@ -1,18 +1,23 @@
-"""`strata decode`: the rows of binlog files as JSON lines or Parquet.
-Not here: decoding (`rows/`), which versions apply (`jobs/decode/decode_files.py`)."""
+"""`strata decode`: the rows of binlog files as JSON lines or Parquet; or those of a planned run, on Spark.
+Not here: decoding (`rows/`), which versions apply (`jobs/decode/decode_files.py`), Spark (`spark_steps.py`)."""
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from strata.cli.options import LOCAL
 from strata.cli.report import print_report
+from strata.cli.step_lines import StepLines
 from strata.cli.terminal import say
-from strata.config.settings import STORE_DATABASE
+from strata.config.settings import STORE_DATABASE, load_settings
 from strata.errors import LakeUnavailableError, Usage
+from strata.jobs.run.run_name import RunName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,10 +48,17 @@ class Mismatch(StrEnum):
 
 def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     context: typer.Context,
-    files: Annotated[list[str], typer.Argument(help="Binlog files or landed segments.")],
-    out: Annotated[str, typer.Option(help="JSON lines: a file, or `-`. Parquet: a folder.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES... | RUN", help="Binlog files or landed segments; or one run, as `strata plan` names it."
+        ),
+    ],
+    out: Annotated[
+        str | None, typer.Option(help="Where the rows of files go. JSON lines: a file, or `-`. Parquet: a folder.")
+    ] = None,
     output_format: Annotated[OutputFormat, typer.Option("--format", help="What to write.")] = OutputFormat.JSONL,
-    source: Annotated[str, typer.Option(help="Name of the source in the store.")] = FILES,
+    source: Annotated[str | None, typer.Option(help="Name of the source in the store; of a run as everywhere.")] = None,
     store: Annotated[str | None, typer.Option(help="URL of the store that has the versions.")] = None,
     baseline: Annotated[str | None, typer.Option(help="CREATE TABLE statements: what there was before.")] = None,
     lower_case_table_names: Annotated[
@@ -58,8 +70,16 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     skip_corrupt: Annotated[  # noqa: FBT002 - a flag of the command line
         bool, typer.Option("--skip-corrupt", help="Go on at the next readable transaction behind damage; exit code 1.")
     ] = False,
+    master: Annotated[str, typer.Option(help="Of a run: where Spark runs.")] = LOCAL,
 ) -> None:
-    """Decodes rows with the schema that was true for each; without a store the same files are tracked first."""
+    """Decodes rows with the schema that was true for each; without a store the same files are tracked first.
+
+    Without --out it decodes a planned run into its folder, on Spark, for `strata check` and `strata publish`.
+    """
+    if out is None:
+        _refuse_options_of_files(context)
+        _decode_run(_the_run(files), source, master, as_json=context.obj["json"])
+        return
     # Imported here: the command's help must not load Arrow.
     from strata.cli.rows_out import JsonlOutput, ParquetOutput  # noqa: PLC0415  see above
 
@@ -69,7 +89,14 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         _physical(files, wanted, skip_corrupt=skip_corrupt)
         if physical
         else _versioned(
-            files, wanted, source, store, baseline, lower_case_table_names, on_mismatch, skip_corrupt=skip_corrupt
+            files,
+            wanted,
+            source or FILES,
+            store,
+            baseline,
+            lower_case_table_names,
+            on_mismatch,
+            skip_corrupt=skip_corrupt,
         )
     )
     output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out)
@@ -86,6 +113,48 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
     if output.errors:
         raise output.errors[0]
+
+
+def _the_run(words: list[str]) -> str:
+    """The run that is to be decoded; files need a place for their rows."""
+    files = [word for word in words if Path(word).exists() or "://" in word]
+    if files:
+        raise Usage(
+            f"{files[0]} is a file, and nothing says where its rows go",
+            remedy="Give --out FILE, `--out -` for the terminal, or --out FOLDER --format parquet.",
+        )
+    if len(words) > 1:
+        raise Usage(f"neither {words[0]} nor {words[1]} is a file, and only one run can be decoded at a time")
+    if RunName.parse(words[0]) is None:
+        raise Usage(
+            f"{words[0]!r} is neither a file nor a run",
+            remedy="Binlog files need --out; a run is named by `strata plan`.",
+        )
+    return words[0]
+
+
+def _refuse_options_of_files(context: typer.Context) -> None:
+    """What only files have a meaning for: a run has all of it from its plan."""
+    given = [name for name, value in context.params.items() if value and name not in {"files", "source", "master"}]
+    defaults = {"output_format": OutputFormat.JSONL, "on_mismatch": Mismatch.QUARANTINE}
+    wrong = [name for name in given if context.params[name] != defaults.get(name)]
+    if wrong:
+        option = {"output_format": "format"}.get(wrong[0], wrong[0]).replace("_", "-")
+        raise Usage(
+            f"--{option} is for files, and they need --out",
+            remedy="A run has its tables, its source and its versions from `strata plan`.",
+        )
+
+
+def _decode_run(run: str, source: str | None, master: str, *, as_json: bool) -> None:
+    # Imported here: the command's help must not load Arrow.
+    from strata.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    with StepLines(shown=not as_json) as lines:
+        lines.begin("decode")
+        report = SparkSteps(found, master, lines.decoded).decode(run)
+    print_report(report, as_json=as_json)
 
 
 def _check_options(

@@ -8,15 +8,17 @@ from typing import Annotated
 
 import typer
 
+from strata.cli.options import SourceName
 from strata.cli.report import print_report
 from strata.cli.terminal import say
 from strata.config.settings import load_settings
+from strata.counted import counted
 from strata.values import to_plain
 
 
 def housekeep(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    source: SourceName = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list it.")] = False,  # noqa: FBT002  a switch of the command line
 ) -> None:
     """Deletes run folders and quarantine beyond `keep_runs_days` that are settled, and lists them and what stays."""
@@ -37,7 +39,7 @@ def housekeep(
     for one in due.kept:
         say(f"kept {one.run}: {one.reason}")
     if not (due.runs or due.quarantine or due.kept):
-        say(f"nothing is older than {found.settings.keep_runs_days} days")
+        say(f"nothing is older than {counted(found.settings.keep_runs_days, 'day')}")
 
 
 def register(app: typer.Typer) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from strata.cli.options import SourceName, Tables
 from strata.cli.plan import parse_time
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 def intervals(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
-    table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+    source: SourceName = None,
+    table: Tables = None,
     start: Annotated[str | None, typer.Option(help="Only intervals that start then or later (ISO 8601, UTC).")] = None,
     end: Annotated[str | None, typer.Option(help="Only intervals that start before.")] = None,
     owed: Annotated[bool, typer.Option("--owed", help="Only what a run is still to publish.")] = False,  # noqa: FBT002  switches of the command line
@@ -48,13 +49,13 @@ def intervals(
     chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
     states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED]
     span = (parse_time(start), parse_time(end))
-    wanted = wanted_tables(found, engine, LandedStream.open(found.lake, source), tuple(table or ()))
+    wanted = wanted_tables(found, engine, LandedStream.open(found.lake, found.name), tuple(table or ()))
     pieces = [
         piece
-        for piece in TableIntervalLedger(engine).select(source, states, starts=span)
+        for piece in TableIntervalLedger(engine).select(found.name, states, starts=span)
         if wanted(TableName(piece.database, piece.table))
     ]
-    ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(source)}
+    ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(found.name)}
     if context.obj["json"]:
         for piece in pieces:
             typer.echo(json.dumps(_as_json(piece, ends[piece.start]), ensure_ascii=False))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from strata.cli.options import SourceName
 from strata.cli.report import print_report
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
@@ -33,7 +34,7 @@ _MEGABYTE = 1 << 20
 
 def land(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    source: SourceName = None,
     *,
     files: Annotated[
         str | None,
@@ -47,7 +48,7 @@ def land(
     found = load_settings(os.environ).source(source)
     if files and follow:
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
-    with _progress_bar(source) as tell:
+    with _progress_bar(found.name) as tell:
         if files:
             report = _land_files(found, files, tell)
         elif follow:

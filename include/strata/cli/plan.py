@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from strata.cli.options import SourceName, Tables
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.errors import Usage
@@ -18,22 +19,23 @@ from strata.values import to_plain
 
 def plan(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    source: SourceName = None,
     start: Annotated[str | None, typer.Option(help="Commit time (ISO 8601, UTC unless it says otherwise).")] = None,
     end: Annotated[str | None, typer.Option(help="Exclusive.")] = None,
     gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
-    table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+    table: Tables = None,
     failed: Annotated[bool, typer.Option("--failed", help="Without a span: also what failed or is held.")] = False,  # noqa: FBT002  a switch of the command line
 ) -> None:
     """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
+    settings = load_settings(os.environ)
     report = ingest.plan(
-        source,
+        settings.source_name(source),
         parse_time(start),
         parse_time(end),
-        settings=load_settings(os.environ),
+        settings=settings,
         tables=table,
         gtid_range=gtid_set,
         failed=failed,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from strata.cli.options import SourceName
 from strata.cli.plan import parse_time
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
@@ -16,7 +17,7 @@ from strata.errors import Usage
 
 def position(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    source: SourceName = None,
     time: Annotated[str | None, typer.Option(help="What had been committed before it (ISO 8601, UTC).")] = None,
     gtid_set: Annotated[str | None, typer.Option(help="What had been executed.")] = None,
     file: Annotated[str | None, typer.Option(help="FILE:OFFSET in the server's binlog: what begins before it.")] = None,
@@ -29,7 +30,7 @@ def position(
     if len(given) != 1:
         raise Usage("one of --time, --gtid-set and --file is needed")
     found = load_settings(os.environ).source(source)
-    report = find_position(found.lake, source, time=parse_time(time), gtid_set=gtid_set, file=file)
+    report = find_position(found.lake, found.name, time=parse_time(time), gtid_set=gtid_set, file=file)
     print_report(report.to_json(), as_json=context.obj["json"])
 
 

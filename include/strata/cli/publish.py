@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 
+from strata.cli.options import RunName, SourceName
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
+from strata.counted import counted
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -20,14 +22,15 @@ if TYPE_CHECKING:
 
 def publish(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(help="A run, as `strata plan` names it.")],
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    run: RunName,
+    source: SourceName = None,
 ) -> None:
     """Commits each table that passed its checks, one commit per table and interval; exit code 1 if any did not."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
-    report = ingest.publish(source, run, settings=load_settings(os.environ))
+    settings = load_settings(os.environ)
+    report = ingest.publish(settings.source_name(source), run, settings=settings)
     if context.obj["json"]:
         typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
     else:
@@ -46,7 +49,7 @@ def _show(report: PublishReport) -> None:
     if report.cleared:
         console.print("the run was published before, and its staged files are cleared: nothing was done")
         return
-    console.print(f"{report.rows:,} rows published, {report.warnings} warnings")
+    console.print(f"{counted(report.rows, 'row')} published, {counted(report.warnings, 'warning')}")
 
 
 def register(app: typer.Typer) -> None:

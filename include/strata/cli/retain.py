@@ -4,16 +4,16 @@ Not here: which those are (`jobs/housekeep/retain_landed.py`)."""
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
 import typer
 
+from strata.cli.options import SourceName
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.values import to_plain
 
 
-def retain(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
+def retain(context: typer.Context, source: SourceName = None) -> None:
     """Deletes landed segments beyond `keep_days` and `keep_gb` whose rows are all published, and lists them."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.housekeep.retain_landed import retain_landed  # noqa: PLC0415  see above

@@ -12,8 +12,8 @@ import typer
 
 from strata.cli.plan import parse_time
 from strata.cli.terminal import say
-from strata.cli.track import store_url
-from strata.errors import Usage
+from strata.cli.track import source_name, store_url
+from strata.errors import UnknownSourceError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, History
@@ -36,7 +36,9 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-_Source = Annotated[str, typer.Option(help="Name of the source.")]
+_Source = Annotated[
+    str | None, typer.Option(help="Name of the source; not needed where the settings, or the store, have only one.")
+]
 _Store = Annotated[str | None, typer.Option(help="SQLAlchemy URL of the store; by default that of the settings.")]
 _Table = Annotated[str | None, typer.Option(help="One table, as database.table; all of them without it.")]
 _Format = Annotated[Format, typer.Option("--format", help="For people, or one JSON line per table.")]
@@ -44,7 +46,7 @@ _Format = Annotated[Format, typer.Option("--format", help="For people, or one JS
 
 def show(
     context: typer.Context,
-    source: _Source,
+    source: _Source = None,
     store: _Store = None,
     gtid_set: Annotated[str | None, typer.Option(help="After exactly these transactions.")] = None,
     position: Annotated[str | None, typer.Option(help="FILE:OFFSET: after all events that start before it.")] = None,
@@ -73,7 +75,7 @@ def show(
 
 def history(
     context: typer.Context,
-    source: _Source,
+    source: _Source = None,
     store: _Store = None,
     table: _Table = None,
     column: Annotated[str | None, typer.Option(help="Only changes of this column, by any table.")] = None,
@@ -83,10 +85,10 @@ def history(
     from strata.cli.schema_tables import print_history  # noqa: PLC0415  as in show
     from strata.schema.answers.changes import changes  # noqa: PLC0415  as in show
 
-    found = _open(store, source)
-    _ = History(found, source).tracked  # refuses a source that nobody has tracked
+    found, tracked = _store_of(store, source)
+    _ = History(found, tracked).tracked  # refuses a source that nobody has tracked
     name = _name(table) if table is not None else None
-    listed = changes(found, source, name, column)
+    listed = changes(found, tracked, name, column)
     if _is_jsonl(context, output):
         _print_lines(change.line() for change in listed)
     else:
@@ -96,7 +98,7 @@ def history(
 
 def diff(
     context: typer.Context,
-    source: _Source,
+    source: _Source = None,
     store: _Store = None,
     start: Annotated[
         str | None, typer.Option("--from", help="A GTID set, FILE:OFFSET or time; by default the stream's start.")
@@ -125,11 +127,28 @@ def _print_lines(lines: Iterable[Struct]) -> None:
         typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
 
 
-def _history(store: str | None, source: str) -> History:
-    return History(_open(store, source), source)
+def _history(store: str | None, source: str | None) -> History:
+    return History(*_store_of(store, source))
 
 
-def _open(store: str | None, source: str) -> SchemaStore:
+def _store_of(store: str | None, source: str | None) -> tuple[SchemaStore, str]:
+    """The store, and the source's name in it."""
+    name = source if store is not None else source_name(source)
+    found = _open(store, name)
+    return found, name or _only_source(found)
+
+
+def _only_source(store: SchemaStore) -> str:
+    sources = store.sources()
+    if len(sources) == 1:
+        return sources[0]
+    raise UnknownSourceError(
+        f"which source: the store has {', '.join(sources) or 'none'}",
+        remedy=f"Name one, as in --source {sources[0]}." if sources else "`strata track` stores the first version.",
+    )
+
+
+def _open(store: str | None, source: str | None) -> SchemaStore:
     from strata.schema.history.sql_store import SchemaStore  # noqa: PLC0415  as in show
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  as in show
 

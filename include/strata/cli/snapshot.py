@@ -4,21 +4,22 @@ Not here: reading it (`schema/live/engine.py`), what the tracker makes of it (`j
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
 import typer
 
+from strata.cli.options import SourceName
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.values import to_plain
 
 
-def snapshot(context: typer.Context, source: Annotated[str, typer.Option(help="A source of the settings.")]) -> None:
+def snapshot(context: typer.Context, source: SourceName = None) -> None:
     """Reads every table's schema from the server; the next `track` uses it to begin, to close gaps, to find drift."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
 
-    report = ingest.snapshot(source, settings=load_settings(os.environ))
+    settings = load_settings(os.environ)
+    report = ingest.snapshot(settings.source_name(source), settings=settings)
     print_report(to_plain(report), as_json=context.obj["json"])
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
+from strata.counted import counted
 from strata.jobs.run.specs import from_micros
 
 _SPOKEN = {".": "all tables", ".*": "tables that a statement does not tell"}
@@ -86,8 +87,8 @@ def _left(found: SourceStatus) -> list[str]:
     """What is not published, and what to run."""
     lines = []
     if found.owed_since:
-        rows = sum(table.owed_rows for table in found.tables)
-        lines.append(f"[yellow]owed:[/yellow] {rows:,} rows since {_time(found.owed_since)}: the next run takes them")
+        rows = counted(sum(table.owed_rows for table in found.tables), "row")
+        lines.append(f"[yellow]owed:[/yellow] {rows} since {_time(found.owed_since)}: the next run takes them")
     if found.unowned:
         lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
     if found.uncounted:

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 def track(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="Name of the source that the binlogs are of.")],
     files: Annotated[
         list[str] | None, typer.Argument(help="Binlog files or landed segments; without them, all that has landed.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Name of the source that the binlogs are of; by default that of the settings.")
     ] = None,
     store: Annotated[
         str | None, typer.Option(help="SQLAlchemy URL of the store; by default that of the settings.")
@@ -49,17 +51,18 @@ def track(
     tracked is passed over. Exit code 1 if a statement or a hole made a table unknown in this run, even if it is known
     again by its end; that a stream starts without a baseline is only said."""
     as_json = context.obj["json"]
+    name = source_name(source)
     if files:
-        url = store_url(store, source)
+        url = store_url(store, name)
         report = _track_files(
-            files, source, url, baseline, lower_case_table_names, as_json=as_json, skip_corrupt=skip_corrupt
+            files, name, url, baseline, lower_case_table_names, as_json=as_json, skip_corrupt=skip_corrupt
         )
     elif store is None and baseline is None:
         # Imported here: the command's help must not load Arrow.
         from strata.jobs.track.notice_ddl import track_source  # noqa: PLC0415  see above
         from strata.store.database import open_store  # noqa: PLC0415  see above
 
-        found = load_settings(os.environ).source(source)
+        found = load_settings(os.environ).source(name)
         report = track_source(found, open_store(found.store_url))
     else:
         raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
@@ -67,9 +70,9 @@ def track(
     if report.gaps:
         raise SchemaGapError(
             _gaps_said(report),
-            source=source,
-            remedy=f"`strata schema history --source {source}` shows the statements; `strata snapshot "
-            f"--source {source}`, then `strata track`, closes a gap from there on. All other tables have been tracked.",
+            source=name,
+            remedy=f"`strata schema history --source {name}` shows the statements; `strata snapshot "
+            f"--source {name}`, then `strata track`, closes a gap from there on. All other tables have been tracked.",
         )
 
 
@@ -79,7 +82,20 @@ def _gaps_said(report: TrackReport) -> str:
     return f"{report.gaps:,} times a table became unknown ({tables}); the worst is {str(gaps[0]).removeprefix('gap: ')}"
 
 
-def store_url(given: str | None, source: str) -> str:
+def source_name(given: str | None) -> str:
+    """The source's name of the command line, else that of the settings where they have only one.
+
+    Raises:
+        Usage: There is none, or there are several.
+    """
+    if given is not None:
+        return given
+    if SETTINGS_VARIABLE not in os.environ:
+        raise Usage("which source", remedy=f"Give --source NAME, or let {SETTINGS_VARIABLE} name the settings.")
+    return load_settings(os.environ).source_name(None)
+
+
+def store_url(given: str | None, source: str | None) -> str:
     """The store's URL of the command line, else of the settings.
 
     Raises:

@@ -121,13 +121,29 @@ class Settings:
         """Names of the sources whose stream is watched, in order."""
         return sorted(name for name, found in self.sources.items() if found.watch_replication_stream)
 
-    def source(self, name: str) -> Source:
-        """A source with its address.
+    def source_name(self, name: str | None) -> str:
+        """A name as it is given; without one that of the only source.
 
         Raises:
-            UnknownSourceError: The file has no such source.
+            UnknownSourceError: None is given, and there are several.
+        """
+        if name is not None:
+            return name
+        if len(self.sources) > 1:
+            raise UnknownSourceError(
+                f"which source: the settings have {', '.join(sorted(self.sources))}",
+                remedy=f"Name one, as in --source {min(self.sources)}.",
+            )
+        return next(iter(self.sources))
+
+    def source(self, name: str | None) -> Source:
+        """A source with its address; without a name the only one.
+
+        Raises:
+            UnknownSourceError: The file has no such source, or several and no name is given.
             SettingsError: Its connection is not set, or is no MySQL URL.
         """
+        name = self.source_name(name)
         found = self.sources.get(name)
         if found is None:
             known = ", ".join(sorted(self.sources)) or "none"

@@ -40,12 +40,13 @@ from strata.store.table_intervals import State, TableInterval, TableIntervalLedg
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
     from strata.jobs.land.cut_segments import LandReport
+    from strata.jobs.land.land_state import LandProgress
     from strata.jobs.plan.owed import Take
     from strata.jobs.publish.publish_interval import PublishReport
     from strata.jobs.run.run_plan import RunPlan
@@ -83,11 +84,8 @@ def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
     return snapshot_schemas(found.address, open_store(found.store_url), source, moment)
 
 
-def land(source: str, *, settings: Settings) -> LandStepReport:
-    """Copies what the server has executed and we do not have.
-
-    Before the very first landing it takes a snapshot: a server's oldest binlog rarely is its first, and what was there
-    before it is known from nowhere else. The landing that follows reaches the moment of the snapshot.
+def land(source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None) -> LandStepReport:
+    """Copies what the server has executed and we do not have, behind the first snapshot (`first_snapshot`).
 
     Where `strata land --follow` does the copying, it waits until that has come so far.
 
@@ -96,10 +94,28 @@ def land(source: str, *, settings: Settings) -> LandStepReport:
     Raises:
         SourceSettingsError: The server logs statements, so that its binlog holds no rows; what there is has landed.
     """
+    first_snapshot(source, settings=settings)
+    return land_binlogs(source, settings=settings, progress=progress)
+
+
+def first_snapshot(source: str, *, settings: Settings) -> SnapshotReport | None:
+    """The snapshot that comes before the very first landing; None if something has landed.
+
+    A server's oldest binlog rarely is its first, and what was there before it is known from nowhere else. The landing
+    that follows reaches the moment of the snapshot.
+    """
     found = settings.source(source)
-    if not LandedStream.open(found.lake, source).segments:
-        snapshot_schemas(found.address, open_store(found.store_url), source)
-    landing, executed = _land(found)
+    if LandedStream.open(found.lake, source).segments:
+        return None
+    return snapshot_schemas(found.address, open_store(found.store_url), source)
+
+
+def land_binlogs(
+    source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None
+) -> LandStepReport:
+    """`land` without the snapshot."""
+    found = settings.source(source)
+    landing, executed = _land(found, progress)
     _refuse_statement_format(found)
     deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
     return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
@@ -117,7 +133,7 @@ def _refuse_statement_format(source: Source) -> None:
             )
 
 
-def _land(source: Source) -> tuple[LandReport | None, str]:
+def _land(source: Source, progress: Callable[[LandProgress], None] | None) -> tuple[LandReport | None, str]:
     """The landing, None where another one follows the server, and the GTID set that has landed by now."""
     segment_bytes = source.settings.segment_mb * MEGABYTE
     try:
@@ -127,6 +143,7 @@ def _land(source: Source) -> tuple[LandReport | None, str]:
             source=source.name,
             segment_bytes=segment_bytes,
             begins=allowed_begins(source),
+            progress=progress,
         )
     except AlreadyRunningError:
         state = read_state(source.lake, source.name)
@@ -242,9 +259,15 @@ def _table_of(entry: PublishedInterval, gtid_executed: str) -> PublishedTable:
     )
 
 
-def _housekeep(source: Source, engine: sa.Engine, report: PublishReport) -> None:
+def housekeep(source: str, *, settings: Settings) -> None:
+    """Deletes what older runs have left and nobody needs; a failure is only logged."""
+    found = settings.source(source)
+    _housekeep(found, open_store(found.store_url))
+
+
+def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None = None) -> None:
     try:
-        if not report.withheld:
+        if report and not report.withheld:
             clear_staged(run_folder(source.lake, source.name, report.run))
         delete_due(source, find_due(source, engine, now=now_micros()))
     except StrataError as error:

@@ -45,6 +45,7 @@ _DENIED = {1044, 1045, 1142, 1143, 1227, 1698, 3118}
 an operation, no such user by socket, account locked."""
 _READ_ONLY = {1290, 1792, 1836}
 _NO_DATABASE = 1049
+_NO_STORE: Final = "there is no store"
 
 
 class OnMissing(Enum):
@@ -79,6 +80,16 @@ def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
             remedy="Check that the URL is that of a MySQL server.",
         ) from error
     return engine
+
+
+def find_store(url: str) -> sa.Engine | None:
+    """As `open_store`, for who only reads: None if there is no store, and nothing is made."""
+    try:
+        return open_store(url, OnMissing.REFUSE)
+    except StoreFormatError as error:
+        if _NO_STORE in error.message:
+            return None
+        raise
 
 
 def describe(engine: sa.Engine) -> str:
@@ -285,7 +296,7 @@ def _take_lock(connection: sa.Connection) -> None:
 
 def _missing(engine: sa.Engine) -> StoreFormatError:
     return StoreFormatError(
-        f"there is no store at {describe(engine)}",
+        f"{_NO_STORE} at {describe(engine)}",
         remedy="Check the URL; `strata track` makes a store when it stores the first version.",
     )
 
@@ -314,7 +325,7 @@ def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
         )
     if code == _NO_DATABASE:
         return StoreFormatError(
-            f"there is no store at {where}",
+            f"{_NO_STORE} at {where}",
             remedy="Check the URL; `strata track` makes a store when it stores the first version.",
         )
     if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):

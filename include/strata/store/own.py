@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
+OWN = "strata_own"
+"""Option of an engine that is a copy: the databases of the store that it was copied from."""
+
+
 def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
     """The store's database, if its transactions can be in a stream.
 
@@ -26,6 +30,9 @@ def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
     Raises:
         StoreUnavailableError: The store does not answer.
     """
+    copied: frozenset[str] | None = engine.get_execution_options().get(OWN)
+    if copied is not None:
+        return copied
     database = engine.url.database
     if engine.dialect.name != "mysql" or not database:
         return frozenset()

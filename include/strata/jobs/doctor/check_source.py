@@ -6,14 +6,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import StoreFormatError, StrataError
+from strata.errors import StrataError
 from strata.events.landed import LandedStream
 from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
 from strata.jobs.land.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
 from strata.schema.live.grants import Grants
-from strata.store.database import DEFAULT_DATABASE, OnMissing, open_store
+from strata.store.database import DEFAULT_DATABASE, find_store
 from strata.wire.connection import connect, server_errors
 from strata.wire.replication import ServerState
 from strata.wire.server_files import ServerFiles
@@ -153,14 +153,10 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
 
 def _check_store(source: Source) -> Finding:
     try:
-        open_store(source.store_url, OnMissing.REFUSE).dispose()
-    except StoreFormatError as failure:
-        if "no store" in failure.message:
-            return ok("store", "none yet; it is made by the first snapshot or track")
-        return _failed("store", failure)
+        store = find_store(source.store_url)
     except StrataError as failure:
         return _failed("store", failure)
-    return ok("store", "opens")
+    return ok("store", "opens" if store else "none yet; it is made by the first snapshot or track")
 
 
 def _store_is_here(source: Source) -> bool:

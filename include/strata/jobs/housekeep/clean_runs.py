@@ -19,6 +19,7 @@ from strata.jobs.run.run_folder import (
     runs_url,
     write_decoded,
 )
+from strata.jobs.run.run_name import RunName
 from strata.jobs.run.specs import moment_key
 from strata.store.table_intervals import State, TableIntervalLedger
 from strata.tables.quarantine import in_quarantine
@@ -113,9 +114,8 @@ def delete_due(source: Source, due: Due) -> None:
 
 def _may_be_older(run: str, before: int) -> bool:
     """By the run's name: nobody plans a span that has not ended. It saves a look at each of thousands of folders."""
-    _, _, rest = run.partition("-")
-    end, _, digest = rest.partition("-")
-    return not digest or end < moment_key(before)
+    name = RunName.parse(run)
+    return name is None or name.end < before
 
 
 def _is_older(folder: Folder, before: int) -> bool:

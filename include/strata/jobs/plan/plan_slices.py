@@ -15,12 +15,14 @@ from msgspec.structs import asdict, replace
 from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
-from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
+from strata.jobs.plan.owed import MEGABYTE, Request, Take, Taken, Work, take
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.run.run_folder import run_folder, write_plan
+from strata.jobs.run.run_name import Kind, RunName
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
+    Left,
     PlannedTable,
     PlannedVersion,
     PlanReport,
@@ -50,8 +52,8 @@ _SHOWN_STATEMENT = 200
 def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
     """Takes what the request means, cuts it into slices, and stores the plan.
 
-    A plan is named by its span and by what is in it: the same plan is found again, and a different one never takes its
-    folder.
+    A plan is named by what it does (`run_name.py`): the same plan is found again, and a different one never takes its
+    folder. One without tables is not stored: its name says that there is nothing in it.
 
     Args:
         source: The source.
@@ -64,33 +66,43 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         Usage: The request has no meaning, or needs what is not tracked yet.
         StreamHoleError: It asks for transactions that were deleted by age.
     """
-    taken = take(source, engine, stream, request, now=now)
-    draft = _Draft(source, stream, SchemaStore(engine))
-    for work in taken.work:
-        draft.add(work)
-    plan = _named(draft.plan(taken), taken)
+    plan, left = draft_plan(source, engine, stream, request, now=now)
     folder = run_folder(source.lake, source.name, plan.run)
-    write_plan(folder, plan)
+    if plan.tables:
+        write_plan(folder, plan)
     return PlanReport(
         source=source.name,
         run=plan.run,
         run_url=folder.url,
         intervals=len(plan.intervals),
+        tables=len({table.name for table in plan.tables}),
         slices=len(plan.slices),
         rows=sum(table.rows for table in plan.tables),
         refused=sum(refused.rows for refused in plan.refused),
         reason=str(plan.refused[0].error["message"])[:_SHOWN_STATEMENT] if plan.refused else None,
-        left=taken.left,
+        left=left,
     )
 
 
-def _named(plan: RunPlan, taken: Taken) -> RunPlan:
-    """The plan with its name: its span, and a digest of all that it does."""
+def draft_plan(
+    source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int
+) -> tuple[RunPlan, Left]:
+    """`plan_run` without storing the plan; returns it, and what it leaves."""
+    taken = take(source, engine, stream, request, now=now)
+    draft = _Draft(source, stream, SchemaStore(engine))
+    for work in taken.work:
+        draft.add(work)
+    return _named(draft.plan(taken), taken, _kind_of(request)), taken.left
+
+
+def _named(plan: RunPlan, taken: Taken, kind: Kind) -> RunPlan:
+    """The plan with its name, which has a digest of all that it does."""
     span = taken.span
     if plan.intervals:
         span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
     digest = hashlib.blake2b(msgspec.json.encode(plan), digest_size=5).hexdigest()
-    return replace(plan, run=f"{span.key}-{digest}")
+    kind = kind if plan.tables else Kind.NOTHING
+    return replace(plan, run=str(RunName(span.start, span.end, plan.source, kind, digest)))
 
 
 def _bytes_of(interval: Interval, segment: LandedSegment) -> int:
@@ -104,6 +116,13 @@ def _even(size: int, most: int) -> int:
     """The size of the fewest equal parts that are no larger than `most`: a small rest would keep one task waiting for
     the others, or the others for it."""
     return -(-size // -(-size // most))
+
+
+def _kind_of(request: Request) -> Kind:
+    """What of a source's stream a request is about."""
+    if request.gtid_set is not None:
+        return Kind.GTIDS
+    return Kind.OWED if request.takes is Take.OWED else Kind.SPAN
 
 
 class _Draft:

@@ -3,6 +3,7 @@ Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values 
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,15 +11,14 @@ from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
 from strata.errors import Usage
-from strata.jobs.run.run_plan import decode_plan
+from strata.jobs.run.run_name import Kind, RunName
+from strata.jobs.run.run_plan import RunPlan, decode_plan
 from strata.tables.write import StagedFile  # noqa: TC001  likewise
-from strata.wire.storage import Folder
+from strata.wire.storage import Folder, list_folders
 from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from strata.jobs.run.run_plan import RunPlan
 
 PLAN = "plan.json"
 DECODED = "decoded.json"
@@ -87,7 +87,7 @@ def write_plan(folder: Folder, plan: RunPlan) -> None:
 
 
 def read_plan(folder: Folder) -> RunPlan:
-    """What `write_plan` stored.
+    """What `write_plan` stored; a plan without tables, of which nothing was, is known by its name.
 
     Raises:
         Usage: There is no such run.
@@ -95,12 +95,23 @@ def read_plan(folder: Folder) -> RunPlan:
         LakeUnavailableError: The storage does not answer.
     """
     if not folder.exists(PLAN):
-        raise Usage(
-            f"there is no run {folder.url.rpartition('/')[2]}: it has no plan",
-            file=folder.join(PLAN),
-            remedy="`strata plan` makes one and prints its name.",
-        )
+        lake, _, source, run = folder.url.rsplit("/", 3)
+        name = RunName.parse(run)
+        if name is not None and name.kind is Kind.NOTHING:
+            return RunPlan(source, run, lake, ())
+        raise _no_run(lake, source, run)
     return decode_plan(folder.read(PLAN), folder.join(PLAN))
+
+
+def _no_run(lake: str, source: str, run: str) -> Usage:
+    known = list_folders(runs_url(lake, source))
+    near = difflib.get_close_matches(run, known, 1, 0.8)
+    return Usage(
+        f"there is no run {run!r}" + (f"; did you mean {near[0]}" if near else ""),
+        source=source,
+        remedy=f"`strata plan --source {source}` plans what is owed and prints the run's name"
+        + (f"; the newest run is {max(known)}." if known else "; there has been no run yet."),
+    )
 
 
 def write_decoded(folder: Folder, decoded: Decoded) -> None:
@@ -120,10 +131,15 @@ def read_decoded(folder: Folder) -> Decoded:
         raise Usage(
             "the run has not been decoded",
             file=folder.join(DECODED),
-            remedy="Run its decoding first (task `decode`); then the same again.",
+            remedy=f"{_decode(folder)}; then the same again.",
         )
-    remedy = "Decode the run again (task `decode`): it gives the same files."
+    remedy = f"{_decode(folder)}: it gives the same files."
     return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=folder.join(DECODED), remedy=remedy)
+
+
+def _decode(folder: Folder) -> str:
+    _, _, source, run = folder.url.rsplit("/", 3)
+    return f"`strata decode {run} --source {source}` decodes it (task `decode`)"
 
 
 def read_staged(folder: Folder) -> Decoded:
@@ -139,7 +155,7 @@ def read_staged(folder: Folder) -> Decoded:
         raise Usage(
             "the run is published, and its staged files were cleared",
             file=folder.join(DECODED),
-            remedy="Its verdict and Data Docs are still there. To judge it anew, decode it again (task `decode`).",
+            remedy=f"Its verdict and Data Docs are still there. To judge it anew: {_decode(folder)}.",
         )
     return decoded
 

@@ -32,11 +32,6 @@ class TimeSpan(Struct, frozen=True, order=True):
     start: int
     end: int
 
-    @property
-    def key(self) -> str:
-        """The span as it stands in paths: `20261121T033000.000000Z-20261121T033500.000000Z`."""
-        return f"{moment_key(self.start)}-{moment_key(self.end)}"
-
     def __str__(self) -> str:
         return f"[{from_micros(self.start):%Y-%m-%d %H:%M:%S.%f}, {from_micros(self.end):%Y-%m-%d %H:%M:%S.%f}) UTC"
 
@@ -155,3 +150,5 @@ class PlanReport(Struct, frozen=True):
     """Why, of the first of them."""
     left: Left
     """What is owed, failed or held and not part of this run."""
+    tables: int = 0
+    """That have rows, or a statement that changed or removed rows; without any there is nothing to do."""

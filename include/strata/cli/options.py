@@ -1,0 +1,20 @@
+"""Options and arguments that several commands have: the same name, the same meaning, the same help.
+Not here: what they are for (the commands beside this file)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+LOCAL = "local[*]"
+"""Spark in a process of this machine, on all of its processors."""
+
+SourceName = Annotated[
+    str | None, typer.Option("--source", help="A source of the settings; not needed where they have only one.")
+]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run, as `strata plan` names it.")]
+Master = Annotated[str, typer.Option(help="Where Spark runs: its master, as in local[4] or spark://HOST:7077.")]
+Tables = Annotated[
+    list[str] | None, typer.Option("--table", help="Patterns of database.table, as in 'shop.*'; may be repeated.")
+]

@@ -1,0 +1,108 @@
+"""`strata run`: all that `ingest_binlog` does of a source, by one command.
+Not here: doing it (`jobs/whole/`), what is shown meanwhile (`step_lines.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from strata.cli.options import LOCAL, Master, SourceName, Tables
+from strata.cli.plan import parse_time
+from strata.cli.report import print_report
+from strata.cli.step_lines import StepLines
+from strata.cli.terminal import say
+from strata.config.settings import load_settings
+from strata.counted import counted
+from strata.errors import Usage
+from strata.gtid.sets import GtidSet
+from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from strata.config.settings import Settings
+    from strata.jobs.whole.rehearse import Rehearsal
+    from strata.jobs.whole.run_source import Wanted, WholeReport
+
+
+def run(
+    context: typer.Context,
+    source: SourceName = None,
+    *,
+    until: Annotated[
+        str | None, typer.Option(help="Only what was committed before this time (ISO 8601, UTC); what is later stays.")
+    ] = None,
+    table: Tables = None,
+    gtid_set: Annotated[
+        str | None, typer.Option(help="Instead of what is owed: the time from the first to the last of these.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Also what failed or is held.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Says what a run would take; nothing is written anywhere.")
+    ] = False,
+    master: Master = LOCAL,
+) -> None:
+    """Lands, tracks, plans, decodes, checks and publishes all that is owed. Stopped at any point, the next one goes on.
+
+    The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
+    """
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.whole.run_source import Wanted  # noqa: PLC0415  see above
+
+    if until is not None and gtid_set is not None:
+        raise Usage("--until and --gtid-set exclude each other: a GTID set has an end of its own")
+    if gtid_set is not None:
+        GtidSet.parse(gtid_set)
+    settings = load_settings(os.environ)
+    name = settings.source(source).name
+    wanted = Wanted(name, parse_time(until), tuple(table or ()), gtid_set, failed)
+    if dry_run:
+        _rehearse(wanted, settings, as_json=context.obj["json"])
+    else:
+        _run(wanted, settings, master, as_json=context.obj["json"])
+
+
+def _run(wanted: Wanted, settings: Settings, master: str, *, as_json: bool) -> None:
+    from strata.cli.spark_steps import SparkSteps  # noqa: PLC0415  as in run
+    from strata.jobs.whole.run_source import run_source  # noqa: PLC0415  as in run
+
+    with StepLines(shown=not as_json) as lines:
+        spark = SparkSteps(settings.source(wanted.source), master, lines.decoded)
+        report = run_source(wanted, spark, lines, settings=settings)
+    if as_json:
+        print_report(to_plain(report), as_json=True)
+    else:
+        _show_left(report)
+    report.raise_if_withheld()
+
+
+def _show_left(report: WholeReport) -> None:
+    left = {"failed": report.left.failed, "held": report.left.held}
+    for state, number in left.items():
+        if number:
+            parts = counted(number, "table's part of an interval", "tables' parts of intervals")
+            say(f"before this run {state}, and still: {parts}; `strata status --source {report.source}` says why")
+
+
+def _rehearse(wanted: Wanted, settings: Settings, *, as_json: bool) -> None:
+    from strata.jobs.whole.rehearse import rehearse  # noqa: PLC0415  as in run
+
+    found = rehearse(wanted, settings=settings)
+    if as_json:
+        print_report(to_plain(found), as_json=True)
+        return
+    print_report(_as_lines(found), as_json=False)
+    say("nothing was written: without --dry-run this is done")
+
+
+def _as_lines(found: Rehearsal) -> dict[str, Any]:
+    lines = to_plain(found)
+    if found.to_land is not None:
+        lines["to_land"] = counted(found.to_land, "transaction")
+    lines["tables"] = [f"{table}: {counted(rows, 'row')}" for table, rows in found.tables.items()]
+    return lines
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(run)

@@ -1,0 +1,133 @@
+"""Runs one of `spark_jobs/` on this machine's spark-submit, and turns what it says into progress and errors.
+Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), Airflow's way (`dags/steps.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from strata import errors
+from strata.errors import Permanent, StrataError
+from strata.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+DECODE = "decode_slices.py"
+CHECK = "check_interval.py"
+
+_REPOSITORY: Final = Path(__file__).resolve().parents[3]
+_JOBS: Final = _REPOSITORY / "spark_jobs"
+_REFUSED: Final = 65
+_UNAVAILABLE: Final = 75
+"""Exit codes of the jobs (`EX_DATAERR`, `EX_TEMPFAIL` of sysexits.h): what they have said is one of our errors."""
+_SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")
+_SHOWN_LINES: Final = 20
+_SHOWN_CHARACTERS: Final = 4000
+
+
+def run_job(
+    job: str,
+    run_url: str,
+    master: str,
+    arguments: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Runs a job to its end.
+
+    Args:
+        job: File in `spark_jobs/`.
+        run_url: Folder of the run.
+        master: Spark's master.
+        arguments: Of the job, beside the run.
+        progress: Is told how many slices are done, and of how many.
+
+    Returns:
+        The job's report; empty if it has none.
+
+    Raises:
+        StrataError: What the job itself has said.
+        Permanent: Spark cannot be started here, or it died.
+    """
+    _refuse_without_spark(job)
+    environment = submit_environment(needed_by_spark(os.environ), _REPOSITORY, alone=master.startswith("local"))
+    options = ["--master", master, "--driver-java-options", short_job()]
+    command = [str(SUBMIT), *options, str(_JOBS / job), "--run-url", run_url, *arguments]
+    # In a file: Spark writes as much as it likes, and nobody reads it unless the job fails.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        process = subprocess.Popen(  # noqa: S603  all parts are ours
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+        )
+        with process:
+            try:
+                report = _listen(process.stdout or (), progress)
+            except BaseException:
+                process.terminate()
+                raise
+        said.seek(0)
+        if process.returncode:
+            raise _failure(process.returncode, said)
+    return report
+
+
+def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None) -> dict[str, Any]:
+    report: dict[str, Any] = {}
+    for line in lines:
+        found = _SLICES.match(line)
+        if found and progress:
+            progress(int(found[1]), int(found[2]))
+        report = _json_of(line) or report
+    return report
+
+
+def _refuse_without_spark(job: str) -> None:
+    if not SUBMIT.exists() or not (_JOBS / job).exists():
+        raise Permanent(
+            "spark-submit or the Spark job is not where Strata is installed",
+            remedy="Run `make setup` in a checkout, and `strata` from its environment.",
+        )
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise Permanent(
+            "JAVA_HOME names a folder without Java, which Spark needs",
+            file=home,
+            remedy="Let it name a Java of 17 or later, or unset it if `java` is in PATH.",
+        )
+    if not home and shutil.which("java") is None:
+        raise Permanent(
+            "there is no Java, which Spark needs: JAVA_HOME is not set, and `java` is not in PATH",
+            remedy="Install Java 17 or later, or let JAVA_HOME name it.",
+        )
+
+
+def _failure(code: int, said: IO[str]) -> StrataError:
+    """The error of a job that has failed: its own if it has said one, else Spark's last words."""
+    lines = [line.rstrip() for line in said if line.strip()]
+    found = [fields for line in lines if "error" in (fields := _json_of(line))]
+    if code in {_REFUSED, _UNAVAILABLE} and found:
+        return _as_error(found[-1])
+    last = "\n".join(lines[-_SHOWN_LINES:])[-_SHOWN_CHARACTERS:]
+    what = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
+    return Permanent(f"{what}; it said last:\n{last}" if last else f"{what} and said nothing")
+
+
+def _as_error(fields: dict[str, Any]) -> StrataError:
+    kind = getattr(errors, str(fields.pop("error")), Permanent)
+    return kind(fields.pop("message"), **fields)
+
+
+def _json_of(line: str) -> dict[str, Any]:
+    if not line.startswith("{"):
+        return {}
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,61 @@
+"""The two steps of a run that Spark does, for the commands: decode and check.
+Not here: starting Spark (`spark_job.py`), the steps themselves (`spark_jobs/`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.cli.spark_job import CHECK, DECODE, run_job
+from strata.errors import ChecksFailedError
+from strata.jobs.run.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder
+from strata.wire.storage import delete_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.checks.verdict import IntervalVerdict
+    from strata.config.settings import Source
+
+
+@dataclass(frozen=True)
+class SparkSteps:
+    """Spark for the runs of one source; it is started only where there are rows."""
+
+    source: Source
+    master: str
+    progress: Callable[[int, int], None] | None = None
+    """Is told how many slices are decoded, and of how many."""
+
+    def decode(self, run: str) -> dict[str, Any]:
+        """Decodes a planned run, and says what was staged.
+
+        Raises:
+            Usage: There is no such run.
+            StrataError: What the job says.
+        """
+        folder = run_folder(self.source.lake, self.source.name, run)
+        if not read_plan(folder).slices:
+            return {"run": run, "slices": 0, "files": 0, "rows": 0, "failed_slices": 0}
+        return run_job(DECODE, folder.url, self.master, progress=self.progress)
+
+    def check(self, run: str) -> list[IntervalVerdict]:
+        """Judges a decoded run; what fails is in the verdicts.
+
+        Raises:
+            Usage: There is no such run, or it has not been decoded.
+            StrataError: What the job says, unless it is that checks failed.
+        """
+        folder = run_folder(self.source.lake, self.source.name, run)
+        if not read_plan(folder).slices:
+            return []
+        read_staged(folder)
+        # Its absence is how a job that died is told from one that has judged.
+        delete_file(folder.join(VERDICT))
+        own = self.source.settings.checks
+        try:
+            run_job(CHECK, folder.url, self.master, ["--checks", own] if own else [])
+        except ChecksFailedError:
+            if not read_verdicts(folder):
+                raise
+        return list(read_verdicts(folder).values())

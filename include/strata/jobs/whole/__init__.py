@@ -1,0 +1,1 @@
+"""All steps of a run, one behind the other."""

@@ -1,0 +1,234 @@
+"""All that `ingest_binlog` does of a source, by one call: land, track, and run after run until nothing is owed.
+Not here: the steps (`jobs/ingest.py`), how Spark is started and what is shown (the command line)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from strata.counted import counted
+from strata.jobs import ingest
+from strata.jobs.plan.owed import Take
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.checks.verdict import IntervalVerdict
+    from strata.config.settings import Settings
+    from strata.jobs.ingest import LandStepReport
+    from strata.jobs.land.land_state import LandProgress
+    from strata.jobs.publish.publish_interval import PublishReport
+    from strata.jobs.run.specs import Left, PlanReport
+    from strata.jobs.track.snapshot_schemas import SnapshotReport
+    from strata.schema.tracker.stream import TrackReport
+
+STEPS = ("snapshot", "land", "track", "plan", "decode", "check", "publish")
+"""In their order; from `plan` on they are repeated, since one run takes so much at most (`run_mb`)."""
+
+
+class Wanted(Struct, frozen=True):
+    """What is to be done of a source; nothing given: all that is owed."""
+
+    source: str
+    until: int | None = None
+    """Only what was committed before this time, microseconds UTC."""
+    tables: tuple[str, ...] = ()
+    """Patterns of `database.table`, on top of the settings'."""
+    gtid_set: str | None = None
+    """Instead: from the first to the last of these transactions, whatever became of them before."""
+    failed: bool = False
+    """Also what failed or is held."""
+
+
+class OnSpark(Protocol):
+    """The two steps that Spark does."""
+
+    def decode(self, run: str) -> dict[str, Any]:
+        """Decodes a planned run."""
+        ...
+
+    def check(self, run: str) -> list[IntervalVerdict]:
+        """Judges a decoded run."""
+        ...
+
+
+class Watcher(Protocol):
+    """Who is told how far it has come."""
+
+    def begin(self, step: str) -> None:
+        """A step begins."""
+        ...
+
+    def landed(self, progress: LandProgress) -> None:
+        """The landing has come so far."""
+        ...
+
+    def end(self, step: str, said: str) -> None:
+        """A step is done."""
+        ...
+
+
+class OneRun(Struct, frozen=True):
+    """What one plan became."""
+
+    planned: PlanReport
+    decoded: dict[str, Any] | None
+    """The Spark job's report; None where there was nothing to decode."""
+    checks: int
+    failed_checks: int
+    published: PublishReport
+
+
+class WholeReport(Struct, frozen=True):
+    """What was done of a source."""
+
+    source: str
+    snapshot: SnapshotReport | None
+    """Of the schemas; None if there was no need."""
+    landed: LandStepReport
+    tracked: TrackReport
+    runs: tuple[OneRun, ...]
+    left: Left
+    """What is owed, failed or held in front of the end, and landed transactions that no interval owns."""
+
+    def raise_if_withheld(self) -> None:
+        """Lets nobody take a part for the whole.
+
+        Raises:
+            ChecksFailedError: Rows of one of the runs are not published.
+        """
+        for run in self.runs:
+            run.published.raise_if_withheld()
+
+
+def run_source(wanted: Wanted, spark: OnSpark, watcher: Watcher, *, settings: Settings) -> WholeReport:
+    """Does the whole. Killed at any time, it leaves what a run of the DAG leaves; called again it goes on from there.
+
+    Args:
+        wanted: What to do.
+        spark: Its steps are called only where there are rows to decode.
+        watcher: Is told of each step.
+        settings: The settings.
+
+    Raises:
+        StrataError: Whatever a step raises. A failed check, a slice that cannot be decoded and a gap are no error here:
+            they withhold a table's rows and nothing else (`WholeReport.raise_if_withheld`).
+    """
+    return _Whole(wanted, spark, watcher, settings).run()
+
+
+class _Whole:
+    """One call at work."""
+
+    def __init__(self, wanted: Wanted, spark: OnSpark, watcher: Watcher, settings: Settings) -> None:
+        self._wanted, self._spark, self._watcher, self._settings = wanted, spark, watcher, settings
+
+    def run(self) -> WholeReport:
+        snapshot, landed, tracked = self._snapshot(), self._land(), self._track()
+        runs: list[OneRun] = []
+        planned = self._plan()
+        while planned.tables:
+            runs.append(self._one_run(planned))
+            if self._wanted.gtid_set is not None or not _has_more(planned):
+                break
+            planned = self._plan()
+        ingest.housekeep(self._wanted.source, settings=self._settings)
+        return WholeReport(self._wanted.source, snapshot, landed, tracked, tuple(runs), planned.left)
+
+    def _snapshot(self) -> SnapshotReport | None:
+        self._watcher.begin("snapshot")
+        taken = ingest.first_snapshot(self._wanted.source, settings=self._settings)
+        if taken is not None:
+            self._watcher.end("snapshot", f"{counted(taken.tables, 'table')} as of {taken.gtid_executed or 'now'}")
+        return taken
+
+    def _land(self) -> LandStepReport:
+        self._watcher.begin("land")
+        report = ingest.land_binlogs(self._wanted.source, settings=self._settings, progress=self._watcher.landed)
+        self._watcher.end("land", _landed_said(report))
+        return report
+
+    def _track(self) -> TrackReport:
+        self._watcher.begin("track")
+        report = ingest.track(self._wanted.source, settings=self._settings)
+        gaps = f"; {counted(report.gaps, 'table became unknown', 'tables became unknown')}" if report.gaps else ""
+        said = f"{counted(report.statements, 'DDL statement')}, {counted(report.versions, 'schema version')}{gaps}"
+        self._watcher.end("track", said)
+        return report
+
+    def _plan(self) -> PlanReport:
+        wanted = self._wanted
+        self._watcher.begin("plan")
+        report = ingest.plan(
+            wanted.source,
+            None,
+            wanted.until,
+            settings=self._settings,
+            tables=wanted.tables,
+            gtid_range=wanted.gtid_set,
+            take=Take.OWED if wanted.gtid_set is None else None,
+            failed=wanted.failed,
+        )
+        self._watcher.end("plan", _planned_said(report))
+        return report
+
+    def _one_run(self, planned: PlanReport) -> OneRun:
+        run = planned.run
+        decoded: dict[str, Any] | None = None
+        verdicts: list[IntervalVerdict] = []
+        if planned.slices:
+            self._watcher.begin("decode")
+            decoded = self._spark.decode(run)
+            self._watcher.end("decode", f"{counted(decoded['rows'], 'row')} from {counted(decoded['slices'], 'slice')}")
+            self._watcher.begin("check")
+            verdicts = self._spark.check(run)
+            self._watcher.end("check", checked_said(verdicts))
+        self._watcher.begin("publish")
+        published = ingest.publish(self._wanted.source, run, settings=self._settings)
+        self._watcher.end("publish", published_said(published))
+        failures = sum(len(verdict.failures) for verdict in verdicts)
+        return OneRun(planned, decoded, sum(verdict.checks for verdict in verdicts), failures, published)
+
+
+def _has_more(planned: PlanReport) -> bool:
+    """Whether a run has left something because it takes so much at most."""
+    return bool(planned.left.owed or planned.left.transactions)
+
+
+def _landed_said(report: LandStepReport) -> str:
+    landing = report.landing
+    if landing is None:
+        return "`strata land --follow` has landed all there is"
+    if not landing.transactions:
+        return "nothing new"
+    size = f"{landing.bytes / 1e6:,.1f} MB"
+    return f"{counted(landing.transactions, 'transaction')}, {size} in {counted(landing.segments, 'segment')}"
+
+
+def _planned_said(report: PlanReport) -> str:
+    lost = report.refused
+    refused = f"; {counted(lost, 'row')} cannot be decoded: {report.reason}" if lost else ""
+    if not report.tables:
+        return f"nothing is owed{refused}"
+    return (
+        f"{report.run}: {counted(report.rows, 'row')} of {counted(report.tables, 'table')} "
+        f"in {counted(report.slices, 'slice')}{refused}"
+    )
+
+
+def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
+    """What the checks have found, in a line."""
+    checks, errors = sum(verdict.checks for verdict in verdicts), sum(len(verdict.errors) for verdict in verdicts)
+    warnings = sum(len(verdict.failures) for verdict in verdicts) - errors
+    return f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
+
+
+def published_said(report: PublishReport) -> str:
+    """What was published, in a line."""
+    tables = len({one.table for one in report.tables})
+    withheld = sum(one.rows for one in report.withheld)
+    names = sorted({one.table for one in report.withheld})
+    left = f"; left out: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
+    others = f" and {counted(len(names) - 3, 'other')}" if len(names) > 3 else ""
+    return f"{counted(report.rows, 'row')} of {counted(tables, 'table')}{left}{others}"

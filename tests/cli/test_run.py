@@ -1,0 +1,204 @@
+"""`strata run`: the whole of a source by one command, on a server of its own whose first binlogs are purged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
+from strata.cli import spark_steps
+from strata.cli.main import run
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
+from strata.schema.model.definition import TableName
+from strata.tables.read import read_changes
+from tests.jobs.owed_world import Died, dying_before_write
+from tests.mysql_server import start_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.mysql
+
+PAST = """
+CREATE DATABASE shop; USE shop;
+CREATE TABLE a (id INT PRIMARY KEY, label VARCHAR(20)); CREATE TABLE b (id INT PRIMARY KEY);
+INSERT INTO a VALUES (1, 'long gone');
+FLUSH BINARY LOGS;
+"""
+LIFE = "USE shop; INSERT INTO a VALUES (2, 'x'); INSERT INTO a VALUES (3, 'y'); INSERT INTO b VALUES (1);"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with start_server(tmp_path_factory.mktemp("mysql")) as server:
+        server.run_sql(PAST)
+        server.run_sql("PURGE BINARY LOGS TO 'binlog.000002';")
+        server.run_sql(LIFE)
+        yield server
+
+
+@pytest.fixture
+def lake(server, tmp_path, monkeypatch) -> Path:
+    """Settings with one source, whose store is a file."""
+    settings = tmp_path / "strata.toml"
+    settings.write_text(
+        'lake = "lake"\nstore = "sqlite:///s.db"\n[sources.shop]\nconnection = "x"\ntables = ["shop.*"]'
+    )
+    monkeypatch.setenv("STRATA_SETTINGS", str(settings))
+    monkeypatch.setenv("AIRFLOW_CONN_X", server.url)
+    # SQLAlchemy's URL of a file is relative to the process.
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def in_process(monkeypatch) -> list[str]:
+    """Spark's two jobs without Spark: what they do, slice by slice; says which were run."""
+    jobs: list[str] = []
+
+    def run_job(job, run_url, master, arguments=(), progress=None):
+        jobs.append(job)
+        if job == spark_steps.DECODE:
+            tasks = planned_tasks(run_url)
+            files = [file for task in tasks for file in decode_slice_to_files(task)]
+            return {"run": run_url, "slices": len(tasks), **store_decoded(run_url, files)}
+        lake, _, source, name = run_url.rsplit("/", 3)
+        folder = run_folder(lake, source, name)
+        plan, decoded = read_plan(folder), read_decoded(folder)
+        verdicts = []
+        for interval in plan.intervals:
+            files = decoded.publishable(interval.start)
+            tables = tuple(TableVerdict(one.name, one.rows, (1,), 1, ()) for one in plan.of_interval(interval))
+            digest = staged_digest((str(file.name), file.digest) for file in files)
+            verdicts.append(IntervalVerdict(source, interval.start, digest, tables))
+        write_verdicts(folder, verdicts)
+        return {}
+
+    monkeypatch.setattr(spark_steps, "run_job", run_job)
+    return jobs
+
+
+def rows(lake: Path, table: str) -> Counter:
+    found = read_changes(str(lake), "shop", TableName("shop", table)).select(["_gtid", "_row", "id"])
+    return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    # SQLite makes its `-shm` and `-wal` anew whenever a file is opened.
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("s.db-"))
+    return {path: path.read_bytes() for path in found}
+
+
+def steps(said: str) -> list[str]:
+    return [line.split()[0] for line in said.splitlines()]
+
+
+def test_the_first_run_does_all_and_the_next_ones_what_is_new(lake, server, in_process, capsys):
+    assert run(["run"]) == 0
+    said = capsys.readouterr().out
+    assert steps(said) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
+    assert said.splitlines()[-1] == "publish   3 rows of 2 tables"
+    assert [row[2] for row in rows(lake, "a")] == [2, 3]
+    in_process.clear()
+    before = files(lake / "changes")
+    assert run(["run"]) == 0
+    said = capsys.readouterr().out
+    assert steps(said) == ["land", "track", "plan"], "nothing is new, and Spark is not started"
+    assert not in_process
+    assert files(lake / "changes") == before
+    assert len(list((lake / "runs" / "shop").iterdir())) == 1, "a run that found nothing leaves nothing"
+
+
+def test_a_dry_run_says_what_a_run_does_and_leaves_nothing(lake, in_process, capsys):
+    folder = lake.parent
+    before = files(folder)
+    assert run(["run", "--dry-run", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["snapshot"], first["run"]) == (True, None)
+    assert first["to_land"] > 0
+    assert files(folder) == before
+    for step in ("snapshot", "land", "track"):
+        assert run([step]) == 0
+    before = files(folder)
+    capsys.readouterr()
+    assert run(["run", "--dry-run", "--json", "--table", "shop.a"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tables"], found["rows"], found["to_land"]) == ({"shop.a": 2}, 2, 0)
+    assert files(folder) == before
+    assert run(["run", "--json", "--table", "shop.a"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["runs"]
+    assert done["planned"]["rows"] == 2
+    assert [table["table"] for table in done["published"]["tables"]] == ["shop.a"]
+
+
+def test_step_by_step_gives_the_same(lake, in_process, capsys):
+    for step in ("snapshot", "land", "track"):
+        assert run([step]) == 0
+    capsys.readouterr()
+    assert run(["plan", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)["run"]
+    assert planned.split("-")[2:4] == ["shop", "owed"]
+    for step in ("decode", "check", "publish"):
+        assert run([step, planned]) == 0, step
+    assert [row[2] for row in rows(lake, "a")] == [2, 3]
+    assert run(["plan", "--json"]) == 0
+    empty = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (empty["tables"], empty["run"].split("-")[3]) == (0, "nothing")
+    for step in ("decode", "check", "publish"):
+        assert run([step, empty["run"]]) == 0, step
+    assert not (lake / "runs" / "shop" / empty["run"]).exists()
+
+
+def test_until_and_gtid_sets_bound_what_is_taken(lake, server, in_process, capsys):
+    assert run(["run", "--json", "--until", "2020-01-01"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == []
+    assert run(["run", "--until", "2020-01-01", "--gtid-set", "x"]) == 2
+    assert run(["run", "--until", "never"]) == 2
+    assert run(["run", "--gtid-set", "x"]) == 2
+    ((gtids,),) = [line.split("\t") for line in server.run_sql("SELECT @@gtid_executed").splitlines()[1:]]
+    uuid, _, last = gtids.strip().rpartition(":")
+    last = int(last.rpartition("-")[2])
+    capsys.readouterr()
+    assert run(["run", "--json", "--gtid-set", f"{uuid}:{last}"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (done["planned"]["run"].split("-")[3], done["published"]["rows"]) == ("gtids", 1)
+    assert run(["run", "--json"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["runs"]
+    assert done["published"]["rows"] == 2, "what the first took is not taken again"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files of what has died
+def test_killed_before_any_write_the_next_run_ends_with_the_same(lake, in_process, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    deaths = 0
+    for write in (1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 66):
+        with dying_before_write(write) as done:
+            try:
+                run(["run"])
+            except Died:
+                deaths += 1
+            else:
+                assert done() < write
+    assert deaths > 3
+    assert run(["run"]) == 0
+    assert [row[2] for row in rows(lake, "a")] == [2, 3]
+    assert set(rows(lake, "a").values()) == {1}
+    assert list(rows(lake, "b").values()) == [1]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_on_spark_itself(lake):
+    done = subprocess.run(
+        [sys.executable, "-m", "strata.cli.main", "run"], capture_output=True, text=True, check=False, cwd=lake.parent
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert steps(done.stdout) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
+    assert done.stdout.splitlines()[-1] == "publish   3 rows of 2 tables"
+    assert [row[2] for row in rows(lake, "a")] == [2, 3]
