@@ -1,4 +1,4 @@
-"""A decoder of binlogs in plain Python, cell by cell, slow and simple: the second witness of the fast one.
+"""A decoder of binlogs in plain Python, cell by cell, slow and simple: to hold beside the fast one.
 
 It shares no code with `strata`, and reads what the tests' servers write: MySQL 5.7 and later, uncompressed.
 """

@@ -76,7 +76,7 @@ def live(mysql_server):
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(given_table=tables(), image=st.sampled_from(IMAGES), metadata=st.sampled_from(["MINIMAL", "FULL"]))
-def test_all_witnesses_agree(live, given_table, image, metadata):
+def test_all_readers_agree(live, given_table, image, metadata):
     columns, inserts, updates, deletes = given_table
     live.run(f"SET binlog_row_image = '{image}'")
     live.run(f"SET GLOBAL binlog_row_metadata = '{metadata}'")

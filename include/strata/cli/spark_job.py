@@ -73,7 +73,7 @@ def run_job(
                 raise
         said.seek(0)
         if process.returncode:
-            raise _failure(process.returncode, said)
+            raise _failure(process.returncode, report, said)
     return report
 
 
@@ -107,12 +107,14 @@ def _refuse_without_spark(job: str) -> None:
         )
 
 
-def _failure(code: int, said: IO[str]) -> StrataError:
-    """The error of a job that has failed: its own if it has said one, else Spark's last words."""
+def _failure(code: int, report: dict[str, Any], said: IO[str]) -> StrataError:
+    """The error of a job that has failed: its own if it has said one, else Spark's last words.
+
+    spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
+    """
+    if code in {_REFUSED, _UNAVAILABLE} and "error" in report:
+        return _as_error(report)
     lines = [line.rstrip() for line in said if line.strip()]
-    found = [fields for line in lines if "error" in (fields := _json_of(line))]
-    if code in {_REFUSED, _UNAVAILABLE} and found:
-        return _as_error(found[-1])
     last = "\n".join(lines[-_SHOWN_LINES:])[-_SHOWN_CHARACTERS:]
     what = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
     return Permanent(f"{what}; it said last:\n{last}" if last else f"{what} and said nothing")

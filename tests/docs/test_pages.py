@@ -1,0 +1,124 @@
+"""What the pages say is typed as it stands there, on a real server with a past, and gives what they show."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.docs.pages import Block, read_blocks
+from tests.docs.reader import BIN, REPOSITORY, WIDTH, Reader
+from tests.mysql_server import MysqlServer, start_server
+from tests.spark_session import spark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
+__all__ = ["spark"]
+
+pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+PASSWORD = "correct-horse-battery-staple"
+YEARS_AGO = """
+CREATE DATABASE shop; USE shop;
+CREATE TABLE customers (
+  id INT UNSIGNED PRIMARY KEY AUTO_INCREMENT, email VARCHAR(80) NOT NULL, age TINYINT UNSIGNED
+);
+CREATE TABLE orders (
+  id BIGINT PRIMARY KEY AUTO_INCREMENT, customer INT UNSIGNED NOT NULL, total DECIMAL(10,2) NOT NULL,
+  state ENUM('new', 'paid') NOT NULL DEFAULT 'new'
+);
+CREATE TABLE items (id INT PRIMARY KEY, price DECIMAL(10,2));
+INSERT INTO customers (email, age) VALUES ('ann@example.org', 41), ('bob@example.org', 17);
+INSERT INTO orders (customer, total) VALUES (1, 10.00), (2, 20.50);
+FLUSH BINARY LOGS;
+INSERT INTO orders (customer, total) VALUES (2, 7.25);
+"""
+"""Rows that no binlog has any more, and some that the oldest one has."""
+SINCE = """
+INSERT INTO items VALUES (1, 10.25);
+ALTER TABLE items MODIFY price DECIMAL(12,2);
+INSERT INTO items VALUES (2, 1234567890.25);
+UPDATE orders SET state = 'paid' WHERE id = 2;
+"""
+"""What `reading.md` speaks of."""
+
+
+def variables() -> dict[str, str]:
+    """Those of a terminal that knows nothing of Strata yet."""
+    return {
+        **{name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG", "TMPDIR") if name in os.environ},
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "COLUMNS": str(WIDTH),
+        "TERM": "dumb",
+    }
+
+
+def blocks(page: str) -> list[Block]:
+    """What there is to type; the commands of `make` have tests of their own."""
+    return [block for block in read_blocks(REPOSITORY / page) if not block.text.startswith("make ")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    """A server that has purged its first binlogs."""
+    with start_server(tmp_path_factory.mktemp("server")) as running:
+        running.run_sql(YEARS_AGO)
+        running.run_sql(f"PURGE BINARY LOGS TO '{running.binlogs()[-1].name}'")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def user(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    """Somebody who has followed `your-server.md`, and goes on from there."""
+    placeholders = {"db.example:3306": f"{server.host}:{server.port}", "PASSWORD": PASSWORD}
+    reader = Reader(tmp_path_factory.mktemp("reader"), server, placeholders, variables())
+    for block in blocks("docs/your-server.md"):
+        reader.type(block)
+    return reader
+
+
+@pytest.mark.spark
+def test_a_server_with_a_past_becomes_checked_tables(user: Reader) -> None:
+    assert (user.folder / "lake" / "changes" / "shop" / "shop" / "orders" / "_delta_log").is_dir()
+
+
+@pytest.mark.spark
+def test_the_tables_are_read_as_the_page_says(user: Reader, server: MysqlServer, spark: Any) -> None:
+    server.run_sql(SINCE, "shop")
+    user.run("strata run")
+    user.names["spark"] = spark
+    for block in blocks("docs/reading.md"):
+        user.type(block)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", ["docs/settings.md", "docs/checks.md", "docs/schema-history.md"])
+def test_what_other_pages_say_of_that_server(user: Reader, page: str) -> None:
+    for block in blocks(page):
+        user.type(block)
+
+
+def test_tokens(tmp_path: Path, server: MysqlServer) -> None:
+    reader = Reader(tmp_path, server, {}, variables())
+    for block in blocks("docs/tokens.md"):
+        reader.type(block)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/features.md"])
+def test_files_alone(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, page: str) -> None:
+    """The example of the README, on a server whose first file holds it."""
+    with start_server(tmp_path_factory.mktemp("first")) as server:
+        server.run_sql("RESET BINARY LOGS AND GTIDS")
+        reader = Reader(tmp_path, server, {}, variables())
+        for block in blocks("README.md"):
+            if block.language == "sql":
+                reader.type(block)
+        server.run_sql("FLUSH BINARY LOGS")
+        shutil.copy(server.binlogs()[0], tmp_path)
+        for block in blocks(page):
+            if block.language != "sql":
+                reader.type(block)
