@@ -35,6 +35,7 @@ COMMANDS = (
     "token",
     "retain",
     "housekeep",
+    "views",
     "doctor",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""

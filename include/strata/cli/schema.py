@@ -13,6 +13,7 @@ import typer
 from strata.cli.plan import parse_time
 from strata.cli.terminal import say
 from strata.cli.track import source_name, store_url
+from strata.dialects.engines import Dialect  # noqa: TC001 - typer reads the annotations
 from strata.errors import UnknownSourceError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
@@ -44,7 +45,7 @@ _Table = Annotated[str | None, typer.Option(help="One table, as database.table; 
 _Format = Annotated[Format, typer.Option("--format", help="For people, or one JSON line per table.")]
 
 
-def show(
+def show(  # noqa: PLR0913, PLR0917 - the options of the command
     context: typer.Context,
     source: _Source = None,
     store: _Store = None,
@@ -53,6 +54,7 @@ def show(
     time: Annotated[str | None, typer.Option(help="After what had been committed before it (ISO 8601, UTC).")] = None,
     table: _Table = None,
     output: _Format = Format.TABLE,
+    dialect: Annotated[Dialect | None, typer.Option(help="As CREATE TABLE for this engine, instead.")] = None,
 ) -> None:
     """Shows tables as they were at a point of the stream; at its end, if none is given. Exit code 1 if one of them is
     not known there."""
@@ -60,10 +62,15 @@ def show(
     from strata.cli.schema_tables import print_definitions  # noqa: PLC0415  see above
     from strata.schema.answers.tables import refuse_gaps, tables_at  # noqa: PLC0415  see above
 
-    history = _history(store, source)
+    versions, name = _store_of(store, source)
+    history = History(versions, name)
     at = _position(history, gtid_set, position, time)
     found = tables_at(history, at, _name(table) if table is not None else None)
-    if _is_jsonl(context, output):
+    if dialect is not None:
+        from strata.cli.schema_sql import print_statements  # noqa: PLC0415  see above
+
+        print_statements(versions, name, found, dialect, as_json=_is_jsonl(context, output))
+    elif _is_jsonl(context, output):
         _print_lines(found.lines())
     else:
         print_definitions(found)

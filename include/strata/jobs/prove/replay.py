@@ -7,19 +7,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc  # noqa: TID253  only those who replay import this module
-import sqlalchemy as sa
 from msgspec import Struct, field
 
 from strata.errors import DdlError, SchemaGapError, Usage
-from strata.flavour import NEWEST, Flavour
 from strata.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RemoveRows, RenameColumn
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.statements import changes_asked
 from strata.schema.model.definition import TableName
 from strata.schema.model.folding import fold_name
-from strata.store.database import reading
-from strata.store.tables import schema_version
 from strata.tables.convert import convert_rows, state_schema
 from strata.tables.read import read_columns
 from strata.tables.state import apply_changes
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
+    import sqlalchemy as sa
 
     from strata.schema.ddl.changes import AlterStep
     from strata.schema.model.definition import TableDefinition
@@ -206,7 +204,7 @@ def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
     store = SchemaStore(engine)
     entries = [entry for entry in store.all_entries(source) if entry.name.table]
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    steps = _steps_of(engine, source)
+    steps = _steps_of(engine, (entry.version_id for entry in entries))
     turns = []
     for entry in sorted(entries, key=lambda entry: entry.order):
         renamed, added = _columns_renamed(steps.get(entry.version_id, ()))
@@ -255,24 +253,12 @@ def _name(text: str, database: str) -> TableName:
     return TableName(first, second) if dot else TableName(database, first)
 
 
-def _steps_of(engine: sa.Engine, source: str) -> dict[int, tuple[AlterStep, ...]]:
+def _steps_of(engine: sa.Engine, version_ids: Iterable[int]) -> dict[int, tuple[AlterStep, ...]]:
     """What each ALTER TABLE asked for: which columns it renamed is in the statement alone."""
-    found = schema_version.c
-    query = sa.select(found.id, found.ddl, found.default_database, found.sql_mode, found.server_version).where(
-        found.source == source, found.ddl.is_not(None)
-    )
-    with reading(engine) as connection:
-        rows = connection.execute(query).all()
-    steps: dict[int, tuple[AlterStep, ...]] = {}
-    for version_id, ddl, database, sql_mode, server_version in rows:
-        context = DdlContext(database or "", sql_mode or 0, Flavour.mysql(server_version) if server_version else NEWEST)
-        try:
-            changes = read_ddl(ddl, context)
-        except DdlError:
-            # The version is a gap then, and says so itself.
-            continue
-        steps[version_id] = tuple(step for change in changes if isinstance(change, AlterTable) for step in change.steps)
-    return steps
+    return {
+        version_id: tuple(step for change in changes if isinstance(change, AlterTable) for step in change.steps)
+        for version_id, changes in changes_asked(engine, version_ids).items()
+    }
 
 
 def _columns_renamed(steps: Iterable[AlterStep]) -> tuple[dict[str, str], frozenset[str]]:

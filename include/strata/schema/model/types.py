@@ -296,7 +296,7 @@ class ColumnType(Struct, frozen=True):
         return f"{self.kind}{size}{' unsigned' if self.unsigned else ''}{' zerofill' if self.zerofill else ''}"
 
 
-_ESCAPED = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\\": "\\\\", "'": "''"})
+ESCAPED = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\\": "\\\\", "'": "''"})
 
 
 def shown_text(text: str) -> str:
@@ -311,7 +311,7 @@ def quoted_label(label: str) -> str:
     Bytes of a binary label that are no UTF-8 (here: escaped as surrogates) make it a hexadecimal literal.
     """
     if label.isascii() or not any("\udc80" <= ch <= "\udcff" for ch in label):
-        return f"'{label.translate(_ESCAPED)}'"
+        return f"'{label.translate(ESCAPED)}'"
     return f"x'{label.encode('utf_8', errors='surrogateescape').hex()}'"
 
 

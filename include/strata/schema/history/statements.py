@@ -1,0 +1,48 @@
+"""What the statements of versions asked for, read again from their text: names of columns and keys that only the
+statement tells.
+Not here: what they made of tables (`sql_store.py`), whose history it is (`lineage.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from strata.errors import DdlError
+from strata.flavour import NEWEST, Flavour
+from strata.schema.ddl.context import DdlContext
+from strata.schema.ddl.read import read_ddl
+from strata.store.database import reading
+from strata.store.tables import schema_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from strata.schema.ddl.changes import Change
+
+_CHUNK: Final = 500
+
+
+def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int, tuple[Change, ...]]:
+    """What each statement asked for, by version; of versions that have one that is understood.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = schema_version.c
+    wanted = sorted(set(version_ids))
+    asked: dict[int, tuple[Change, ...]] = {}
+    for at in range(0, len(wanted), _CHUNK):
+        query = sa.select(found.id, found.ddl, found.default_database, found.sql_mode, found.server_version).where(
+            found.id.in_(wanted[at : at + _CHUNK]), found.ddl.is_not(None)
+        )
+        with reading(engine) as connection:
+            rows = connection.execute(query).all()
+        for version_id, ddl, database, sql_mode, server_version in rows:
+            flavour = Flavour.mysql(server_version) if server_version else NEWEST
+            try:
+                asked[version_id] = tuple(read_ddl(ddl, DdlContext(database or "", sql_mode or 0, flavour)))
+            except DdlError:
+                # The version is a gap then, and says so itself.
+                continue
+    return asked
