@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from strata.errors import StoreFormatError
 from strata.schema.apply.diff import apply, diff
@@ -79,7 +80,7 @@ def _hides(column: Column) -> bool:
 
 @pytest.mark.parametrize("definition", [one for one in GOLDEN if _says_all(one)], ids=lambda one: one.fingerprint[:8])
 def test_text_and_back(definition: TableDefinition):
-    assert reread(definition) == definition
+    assert reread(definition) == replace(definition, engine=definition.engine or "InnoDB")
 
 
 def test_stored_form_and_back():

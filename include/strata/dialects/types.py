@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.dialects.engines import Dialect
-from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+from strata.schema.model.types import NO_DIMENSIONS, ColumnType, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,7 +236,9 @@ def _geometry(kind: ColumnType, names: Names, _: Dialect) -> ForeignType:
 
 
 def _vector(kind: ColumnType, names: Names, _: Dialect) -> ForeignType:
-    return ForeignType(names.vector.format(n=kind.length or 1))
+    if kind.length == NO_DIMENSIONS:
+        return ForeignType(names.binary, "VECTOR(0) is bytes")
+    return ForeignType(names.vector.format(n=kind.length))
 
 
 _BY_FAMILY: Final[dict[Family, Callable[[ColumnType, Names, Dialect], ForeignType]]] = {

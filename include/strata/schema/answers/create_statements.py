@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata.schema.answers.changes import changes
 from strata.schema.answers.written import written_after
 from strata.schema.ddl.changes import CreateTableLike
 from strata.schema.history.statements import changes_asked
 from strata.schema.history.versions import Origin
 from strata.schema.model.create_sql import NOTHING_WRITTEN, create_table_sql
+from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from strata.schema.answers.changes import TableChange
+    from strata.schema.ddl.changes import Change
     from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.history.versions import SchemaVersion
+    from strata.schema.history.versions import SchemaVersion, StoredEntry
     from strata.schema.model.create_sql import AsWritten
-    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.schema.model.definition import TableDefinition
 
 _UNTOLD: Final = {
     r"\bFOREIGN\s+KEY\b|\bREFERENCES\b": "foreign keys",
@@ -36,8 +36,7 @@ _UNTOLD: Final = {
 }
 """What is not part of a version, by what a statement says of it. Too much here only makes a note too many."""
 
-_COPIED: Final = "what LIKE copies of the other table: foreign keys aside, all that is named here"
-_NOT_IN_BASELINES: Final = "{}foreign keys, CHECK constraints, comments and options of the table and its keys"
+_NOT_TOLD: Final = "{}foreign keys, CHECK constraints, comments and options of the table and its keys"
 
 
 class CreateStatement(Struct, frozen=True):
@@ -50,42 +49,63 @@ class CreateStatement(Struct, frozen=True):
 
 
 def create_statement(store: SchemaStore, source: str, name: TableName, version: SchemaVersion) -> CreateStatement:
-    """What SHOW CREATE TABLE printed of a version, keys in the order that its history tells.
+    """What SHOW CREATE TABLE printed of a version, as its history tells.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    written, notes = _walked(list(_up_to(changes(store, source, name), name, version.version_id)), store)
-    definition = version.definition
-    notes += _notes_of(definition)
-    return CreateStatement(name, create_table_sql(name.table, definition, written), tuple(dict.fromkeys(notes)))
+    walk = _Walk(store, source)
+    written, notes = walk.of(name, version.version_id)
+    sql = create_table_sql(name.table, version.definition, written)
+    return CreateStatement(name, sql, tuple(dict.fromkeys([*notes, *_notes_of(version.definition)])))
 
 
-def _up_to(found: Iterable[TableChange], name: TableName, version_id: int) -> Iterator[TableChange]:
-    for change in found:
-        yield change
-        if change.entry.version_id == version_id and change.entry.name == name:
-            return
+class _Walk:
+    """Along the statements of a table, and of those that it was renamed or copied from."""
 
+    def __init__(self, store: SchemaStore, source: str) -> None:
+        self._store = store
+        self._source = source
 
-def _walked(found: Sequence[TableChange], store: SchemaStore) -> tuple[AsWritten, list[str]]:
-    """How all statements of a history had the table, and what they say that no version holds."""
-    asked = changes_asked(store.engine, (change.entry.version_id for change in found))
-    written = NOTHING_WRITTEN
-    notes: list[str] = []
-    for change in found:
-        if change.after is None:
-            written, notes = NOTHING_WRITTEN, []
-        elif change.entry.origin is not Origin.DDL:
-            written = NOTHING_WRITTEN
-            of_keys = "the order of keys, " if len(change.after.keys) > 1 else ""
-            notes = [f"a {change.entry.origin} does not tell {_NOT_IN_BASELINES.format(of_keys)}"]
-        else:
-            statements = asked.get(change.entry.version_id, ())
-            notes += _said(change.ddl or "")
-            notes += [_COPIED for one in statements if isinstance(one, CreateTableLike)]
-            written = written_after(written, change.after, statements)
-    return written, notes
+    def of(self, name: TableName, last: int) -> tuple[AsWritten, list[str]]:
+        """How all statements up to a version had the table of this name, and what they say that no version holds."""
+        entries = self._store.timeline(self._source, {name})
+        entries = entries[: max((at for at, entry in enumerate(entries, 1) if entry.version_id == last), default=0)]
+        return self._through(entries)
+
+    def _before(self, name: TableName, entry: StoredEntry) -> tuple[AsWritten, list[str]]:
+        """The same for another table in front of a statement."""
+        entries = self._store.timeline(self._source, {name})
+        return self._through([other for other in entries if other.order[:3] < entry.order[:3]])
+
+    def _through(self, entries: Sequence[StoredEntry]) -> tuple[AsWritten, list[str]]:
+        begin = max((at for at, entry in enumerate(entries, 1) if entry.fingerprint is None), default=0)
+        written = NOTHING_WRITTEN
+        notes: list[str] = []
+        self._store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+        ids = [entry.version_id for entry in entries]
+        asked, ddls = changes_asked(self._store.engine, ids), self._store.ddls(ids)
+        for entry in entries[begin:]:
+            definition = self._store.definition(str(entry.fingerprint))
+            if entry.origin is not Origin.DDL:
+                of_keys = "the order of keys, " if len(definition.keys) > 1 else ""
+                written, notes = NOTHING_WRITTEN, [f"a {entry.origin} does not tell {_NOT_TOLD.format(of_keys)}"]
+                continue
+            statements = asked.get(entry.version_id, ())
+            origin = self._origin(entry, statements)
+            if origin is not None:
+                written, notes = self._before(origin, entry)
+            notes = [*notes, *_said(ddls.get(entry.version_id, ""))]
+            written = written_after(written, definition, statements)
+        return written, notes
+
+    @staticmethod
+    def _origin(entry: StoredEntry, statements: Sequence[Change]) -> TableName | None:
+        """The table that this one was until this statement, or is a copy of."""
+        if entry.renamed_from:
+            database, dot, table = entry.renamed_from.partition(".")
+            return TableName(database, table) if dot else TableName(entry.name.database, database)
+        return next((one.like for one in statements if isinstance(one, CreateTableLike)), None)
 
 
 def _said(statement: str) -> list[str]:
@@ -103,7 +123,7 @@ def _notes_of(definition: TableDefinition) -> list[str]:
     ):
         notes.append("expressions stand as they were written")
     if definition.engine is None:
-        notes.append("the engine, which no statement names")
+        notes.append("ENGINE=InnoDB: no statement names the engine, so it was the session's default")
     if definition.in_doubt:
         notes.append("the length of a key's prefix, which no binlog holds")
     return notes

@@ -198,8 +198,8 @@ def _part_sql(part: KeyPart) -> str:
 
 
 def _options(definition: TableDefinition) -> Iterator[str]:
-    if definition.engine is not None:
-        yield f"ENGINE={_ENGINES.get(definition.engine.lower(), definition.engine)}"
+    engine = definition.engine or "InnoDB"
+    yield f"ENGINE={_ENGINES.get(engine.lower(), engine)}"
     if definition.character_set is not None and definition.collation is not None:
         yield f"DEFAULT CHARSET={definition.character_set}"
         default = CHARSETS[definition.character_set].default_collation
