@@ -203,7 +203,8 @@ def _text(_: ColumnType, names: Names, __: Dialect) -> ForeignType:
 
 
 def _labels(kind: ColumnType, names: Names, dialect: Dialect) -> ForeignType:
-    if kind.kind is TypeKind.ENUM and dialect in _HAS_ENUM and len(set(kind.labels)) == len(kind.labels):
+    is_enum = kind.kind is TypeKind.ENUM and dialect in _HAS_ENUM
+    if is_enum and len(set(kind.labels)) == len(kind.labels) and not any("\0" in label for label in kind.labels):
         labels = ", ".join("'" + label.replace("'", "''") + "'" for label in kind.labels)
         # What MySQL stores in place of a value that is none has to fit, too.
         return ForeignType(f"ENUM({labels})" if "" in kind.labels else f"ENUM('', {labels})")

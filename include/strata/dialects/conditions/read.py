@@ -1,0 +1,405 @@
+"""Reads a condition in MySQL's SQL against a table: typed terms, or an error at its place in the text.
+Not here: what is compared how (`terms.py`, `collations.py`), the differences to other engines (`__init__.py`)."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from strata.dialects.conditions.collations import BINARY, RULES
+from strata.dialects.conditions.literals import number, temporal
+from strata.dialects.conditions.terms import (
+    EXACT,
+    MOST_DIGITS,
+    Arithmetic,
+    Call,
+    ColumnTerm,
+    Compare,
+    Constant,
+    Every,
+    IsNull,
+    IsTruth,
+    Kind,
+    Like,
+    Node,
+    Not,
+    Some,
+    Term,
+    TextRule,
+    columns_of,
+)
+from strata.errors import Usage
+from strata.schema.model.types import Family, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.schema.model.definition import Column, TableDefinition
+
+_OPERATORS: Final[dict[type[exp.Expr], str]] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
+}  # fmt: skip
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+_TEMPORAL: Final = {
+    TypeKind.DATE: Kind.DATE, TypeKind.DATETIME: Kind.DATETIME, TypeKind.TIMESTAMP: Kind.TIMESTAMP,
+    TypeKind.TIME: Kind.TIME,
+}  # fmt: skip
+_YEARS: Final = range(1901, 2156)
+_DIGITS_OF_YEAR: Final = (4, 0)
+_FORMS: Final = {
+    Kind.DATE: "'2024-02-29'", Kind.DATETIME: "'2024-02-29 12:34:56'", Kind.TIMESTAMP: "'2024-02-29 12:34:56', in UTC,",
+    Kind.TIME: "'12:34:56'",
+}  # fmt: skip
+
+
+class ConditionError(Usage):
+    """A condition that is none, or that could mean something else elsewhere than in MySQL."""
+
+
+def read_condition(text: str, definition: TableDefinition, table: str = "") -> Node:
+    """The condition as typed terms.
+
+    Args:
+        text: In MySQL's SQL with an empty sql_mode.
+        definition: The version whose columns it names.
+        table: Name of the table, for messages and for columns that are named with it.
+
+    Raises:
+        ConditionError: It is none, or has a construct whose meaning would not be kept; with line, column and a caret.
+    """
+    return _Reader(text, definition, table).read()
+
+
+class _Reader:
+    def __init__(self, text: str, definition: TableDefinition, table: str) -> None:
+        self._text = text
+        self._definition = definition
+        self._table = table
+
+    def read(self) -> Node:
+        self._refuse_tokens()
+        try:
+            tree = sqlglot.parse_one(self._text, read="mysql")
+        except ParseError as error:
+            first = error.errors[0] if error.errors else {}
+            line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+            starts = [0, *(at for at, ch in enumerate(self._text, 1) if ch == "\n")]
+            length = len(str(first.get("highlight") or " "))
+            self._fail("this is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0))
+        found = self.condition(tree)
+        if not columns_of(found):
+            self._fail("a condition names a column", 0)
+        return found
+
+    def _refuse_tokens(self) -> None:
+        """What the parser passes over, or gives another meaning."""
+        try:
+            tokens = sqlglot.tokenize(self._text, read="mysql")
+        except TokenError as error:
+            self._fail(f"this is not MySQL's SQL: {str(error).splitlines()[0]}", 0)
+        if not tokens:
+            self._fail("there is no condition", 0)
+        for token in tokens:
+            if token.comments:
+                self._fail("a comment has no place in a condition", token.end + 1)
+            if token.token_type is TokenType.DPIPE:
+                self._fail("`||` is OR or CONCAT by the server's sql_mode: write OR", token.start)
+            if token.token_type is TokenType.SEMICOLON:
+                self._fail("a condition is one expression", token.start)
+
+    def _fail(self, message: str, at: int | exp.Expr) -> NoReturn:
+        offset = at if isinstance(at, int) else _offset(at)
+        before = self._text[:offset]
+        line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        shown = self._text.split("\n")[line - 1].replace("\t", " ")
+        raise ConditionError(
+            f"{message} (line {line}, column {column})\n  {shown}\n  {' ' * (column - 1)}^", table=self._table or None
+        )
+
+    # Conditions ---------------------------------------------------------------------------------
+
+    def condition(self, node: exp.Expr) -> Node:
+        """What is true, false or unknown."""
+        for kind, read in _CONDITIONS.items():
+            if isinstance(node, kind):
+                return read(self, node)
+        if type(node) in _OPERATORS:
+            return self._compare(_OPERATORS[type(node)], node.this, node.expression, node)
+        return self._as_truth(node)
+
+    def _every(self, node: exp.Expr) -> Node:
+        return Every((self.condition(node.this), self.condition(node.expression)))
+
+    def _some(self, node: exp.Expr) -> Node:
+        return Some((self.condition(node.this), self.condition(node.expression)))
+
+    def _between(self, node: exp.Expr) -> Node:
+        low = self._compare(">=", node.this, node.args["low"], node)
+        return Every((low, self._compare("<=", node.this, node.args["high"], node)))
+
+    def _in(self, node: exp.Expr) -> Node:
+        if not node.expressions:
+            self._fail("IN takes values", node)
+        return Some(tuple(self._compare("=", node.this, one, node) for one in node.expressions))
+
+    def _is(self, node: exp.Expr) -> Node:
+        what = node.expression
+        if isinstance(what, exp.Boolean):
+            return IsTruth(self.condition(node.this), bool(what.this))
+        if not isinstance(what, exp.Null):
+            self._fail("IS is followed by NULL, TRUE or FALSE", node)
+        if isinstance(node.this, exp.Column):
+            return IsNull(self._any_column(node.this))
+        return IsTruth(self.condition(node.this), None)
+
+    def _like(self, node: exp.Expr) -> Node:
+        column, rule = self._text_column(node.this)
+        pattern = node.expression
+        if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+            self._fail("LIKE is followed by a text", node)
+        text = str(pattern.this)
+        if "\\" in text:
+            self._fail("escapes in LIKE are not translated", pattern)
+        if rule.only_plain and not _is_plain(text):
+            self._fail(f"{column.collation} compares this text by more than its characters{_HINT}", pattern)
+        return Like(column, text, rule)
+
+    def _as_truth(self, node: exp.Expr) -> Node:
+        """A number as a condition: whether it is not 0."""
+        term = self.term(node)
+        if _kind(term) not in EXACT:
+            self._fail("this is no condition", node)
+        return self._numbers("<>", term, Constant(Kind.INTEGER, 0), node)
+
+    # Comparisons --------------------------------------------------------------------------------
+
+    def _compare(self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> Node:
+        left, right = left.unnest(), right.unnest()
+        if isinstance(right, exp.Null) and operator == "<=>" and isinstance(left, exp.Column):
+            return IsNull(self._any_column(left))
+        if isinstance(left, exp.Null) or isinstance(right, exp.Null):
+            self._fail("nothing is equal to NULL: write IS NULL", node)
+        if _is_text(left) and not _is_text(right):
+            return self._compare(_TURNED.get(operator, operator), right, left, node)
+        if _is_text(right) and not _is_text(left):
+            return self._with_text(operator, left, right, node)
+        one, other = self._operand(left), self._operand(right)
+        if {_kind(one), _kind(other)} <= {*EXACT, Kind.DOUBLE}:
+            return self._numbers(operator, one, other, node)
+        if _kind(one) is not _kind(other):
+            self._fail("values of these two types are cast by MySQL before they are compared", node)
+        if _kind(one) is Kind.TEXT:
+            return self._texts(operator, one, other, node)
+        return Compare(operator, one, other, _kind(one))
+
+    def _operand(self, node: exp.Expr) -> Term:
+        return self._text_column(node)[0] if isinstance(node, (exp.Collate, exp.Cast)) else self.term(node)
+
+    def _with_text(self, operator: str, node: exp.Expr, literal: exp.Expr, where: exp.Expr) -> Node:
+        """A column and a text: both texts, or a date in full."""
+        term = self._operand(node)
+        text = str(literal.this.this if isinstance(literal, exp.Cast) else literal.this)
+        kind = _kind(term)
+        if kind is Kind.TEXT and isinstance(literal, exp.Literal):
+            return self._texts(operator, term, Constant(Kind.TEXT, text), where)
+        constant = temporal(text, kind)
+        if constant is not None:
+            return Compare(operator, term, constant, kind)
+        if kind in _FORMS:
+            self._fail(f"this column is compared with {_FORMS[kind]} written in full", literal)
+        self._fail("MySQL would cast this text to a number: write the number without quotes", literal)
+
+    def _texts(self, operator: str, left: Term, right: Term, node: exp.Expr) -> Node:
+        columns = [term for term in (left, right) if isinstance(term, ColumnTerm)]
+        collations = {column.collation for column in columns}
+        if len(collations) != 1:
+            self._fail("these two are compared by different collations", node)
+        collation = str(collations.pop())
+        rule = RULES.get(collation)
+        if rule is None:
+            self._fail(f"what is equal in {collation} is not known here{_HINT}", node)
+        if operator not in {"=", "<>", "<=>"} and collation != BINARY:
+            self._fail(f"what is smaller in {collation} is not known here{_HINT}", node)
+        texts = [str(term.value) for term in (left, right) if isinstance(term, Constant)]
+        if rule.only_plain and not all(map(_is_plain, texts)):
+            self._fail(f"{collation} compares this text by more than its characters{_HINT}", node)
+        return Compare(operator, left, right, Kind.TEXT, text=rule)
+
+    def _numbers(self, operator: str, left: Term, right: Term, node: exp.Expr) -> Node:
+        kinds = {_kind(left), _kind(right)}
+        if Kind.DOUBLE in kinds:
+            if Kind.DECIMAL in kinds:
+                self._fail("MySQL would round one of the two to a double: write the number the other way", node)
+            return Compare(operator, left, right, Kind.DOUBLE)
+        if any(_is_year(term) for term in (left, right)):
+            self._check_year(left, right, node)
+        if kinds == {Kind.INTEGER}:
+            return Compare(operator, left, right, Kind.INTEGER)
+        (before, behind), (other_before, other_behind) = _digits(left), _digits(right)
+        scale = max(behind, other_behind)
+        if max(before, other_before) + scale > MOST_DIGITS:
+            self._fail(f"more than {MOST_DIGITS} digits are needed to compare these", node)
+        return Compare(operator, left, right, Kind.DECIMAL, scale)
+
+    def _check_year(self, left: Term, right: Term, node: exp.Expr) -> None:
+        """MySQL reads 70 as 1970 beside a YEAR."""
+        others = [term for term in (left, right) if not _is_year(term)]
+        if any(not isinstance(term, Constant) or term.value not in _YEARS for term in others):
+            self._fail("a YEAR is compared with years of four digits", node)
+
+    # Terms --------------------------------------------------------------------------------------
+
+    def term(self, node: exp.Expr) -> Term:
+        """A value."""
+        node = node.unnest()
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Boolean):
+            return Constant(Kind.INTEGER, int(bool(node.this)), (1, 0))
+        if isinstance(node, exp.Literal) and not node.is_string:
+            found = number(str(node.this))
+            return found if found is not None else self._fail("this number has too many digits", node)
+        if isinstance(node, exp.Neg):
+            return self._negated(node)
+        if type(node) in _ARITHMETIC:
+            return self._arithmetic(_ARITHMETIC[type(node)], node)
+        if isinstance(node, exp.Length) and not node.args.get("binary"):
+            column = self.term(node.this)
+            if _kind(column) is Kind.TEXT:
+                return Call("CHAR_LENGTH", column)
+        if isinstance(node, exp.Abs):
+            argument = self.term(node.this)
+            if _kind(argument) is Kind.INTEGER:
+                return Call("ABS", argument)
+        self._fail(f"{_called(node)} is not translated", node)
+
+    def _negated(self, node: exp.Expr) -> Term:
+        inner = self.term(node.this)
+        if isinstance(inner, Constant) and isinstance(inner.value, (int, float)):
+            return Constant(inner.kind, -inner.value, inner.digits)
+        if isinstance(inner, Constant) and inner.kind is Kind.DECIMAL:
+            return Constant(inner.kind, -inner.value, inner.digits)  # type: ignore[operator]
+        if _kind(inner) is not Kind.INTEGER:
+            self._fail("only whole numbers are calculated with", node)
+        return Arithmetic("-", Constant(Kind.INTEGER, 0), inner)
+
+    def _arithmetic(self, operation: str, node: exp.Expr) -> Term:
+        left, right = self.term(node.this), self.term(node.expression)
+        if {_kind(left), _kind(right)} != {Kind.INTEGER}:
+            self._fail("only whole numbers are calculated with", node)
+        if operation == "%" and not (isinstance(right, Constant) and right.value):
+            self._fail("% takes a number that is not 0", node)
+        return Arithmetic(operation, left, right)
+
+    def _text_column(self, node: exp.Expr) -> tuple[ColumnTerm, TextRule]:
+        """A column of text, with a collation of its own where one is written."""
+        node = node.unnest()
+        collation = None
+        if isinstance(node, exp.Collate):
+            collation, node = node.expression.name.lower(), node.this.unnest()
+        if not isinstance(node, exp.Column):
+            self._fail(f"{_called(node)} is not translated", node)
+        column = self._column(node)
+        if column.kind is not Kind.TEXT:
+            self._fail("this column is no text", node)
+        if collation is not None:
+            column = ColumnTerm(column.name, Kind.TEXT, collation, is_plain=column.is_plain)
+        rule = RULES.get(str(column.collation))
+        if rule is None:
+            self._fail(f"what is equal in {column.collation} is not known here{_HINT}", node)
+        return column, rule
+
+    def _column(self, node: exp.Column) -> ColumnTerm:
+        column = self._named(node)
+        found = _column_term(column)
+        if found is None:
+            self._fail(f"values of {column.column_type} are not compared here", node)
+        return found
+
+    def _any_column(self, node: exp.Column) -> ColumnTerm:
+        column = self._named(node)
+        return _column_term(column) or ColumnTerm(column.name, Kind.TEXT)
+
+    def _named(self, node: exp.Column) -> Column:
+        if node.table and f"{node.db}.{node.table}".lstrip(".") not in {self._table, self._table.partition(".")[2]}:
+            self._fail(f"the condition is on {self._table or 'one table'}", node)
+        found = self._definition.column(node.name)
+        if found is None:
+            names = [column.name for column in self._definition.columns]
+            near = get_close_matches(node.name, names, n=3)
+            hint = f"; near it are {', '.join(near)}" if near else f"; there are {', '.join(names)}"
+            self._fail(f"there is no column {node.name}{hint}", node)
+        return found
+
+
+_HINT: Final = f": write COLLATE {BINARY} behind the column to compare by characters"
+_CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = {
+    exp.Paren: lambda reader, node: reader.condition(node.this),
+    exp.And: _Reader._every,
+    exp.Or: _Reader._some,
+    exp.Not: lambda reader, node: Not(reader.condition(node.this)),
+    exp.Between: _Reader._between,
+    exp.In: _Reader._in,
+    exp.Is: _Reader._is,
+    exp.Like: _Reader._like,
+}
+
+
+def _column_term(column: Column) -> ColumnTerm | None:
+    """What values of the column are compared as; None for types that are not."""
+    kind = parse_column_type(column.column_type)
+    family = kind.kind.facts.family
+    if family in {Family.INTEGER, Family.YEAR}:
+        return ColumnTerm(column.name, Kind.INTEGER, digits=_DIGITS_OF_YEAR if family is Family.YEAR else (20, 0))
+    if family is Family.DECIMAL and (kind.length or 10) <= MOST_DIGITS:
+        scale = kind.decimals or 0
+        return ColumnTerm(column.name, Kind.DECIMAL, digits=((kind.length or 10) - scale, scale))
+    if family is Family.FLOATING:
+        return ColumnTerm(column.name, Kind.DOUBLE)
+    if family in {Family.CHARACTERS, Family.TEXT} or (kind.kind is TypeKind.ENUM and column.collation is not None):
+        is_plain = kind.kind is TypeKind.ENUM and all(map(_is_plain, kind.labels))
+        return ColumnTerm(column.name, Kind.TEXT, column.collation, is_plain=is_plain)
+    if family is Family.TEMPORAL:
+        return ColumnTerm(column.name, _TEMPORAL[kind.kind])
+    return None
+
+
+def _kind(term: Term) -> Kind:
+    return term.kind if isinstance(term, (ColumnTerm, Constant)) else Kind.INTEGER
+
+
+def _is_year(term: Term) -> bool:
+    return isinstance(term, ColumnTerm) and term.kind is Kind.INTEGER and term.digits == _DIGITS_OF_YEAR
+
+
+def _digits(term: Term) -> tuple[int, int]:
+    return term.digits if isinstance(term, (ColumnTerm, Constant)) else (MOST_DIGITS, 0)
+
+
+def _is_text(node: exp.Expr) -> bool:
+    """A text, or a date or time with its type in front."""
+    if isinstance(node, exp.Cast):
+        return isinstance(node.this, exp.Literal) and node.to.this.name in {"DATE", "TIMESTAMP", "DATETIME", "TIME"}
+    return isinstance(node, exp.Literal) and node.is_string
+
+
+def _is_plain(text: str) -> bool:
+    return all(" " <= ch <= "~" for ch in text)
+
+
+def _called(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return f"{str(node.this).upper()}()"
+    return f"{node.sql_name()}()" if isinstance(node, exp.Func) else f"{type(node).__name__.upper()}"
+
+
+def _offset(node: exp.Expr) -> int:
+    """Where a node begins in the text: its own place, or that of the first thing in it that has one."""
+    starts = [found.meta["start"] for found in node.walk() if "start" in found.meta]
+    return min(starts, default=0)

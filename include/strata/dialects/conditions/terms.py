@@ -1,0 +1,157 @@
+"""A condition that is understood: typed terms, in which nothing is left to the engine that evaluates them.
+Not here: reading them (`read.py`), writing them (`sql.py`, `arrow.py`)."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum, auto
+
+from msgspec import Struct
+
+
+class Kind(Enum):
+    """What values are compared as."""
+
+    INTEGER = auto()
+    DECIMAL = auto()
+    DOUBLE = auto()
+    TEXT = auto()
+    DATE = auto()
+    DATETIME = auto()
+    TIMESTAMP = auto()
+    """In UTC."""
+    TIME = auto()
+    """Microseconds."""
+
+
+EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL})
+MOST_DIGITS = 38
+
+
+class ColumnTerm(Struct, frozen=True):
+    """A column of the table."""
+
+    name: str
+    kind: Kind
+    collation: str | None = None
+    digits: tuple[int, int] = (20, 0)
+    """Of exact numbers: before and behind the point."""
+    is_plain: bool = False
+    """Whether all of its texts are known to be plain ASCII: labels."""
+
+
+class Constant(Struct, frozen=True):
+    """A literal."""
+
+    kind: Kind
+    value: int | Decimal | float | str | date | datetime
+    digits: tuple[int, int] = (0, 0)
+
+
+class Arithmetic(Struct, frozen=True):
+    """An operation on integers: `+`, `-`, `*`, or `%` by a constant that is not 0."""
+
+    operation: str
+    left: Term
+    right: Term
+
+
+class Call(Struct, frozen=True):
+    """CHAR_LENGTH or ABS; an integer."""
+
+    function: str
+    argument: Term
+
+
+Term = ColumnTerm | Constant | Arithmetic | Call
+
+
+class TextRule(Struct, frozen=True):
+    """How two texts are compared."""
+
+    folds: bool = False
+    """Without case."""
+    trims: bool = False
+    """Without blanks at the end."""
+    only_plain: bool = False
+    """Of plain ASCII alone (U+0020 to U+007E): of others the collation says more than is known here."""
+
+
+class Compare(Struct, frozen=True):
+    """`=`, `<>`, `<`, `<=`, `>`, `>=`, `<=>`."""
+
+    operator: str
+    left: Term
+    right: Term
+    kind: Kind
+    """What both sides are compared as."""
+    scale: int = 0
+    """Digits behind the point, where that is DECIMAL."""
+    text: TextRule = TextRule()
+
+
+class Like(Struct, frozen=True):
+    """LIKE, without escapes."""
+
+    column: ColumnTerm
+    pattern: str
+    text: TextRule
+
+
+class IsNull(Struct, frozen=True):
+    """IS NULL."""
+
+    column: ColumnTerm
+
+
+class IsTruth(Struct, frozen=True):
+    """IS TRUE, IS FALSE; IS UNKNOWN where `truth` is None."""
+
+    condition: Node
+    truth: bool | None
+
+
+class Not(Struct, frozen=True):
+    """NOT."""
+
+    condition: Node
+
+
+class Every(Struct, frozen=True):
+    """AND."""
+
+    conditions: tuple[Node, ...]
+
+
+class Some(Struct, frozen=True):
+    """OR."""
+
+    conditions: tuple[Node, ...]
+
+
+Node = Compare | Like | IsNull | IsTruth | Not | Every | Some
+
+
+def columns_of(node: Node | Term) -> frozenset[str]:
+    """Names of the columns that are named."""
+    return frozenset(term.name for term in _terms(node))
+
+
+def _terms(node: object) -> list[ColumnTerm]:
+    if isinstance(node, ColumnTerm):
+        return [node]
+    parts: list[object] = []
+    for name in getattr(node, "__struct_fields__", ()):
+        value = getattr(node, name)
+        parts += value if isinstance(value, tuple) else [value]
+    return [term for part in parts if isinstance(part, Struct) for term in _terms(part)]
+
+
+def guarded_columns(node: object) -> list[ColumnTerm]:
+    """Columns whose texts have to be plain."""
+    own = node.text if isinstance(node, (Compare, Like)) else None
+    if own is not None and own.only_plain:
+        return [term for term in _terms(node) if not term.is_plain]
+    parts = getattr(node, "conditions", ()) or (getattr(node, "condition", None),)
+    return [term for part in parts if part is not None for term in guarded_columns(part)]
