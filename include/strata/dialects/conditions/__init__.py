@@ -4,8 +4,8 @@ What differs between MySQL and the engines that evaluate, and what becomes of it
 
 | in MySQL | here |
 |---|---|
-| text is compared by its collation | `=`, `<>`, `IN`, `LIKE` of the usual collations; `<`, `BETWEEN` in `utf8mb4_0900_bin` alone |
-| case, accents, ignorable characters do not count | plain ASCII is folded; a row with other text ends the evaluation with an error |
+| text is compared by its collation | `=`, `<>`, `IN`, `LIKE`; `<`, `BETWEEN` in `utf8mb4_0900_bin` alone |
+| case and accents do not count | plain ASCII is folded; a row with other text is an error |
 | blanks at the end do not count, but in `utf8mb4_0900_*` | they are cut off both sides |
 | ENUM is compared as text or number | as text; its labels are known, so none of them ends anything |
 | `'5' = 5`, `'2024-1-1' = d`: casts | refused: numbers without quotes, dates in full |

@@ -11,9 +11,15 @@ BINARY: Final = "utf8mb4_0900_bin"
 """Compares characters by their numbers, and nothing else: the one in which order is known here."""
 
 _FOLDING: Final = (
-    "utf8mb4_general_ci utf8mb4_unicode_ci utf8mb4_unicode_520_ci utf8mb3_general_ci utf8mb3_unicode_ci "
-    "latin1_swedish_ci latin1_general_ci ascii_general_ci"
-).split()
+    "utf8mb4_general_ci",
+    "utf8mb4_unicode_ci",
+    "utf8mb4_unicode_520_ci",
+    "utf8mb3_general_ci",
+    "utf8mb3_unicode_ci",
+    "latin1_swedish_ci",
+    "latin1_general_ci",
+    "ascii_general_ci",
+)
 
 RULES: Final[dict[str, TextRule]] = {
     BINARY: TextRule(),

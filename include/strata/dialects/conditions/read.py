@@ -114,11 +114,14 @@ class _Reader:
                 self._fail("a condition is one expression", token.start)
 
     def _fail(self, message: str, at: int | exp.Expr) -> NoReturn:
+        raise self._error(message, at)
+
+    def _error(self, message: str, at: int | exp.Expr) -> ConditionError:
         offset = at if isinstance(at, int) else _offset(at)
         before = self._text[:offset]
         line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
         shown = self._text.split("\n")[line - 1].replace("\t", " ")
-        raise ConditionError(
+        return ConditionError(
             f"{message} (line {line}, column {column})\n  {shown}\n  {' ' * (column - 1)}^", table=self._table or None
         )
 
@@ -213,7 +216,7 @@ class _Reader:
             return Compare(operator, term, constant, kind)
         if kind in _FORMS:
             self._fail(f"this column is compared with {_FORMS[kind]} written in full", literal)
-        self._fail("MySQL would cast this text to a number: write the number without quotes", literal)
+        raise self._error("MySQL would cast this text to a number: write the number without quotes", literal)
 
     def _texts(self, operator: str, left: Term, right: Term, node: exp.Expr) -> Node:
         columns = [term for term in (left, right) if isinstance(term, ColumnTerm)]
@@ -277,7 +280,7 @@ class _Reader:
             argument = self.term(node.this)
             if _kind(argument) is Kind.INTEGER:
                 return Call("ABS", argument)
-        self._fail(f"{_called(node)} is not translated", node)
+        raise self._error(f"{_called(node)} is not translated", node)
 
     def _negated(self, node: exp.Expr) -> Term:
         inner = self.term(node.this)

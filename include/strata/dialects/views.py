@@ -1,0 +1,377 @@
+"""Views over change tables for engines that read Delta or Parquet, as sqlglot's trees.
+Not here: which rows and columns belong to a table (`jobs/views/`), the types of change tables (`strata.rows.arrow`)."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from msgspec import Struct
+from sqlglot import exp
+
+from strata.dialects.engines import Dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+BEFORE: Final = "_before"
+_SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
+_CALLS: Final = {
+    Dialect.DUCKDB: {"fail": "error", "contains": "list_contains", "has_key": "map_contains"},
+    Dialect.SPARK: {"fail": "raise_error", "contains": "array_contains", "has_key": "map_contains_key"},
+}
+_PLAIN_TYPES: Final = {
+    Dialect.DUCKDB: {
+        pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
+        pa.float32(): "REAL", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "VARCHAR",
+        pa.binary(): "BLOB", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAMP",
+        pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
+    },
+    Dialect.SPARK: {
+        pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT",
+        pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "STRING",
+        pa.binary(): "BINARY", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAMP_NTZ",
+        pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+    },
+}  # fmt: skip
+
+
+class Place(Struct, frozen=True):
+    """Where rows of some versions have the value of a column."""
+
+    physical: tuple[str, ...] = ()
+    """Columns of the change table of which at most one has a value; none for a literal."""
+    is_cast: bool = False
+    """Whether they have other types than the column has now."""
+    missing: str = ""
+    """What the column is called in `_missing` and `_invalid`."""
+    literal: str | None = None
+    lacking: Place | None = None
+    """What an INSERT that does not name the column gives it."""
+    unknown: str | None = None
+    """Why the log does not tell the value."""
+
+
+class Branch(Struct, frozen=True):
+    """Rows of some versions in one change table."""
+
+    relation: str
+    versions: tuple[int, ...]
+    places: tuple[Place, ...]
+
+
+class ViewColumn(Struct, frozen=True):
+    """A column of the view."""
+
+    name: str
+    kind: pa.DataType
+    is_key: bool = False
+    is_document: bool = False
+    """JSON: the log may have only what changed in it."""
+
+
+class ViewSource(Struct, frozen=True):
+    """What both views of a table are made of."""
+
+    columns: tuple[ViewColumn, ...]
+    relations: tuple[tuple[str, exp.Expr], ...]
+    """Change tables, by the names that branches have for them."""
+    branches: tuple[Branch, ...]
+    known: tuple[tuple[str, tuple[int, ...]], ...]
+    """Of each change table, the versions that are not this table's, or whose rows have been removed."""
+    removed_until: int
+    """Ordinal of the last transaction that removed all rows."""
+    message: str
+    """What is said when there are rows of a version that is newer than the view."""
+
+
+class Writer:
+    """Writes the views of one table for one engine."""
+
+    def __init__(self, dialect: Dialect, source: ViewSource) -> None:
+        self._dialect = dialect
+        self._source = source
+
+    # The two views ------------------------------------------------------------------------------
+
+    def changes(self, view: exp.Table) -> str:
+        """Every change, with the columns of now and, in `_before`, what they were."""
+        selects = [self._changes_of(branch) for branch in self._source.branches]
+        return self._create(view, self._union([*selects, *self._guards(self._change_columns())]))
+
+    def now(self, view: exp.Table) -> str:
+        """The rows that there are: what was last put under each key, and not taken away since."""
+        every = exp.CTE(
+            this=self._union([*self._events(), *self._guards(self._event_columns())]), alias=_alias("events")
+        )
+        filled = [
+            exp.alias_(
+                self._over(
+                    exp.IgnoreNulls(this=exp.LastValue(this=exp.Column(this=_name(f"v{at}")))), newest_first=False
+                ),
+                f"v{at}",
+                quoted=True,
+            )
+            for at, _ in enumerate(self._source.columns)
+        ]
+        newest = self._over(exp.RowNumber(), newest_first=True)
+        inner = exp.select(exp.Column(this=_name("put")), *filled, exp.alias_(newest, "newest", quoted=True)).from_(
+            "events"
+        )
+        ranked = exp.CTE(this=inner, alias=_alias("ranked"))
+        outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
+        outer = outer.where(_equal("newest", 1)).where(_equal("put", 1))
+        outer.set("with_", exp.With(expressions=[every, ranked]))
+        return self._create(view, outer)
+
+    def _create(self, view: exp.Table, query: exp.Expr) -> str:
+        temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
+        made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
+        return made.sql(self._dialect.value, pretty=True)
+
+    def _over(self, function: exp.Expr, *, newest_first: bool) -> exp.Window:
+        """Along the events of a key."""
+        return exp.Window(
+            this=function,
+            partition_by=[
+                exp.Column(this=_name(f"k{at}")) for at, one in enumerate(self._source.columns) if one.is_key
+            ],
+            order=exp.Order(
+                expressions=[
+                    exp.Ordered(this=exp.Column(this=_name(name)), desc=newest_first, nulls_first=False)
+                    for name in ("seq", "row", "put")
+                ]
+            ),
+        )
+
+    # Rows of the log ----------------------------------------------------------------------------
+
+    def _changes_of(self, branch: Branch) -> exp.Select:
+        is_delete = exp.EQ(this=_column("_op"), expression=exp.Literal.string("delete"))
+        selected = []
+        for column, place in zip(self._source.columns, branch.places, strict=True):
+            found = self._then(place, column)
+            if column.is_key:
+                old = self._then(place, column, BEFORE)
+                found = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=found)
+            selected.append(exp.alias_(found, column.name, quoted=True))
+        images = exp.Struct(
+            expressions=[
+                exp.PropertyEQ(this=_name(column.name), expression=self._then(place, column, BEFORE))
+                for column, place in zip(self._source.columns, branch.places, strict=True)
+            ]
+        )
+        has_image = exp.Not(this=exp.Is(this=_column(BEFORE), expression=exp.null()))
+        selected.append(exp.alias_(exp.Case(ifs=[exp.If(this=has_image, true=images)]), BEFORE, quoted=True))
+        selected += [_column(name) for name in (*_SHARED, "_schema_version", "_missing", "_invalid")]
+        return (
+            exp.select(*selected)
+            .from_(self._relation(branch.relation))
+            .where(_is_in("_schema_version", branch.versions))
+        )
+
+    def _events(self) -> Iterable[exp.Select]:
+        """What puts a row under a key, and what takes one away."""
+        for branch in self._source.branches:
+            is_left = exp.GT(this=_column("_seq"), expression=exp.Literal.number(self._source.removed_until))
+            own = exp.and_(_is_in("_schema_version", branch.versions), is_left)
+            is_put = exp.NEQ(this=_column("_op"), expression=exp.Literal.string("delete"))
+            is_taken = exp.NEQ(this=_column("_op"), expression=exp.Literal.string("insert"))
+            relation = self._relation(branch.relation)
+            yield exp.select(*self._put(branch)).from_(relation).where(own, is_put)
+            yield exp.select(*self._taken(branch)).from_(relation.copy()).where(own.copy(), is_taken)
+
+    def _put(self, branch: Branch) -> list[exp.Expr]:
+        selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
+        places = list(zip(self._source.columns, branch.places, strict=True))
+        keys = [self._key(place, column) for column, place in places if column.is_key]
+        same = [
+            exp.NullSafeEQ(this=key.copy(), expression=self._value(place, column, BEFORE))
+            for key, (column, place) in zip(keys, [pair for pair in places if pair[0].is_key], strict=True)
+        ]
+        stays = exp.and_(*same)
+        for at, (column, place) in enumerate(places):
+            if column.is_key:
+                selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
+            selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
+        return selected
+
+    def _taken(self, branch: Branch) -> list[exp.Expr]:
+        selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
+        for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+            if column.is_key:
+                selected.append(exp.alias_(self._value(place, column, BEFORE), f"k{at}", quoted=True))
+            selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
+        return selected
+
+    def _key(self, place: Place, column: ViewColumn) -> exp.Expr:
+        """Of the row after a change; a MINIMAL image leaves out a key that has not changed."""
+        is_missing = self._lists("_missing", place.missing)
+        old = self._value(place, column, BEFORE)
+        return exp.Case(ifs=[exp.If(this=is_missing, true=old)], default=self._value(place, column))
+
+    def _held(self, place: Place, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
+        """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
+        the image before. Nothing fails here: the row may have changed since."""
+        if column.is_key:
+            return self._struct(self._key(place, column), column)
+        is_missing = self._lists("_missing", place.missing)
+        is_insert = exp.EQ(this=_column("_op"), expression=exp.Literal.string("insert"))
+        moved = self._not_known("the image of a row that changed its key lacks it", column)
+        given = self._placed(place.lacking or Place(unknown="what an INSERT gave it"), column)
+        branches = [
+            exp.If(this=exp.and_(is_missing, is_insert), true=given),
+            exp.If(this=exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy()))), true=moved),
+            exp.If(this=is_missing.copy(), true=exp.null()),
+        ]
+        if column.is_document:
+            partial = self._not_known("the log has only what changed in the document", column)
+            branches.insert(0, exp.If(this=self._has_key("_invalid", place.missing), true=partial))
+        return exp.Case(ifs=branches, default=self._placed(place, column))
+
+    def _placed(self, place: Place, column: ViewColumn) -> exp.Expr:
+        if place.unknown is not None:
+            return self._not_known(f"the log does not tell {place.unknown}", column)
+        return self._struct(self._value(place, column), column)
+
+    def _opened(self, at: int) -> exp.Expr:
+        column = self._source.columns[at]
+        held = exp.Column(this=_name(f"v{at}"))
+        value, why = (exp.Dot(this=held.copy(), expression=_name(part)) for part in ("v", "u"))
+        lacks = exp.Literal.string(f"{column.name}: the log has no image with it")
+        fails = [
+            exp.If(this=exp.Is(this=held, expression=exp.null()), true=self._fails(lacks, column)),
+            exp.If(this=exp.Not(this=exp.Is(this=why, expression=exp.null())), true=self._fails(why.copy(), column)),
+        ]
+        return exp.alias_(exp.Case(ifs=fails, default=value), column.name, quoted=True)
+
+    # Rows of versions that the view does not know ------------------------------------------------
+
+    def _guards(self, columns: Sequence[tuple[str, pa.DataType]]) -> Iterable[exp.Select]:
+        """No rows; where there are some of a newer version, an error. The view says nothing rather than half of it."""
+        for relation, versions in self._source.known:
+            nothing = [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in columns]
+            fail = self._call("fail", exp.Literal.string(self._source.message))
+            is_known = exp.Case(
+                ifs=[exp.If(this=_is_in("_schema_version", versions), true=exp.false())],
+                default=exp.Cast(this=fail, to=exp.DataType.build("BOOLEAN")),
+            )
+            yield exp.select(*nothing).from_(self._relation(relation)).where(is_known)
+
+    def _event_columns(self) -> list[tuple[str, pa.DataType]]:
+        found: list[tuple[str, pa.DataType]] = [("put", pa.int32()), ("seq", pa.int64()), ("row", pa.int64())]
+        for at, column in enumerate(self._source.columns):
+            if column.is_key:
+                found.append((f"k{at}", column.kind))
+            found.append((f"v{at}", _held_type(column)))
+        return found
+
+    def _change_columns(self) -> list[tuple[str, pa.DataType]]:
+        own = [(column.name, column.kind) for column in self._source.columns]
+        utc = pa.timestamp("us", tz="UTC")
+        kinds = {"_seq": pa.int64(), "_row": pa.int64(), "_binlog_pos": pa.int64(), "_committed_at": utc}
+        shared = [(name, kinds.get(name, pa.string())) for name in _SHARED]
+        invalid = pa.map_(pa.string(), pa.string())
+        rest = [("_schema_version", pa.int64()), ("_missing", pa.list_(pa.string())), ("_invalid", invalid)]
+        return [*own, (BEFORE, pa.struct(own)), *shared, *rest]
+
+    # Expressions --------------------------------------------------------------------------------
+
+    def _then(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+        """The value that a row had when it was changed; NULL where the table had no such column."""
+        known = place if place.physical else Place()
+        return self._value(known, column, inside)
+
+    def _value(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+        if not place.physical:
+            given = exp.null() if place.literal is None else exp.Literal.string(place.literal)
+            return self._typed(given, column.kind)
+        found = [_column(name, inside) for name in place.physical]
+        typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
+        return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
+
+    def _typed(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
+        return exp.Cast(this=value, to=exp.DataType.build(self._type(kind), dialect=self._dialect.value))
+
+    def _type(self, kind: pa.DataType) -> str:
+        if pa.types.is_decimal(kind):
+            return f"DECIMAL({kind.precision},{kind.scale})"
+        spark = self._dialect is Dialect.SPARK
+        if pa.types.is_struct(kind):
+            quote, between, brackets = ("`", ": ", "<>") if spark else ('"', " ", "()")
+            fields = (
+                f"{quote}{one.name.replace(quote, quote * 2)}{quote}{between}{self._type(one.type)}"
+                for one in kind.fields
+            )
+            return f"STRUCT{brackets[0]}{', '.join(fields)}{brackets[1]}"
+        if pa.types.is_map(kind):
+            inner = f"{self._type(kind.key_type)}, {self._type(kind.item_type)}"
+            return f"MAP<{inner}>" if spark else f"MAP({inner})"
+        if pa.types.is_list(kind):
+            inner = self._type(kind.value_type)
+            return f"ARRAY<{inner}>" if spark else f"{inner}[]"
+        return _PLAIN_TYPES[self._dialect][kind]
+
+    def _struct(self, value: exp.Expr, column: ViewColumn, why: exp.Expr | None = None) -> exp.Expr:
+        fields = {"v": value, "u": why or exp.null()}
+        made = exp.Struct(
+            expressions=[exp.PropertyEQ(this=_name(name), expression=one) for name, one in fields.items()]
+        )
+        return self._typed(made, _held_type(column))
+
+    def _not_known(self, why: str, column: ViewColumn) -> exp.Expr:
+        return self._struct(exp.null(), column, exp.Literal.string(f"{column.name}: {why}"))
+
+    def _fails(self, message: exp.Expr, column: ViewColumn) -> exp.Expr:
+        return self._typed(self._call("fail", message), column.kind)
+
+    def _lists(self, column: str, name: str) -> exp.Expr:
+        found = self._call("contains", _column(column), exp.Literal.string(name))
+        return exp.Coalesce(this=found, expressions=[exp.false()])
+
+    def _has_key(self, column: str, name: str) -> exp.Expr:
+        found = self._call("has_key", _column(column), exp.Literal.string(name))
+        return exp.Coalesce(this=found, expressions=[exp.false()])
+
+    def _call(self, what: str, *arguments: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this=_CALLS[self._dialect][what], expressions=list(arguments))
+
+    def _relation(self, name: str) -> exp.Expr:
+        return dict(self._source.relations)[name].copy()
+
+    @staticmethod
+    def _union(selects: Sequence[exp.Select]) -> exp.Expr:
+        first: exp.Expr = selects[0]
+        return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
+
+
+def _held_type(column: ViewColumn) -> pa.DataType:
+    """A value, or why it is not known."""
+    return pa.struct([("v", column.kind), ("u", pa.string())])
+
+
+def _name(text: str) -> exp.Identifier:
+    return exp.to_identifier(text, quoted=True)
+
+
+def _alias(text: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(text))
+
+
+def _column(name: str, inside: str = "") -> exp.Expr:
+    if inside:
+        return exp.Dot(this=exp.Column(this=_name(inside)), expression=_name(name))
+    return exp.Column(this=_name(name))
+
+
+def _order() -> list[exp.Expr]:
+    return [exp.alias_(_column("_seq"), "seq", quoted=True), exp.alias_(_column("_row"), "row", quoted=True)]
+
+
+def _is_in(name: str, values: Sequence[int]) -> exp.Expr:
+    return exp.In(this=_column(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])
+
+
+def _equal(name: str, value: int) -> exp.Expr:
+    return exp.EQ(this=exp.Column(this=_name(name)), expression=exp.Literal.number(value))

@@ -1,0 +1,1 @@
+"""SQL views over change tables."""

@@ -1,0 +1,221 @@
+"""Views over a source's change tables, for engines that read Delta or Parquet files.
+Not here: SQL (`dialects/views.py`), which rows are a table's (`lives.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # noqa: TID253  only those who make views import this module
+from msgspec import Struct
+
+from strata.dialects.relations import relation_of, view_name
+from strata.dialects.views import Branch, Place, ViewColumn, ViewSource, Writer
+from strata.jobs.prove.replay import removals_of, turns_of
+from strata.jobs.views.lives import default_of, life_of
+from strata.rows.arrow import arrow_type
+from strata.schema.model.folding import fold_name
+from strata.tables.continued import plain_name
+from strata.tables.layout import column_name, table_url
+from strata.tables.outputs import OUTPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata.dialects.engines import Dialect
+    from strata.dialects.relations import Relation, Through
+    from strata.jobs.prove.replay import Removal, Turn
+    from strata.jobs.views.lives import Era, Life, Value
+    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.tables.port import OutputTable
+
+CHANGES = "__changes"
+
+
+class Kind(StrEnum):
+    """What a view shows."""
+
+    CHANGES = "changes"
+    NOW = "now"
+
+
+class MadeView(Struct, frozen=True):
+    """The view of a table, or why there is none."""
+
+    table: TableName
+    kind: Kind
+    statements: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What it cannot show; the reason where there are no statements."""
+
+
+def make_views(
+    lake: str,
+    source: str,
+    engine: sa.Engine,
+    dialect: Dialect,
+    through: Through,
+    wanted: Callable[[TableName], bool] = lambda _: True,
+) -> list[MadeView]:
+    """The views of all tables of a source that are there now and that something is published of.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+        dialect: For which engine; DuckDB or Spark.
+        through: How it reads change tables.
+        wanted: Which tables.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        StoreUnavailableError: The database does not answer.
+    """
+    turns = turns_of(engine, source)
+    removals = removals_of(engine, source)
+    made: list[MadeView] = []
+    for name in sorted({turn.name for turn in turns}):
+        life = life_of(turns, name) if wanted(name) else None
+        if life is not None:
+            table = _Table(lake, source, name, life, turns, removals)
+            made += table.views(dialect, through)
+    return made
+
+
+class _Table:
+    """One table, its change tables and its life."""
+
+    def __init__(
+        self,
+        lake: str,
+        source: str,
+        name: TableName,
+        life: Life,
+        turns: Sequence[Turn],
+        removals: Sequence[Removal],
+    ) -> None:
+        self._name = name
+        self._life = life
+        self._versions = {turn.version_id for turn in turns if turn.name == name}
+        names = {era.name for era in life.eras}
+        found = {one: OUTPUT.open(table_url(lake, source, one)) for one in names}
+        self._urls = {one: table_url(lake, source, one) for one in names}
+        self._tables = {one: table for one, table in found.items() if table is not None}
+        self._removals = [one for one in removals if life.was_called(one.name, one.seq)]
+
+    def views(self, dialect: Dialect, through: Through) -> list[MadeView]:
+        """Both views; none if nothing is published."""
+        if not self._tables:
+            return []
+        changes = view_name(self._name, CHANGES, dialect, through)
+        now = view_name(self._name, "", dialect, through)
+        refusal = self._refusal()
+        source, preludes = self._source(dialect, through)
+        writer = Writer(dialect, source)
+        made = [MadeView(self._name, Kind.CHANGES, (*preludes, writer.changes(changes)), self._notes_of_changes())]
+        if refusal is not None:
+            return [*made, MadeView(self._name, Kind.NOW, (), (refusal,))]
+        return [*made, MadeView(self._name, Kind.NOW, (writer.now(now),), self._notes())]
+
+    def _notes(self) -> tuple[str, ...]:
+        made = "made with the versions of now: make it anew after DDL and TRUNCATE"
+        first = self._life.begins or "if the table was there before the stream"
+        return made, f"rows that no change of the log has touched are missing ({first})"
+
+    def _notes_of_changes(self) -> tuple[str, ...]:
+        apart = [
+            f"{value.unknown}: NULL in rows of version {era.version_id}, which the change table has in a column apart"
+            for era in self._life.eras
+            for value in era.values
+            if value.is_apart
+        ]
+        return (*self._notes()[:1], *apart)
+
+    def _refusal(self) -> str | None:
+        """Why nobody can say which rows there are."""
+        key = [fold_name(name) for name in self._life.definition.primary_key]
+        if not key:
+            return "the table has no primary key, so its changes do not say which of equal rows they are about"
+        for removal in self._removals:
+            if not removal.is_whole:
+                return f"`{removal.statement}` removed rows, and no log says which"
+        if any(table.left_beside() for table in self._tables.values()):
+            return "an older version has left rows beside the table; they are part of it once something is published"
+        return next((reason for era in self._life.eras if (reason := self._other_key(era, key))), None)
+
+    def _other_key(self, era: Era, key: Sequence[str]) -> str | None:
+        columns = self._life.definition.columns
+        then = [fold_name(name) for name in era.definition.primary_key]
+        of_key = {fold_name(column.name): value for column, value in zip(columns, era.values, strict=True)}
+        named = [of_key[name].column for name in key]
+        if any(column is None for column in named) or then != [fold_name(one.name) for one in named if one is not None]:
+            return f"the table had another primary key in version {era.version_id}"
+        return None
+
+    # What views are made of ---------------------------------------------------------------------
+
+    def _source(self, dialect: Dialect, through: Through) -> tuple[ViewSource, list[str]]:
+        relations: list[tuple[str, Relation]] = []
+        preludes: list[str] = []
+        for name, table in sorted(self._tables.items()):
+            relation, prelude = relation_of(dialect, through, name, self._urls[name], sorted(table.files()))
+            relations.append((str(name), relation))
+            preludes += prelude
+        key = {fold_name(name) for name in self._life.definition.primary_key}
+        columns = tuple(
+            ViewColumn(column.name, kind, fold_name(column.name) in key, is_document=column.column_type == "json")
+            for column, kind in zip(self._life.definition.columns, _stored(self._life.definition), strict=True)
+        )
+        known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
+        source = ViewSource(
+            columns,
+            tuple(relations),
+            tuple(self._branches(columns)),
+            tuple(known),
+            max((one.seq for one in self._removals), default=0),
+            f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
+        )
+        return source, preludes
+
+    def _branches(self, columns: Sequence[ViewColumn]) -> list[Branch]:
+        """Versions whose values lie in the same columns are one branch."""
+        found: dict[tuple[str, tuple[Place, ...]], list[int]] = {}
+        for era in self._life.eras:
+            table = self._tables.get(era.name)
+            if table is None:
+                continue
+            kinds = dict(
+                zip([fold_name(one.name) for one in era.definition.columns], _stored(era.definition), strict=True)
+            )
+            places = tuple(
+                _place(value, column, table, kinds) for value, column in zip(era.values, columns, strict=True)
+            )
+            found.setdefault((str(era.name), places), []).append(era.version_id)
+        return [Branch(relation, tuple(versions), places) for (relation, places), versions in found.items()]
+
+
+def _stored(definition: TableDefinition) -> list[pa.DataType]:
+    """The types of the columns in change tables."""
+    # By number: two columns may have one name in other cases, and the types are wanted alone.
+    plain = pa.schema([pa.field(str(at), arrow_type(column)) for at, column in enumerate(definition.columns)])
+    return list(OUTPUT.stored(plain).types)
+
+
+def _place(value: Value, column: ViewColumn, table: OutputTable, kinds: dict[str, pa.DataType]) -> Place:
+    if value.unknown is not None:
+        return Place(unknown=value.unknown)
+    if value.column is None:
+        return Place(literal=value.literal)
+    name = value.column.name
+    wanted = fold_name(column_name(name))
+    fields = [field for field in table.columns if fold_name(plain_name(field)) == wanted]
+    exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
+    default = default_of(value.column)
+    return Place(
+        tuple(field.name for field in exact),
+        is_cast=any(field.type != column.kind for field in exact),
+        missing=name,
+        lacking=Place(literal=default.literal, unknown=default.unknown),
+    )
