@@ -136,22 +136,27 @@ class _Reader:
             return self._compare(_OPERATORS[type(node)], node.this, node.expression, node)
         return self._as_truth(node)
 
-    def _every(self, node: exp.Expr) -> Node:
+    def every(self, node: exp.Expr) -> Node:
+        """AND."""
         return Every((self.condition(node.this), self.condition(node.expression)))
 
-    def _some(self, node: exp.Expr) -> Node:
+    def some(self, node: exp.Expr) -> Node:
+        """OR."""
         return Some((self.condition(node.this), self.condition(node.expression)))
 
-    def _between(self, node: exp.Expr) -> Node:
+    def between(self, node: exp.Expr) -> Node:
+        """BETWEEN, both ends included."""
         low = self._compare(">=", node.this, node.args["low"], node)
         return Every((low, self._compare("<=", node.this, node.args["high"], node)))
 
-    def _in(self, node: exp.Expr) -> Node:
+    def among(self, node: exp.Expr) -> Node:
+        """IN, of values."""
         if not node.expressions:
             self._fail("IN takes values", node)
         return Some(tuple(self._compare("=", node.this, one, node) for one in node.expressions))
 
-    def _is(self, node: exp.Expr) -> Node:
+    def truth(self, node: exp.Expr) -> Node:
+        """IS NULL, IS TRUE, IS FALSE."""
         what = node.expression
         if isinstance(what, exp.Boolean):
             return IsTruth(self.condition(node.this), bool(what.this))
@@ -161,7 +166,8 @@ class _Reader:
             return IsNull(self._any_column(node.this))
         return IsTruth(self.condition(node.this), None)
 
-    def _like(self, node: exp.Expr) -> Node:
+    def like(self, node: exp.Expr) -> Node:
+        """LIKE."""
         column, rule = self._text_column(node.this)
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
@@ -344,13 +350,13 @@ class _Reader:
 _HINT: Final = f": write COLLATE {BINARY} behind the column to compare by characters"
 _CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = {
     exp.Paren: lambda reader, node: reader.condition(node.this),
-    exp.And: _Reader._every,
-    exp.Or: _Reader._some,
+    exp.And: _Reader.every,
+    exp.Or: _Reader.some,
     exp.Not: lambda reader, node: Not(reader.condition(node.this)),
-    exp.Between: _Reader._between,
-    exp.In: _Reader._in,
-    exp.Is: _Reader._is,
-    exp.Like: _Reader._like,
+    exp.Between: _Reader.between,
+    exp.In: _Reader.among,
+    exp.Is: _Reader.truth,
+    exp.Like: _Reader.like,
 }
 
 
