@@ -15,6 +15,8 @@ import time
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from bench.timing import LOG
+
 RESULTS = Path(__file__).with_name("RESULTS.md")
 NAMES = ("decode", "ddl", "history", "landing", "positions")
 INTRODUCTION = """# What was measured
@@ -37,7 +39,16 @@ class _Tee(io.TextIOBase):
 
 
 def main(arguments: list[str]) -> None:
-    """Runs one benchmark, or all."""
+    """Runs one benchmark, or all, and names the file of what the measured programs said beside their output."""
+    LOG.unlink(missing_ok=True)
+    try:
+        _run(arguments)
+    finally:
+        if LOG.exists() and LOG.stat().st_size:
+            print(f"\nwarnings of what was measured: {LOG}", file=sys.stderr)
+
+
+def _run(arguments: list[str]) -> None:
     if arguments:
         importlib.import_module(f"bench.{arguments[0]}").main(arguments[1:])
         return

@@ -11,19 +11,21 @@ import platform
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.decode import WORKLOADS, make
-from bench.timing import as_a_user, watch_memory
+from bench.timing import Run, quietly
+from bench.workloads import WORKLOADS, make
 from strata.events.landed import LandedStream
 from strata.jobs.progress.find_position import find_position
 from tests.mysql_server import MysqlServer, program, start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOOKUPS = 200
 LAND = """
@@ -35,40 +37,11 @@ print(json.dumps(to_plain(land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1]
 """
 
 
-@dataclass(frozen=True)
-class Run:
-    """One reading of the whole stream."""
-
-    seconds: float
-    cpu_seconds: float
-    memory_mb: float
-    """Largest resident set, shared libraries and mapped pages of files included."""
-    megabytes: float
-    """What was written."""
-
-
-def timed(command: list[str], folder: Path) -> Run:
-    """Runs a command that fills a folder."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=as_a_user())
-    seen, over = [0], threading.Event()
-    watcher = threading.Thread(target=watch_memory, args=(process.pid, seen, over))
-    watcher.start()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    over.set()
-    watcher.join()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, command
-    written = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Run(seconds, usage.ru_utime + usage.ru_stime, seen[0] / 1e6, written / 1e6)
-
-
 def by_strata(server: MysqlServer, folder: Path) -> Run:
     """`strata land` into an empty lake: checksums verified, transactions indexed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    return timed([sys.executable, "-c", LAND, str(server.port), str(folder)], folder)
+    return quietly([sys.executable, "-c", LAND, str(server.port), str(folder)])
 
 
 def by_mysqlbinlog(server: MysqlServer, folder: Path) -> Run:
@@ -77,7 +50,7 @@ def by_mysqlbinlog(server: MysqlServer, folder: Path) -> Run:
     folder.mkdir()
     options = ["--no-defaults", "--read-from-remote-server", "--raw", "--to-last-log", f"--result-file={folder}/"]
     login = [f"--host={server.host}", f"--port={server.port}", "--user=root"]
-    return timed([program("mysqlbinlog"), *options, *login, server.binlogs()[0].name], folder)
+    return quietly([program("mysqlbinlog"), *options, *login, server.binlogs()[0].name])
 
 
 def look_ups(lake: Path) -> dict[str, float]:
@@ -87,16 +60,16 @@ def look_ups(lake: Path) -> dict[str, float]:
     points = [find_position(str(lake), "s", gtid_set=str(stream.executed_at(chance.randrange(1, stream.last_seq))))
               for _ in range(LOOKUPS)]  # fmt: skip
     times = [chance.randrange(stream.record_at(1)[1].committed_at, stream.clock) for _ in range(LOOKUPS)]
-    asked = {
-        "time": [{"time": micros} for micros in times],
-        "GTID set": [{"gtid_set": point.gtid_executed} for point in points],
-        "file and offset": [{"file": point.binlog_position} for point in points],
+    asked: dict[str, list[Callable[[], object]]] = {
+        "time": [partial(find_position, str(lake), "s", time=micros) for micros in times],
+        "GTID set": [partial(find_position, str(lake), "s", gtid_set=point.gtid_executed) for point in points],
+        "file and offset": [partial(find_position, str(lake), "s", file=point.binlog_position) for point in points],
     }
     found = {}
     for name, questions in asked.items():
         started = time.perf_counter()
         for question in questions:
-            find_position(str(lake), "s", **question)
+            question()
         found[name] = LOOKUPS / (time.perf_counter() - started)
     return found
 
@@ -114,11 +87,14 @@ def main(arguments: list[str]) -> None:
         stream = LandedStream.open(str(folder / "lake"), "s")
         print(f"{stream.last_seq:,} transactions; medians of {rounds} runs in turn")
         print(f"{'':24}{'seconds':>9}{'MB/s':>8}{'CPU s':>8}{'memory MB':>11}")
-        for label, runs in zip(("mysqlbinlog --raw", "strata land"), zip(*pairs, strict=True), strict=True):
-            seconds, cpu, memory, written = (
-                statistics.median(getattr(run, field) for run in runs)
-                for field in ("seconds", "cpu_seconds", "memory_mb", "megabytes")
-            )
+        for label, place, runs in (
+            ("mysqlbinlog --raw", "raw", [peer for peer, _ in pairs]),
+            ("strata land", "lake", [own for _, own in pairs]),
+        ):
+            seconds = statistics.median(run.seconds for run in runs)
+            cpu = statistics.median(run.cpu_seconds for run in runs)
+            memory = statistics.median(run.megabytes for run in runs)
+            written = sum(path.stat().st_size for path in (folder / place).rglob("*") if path.is_file()) / 1e6
             print(f"{label:24}{seconds:9.2f}{written / seconds:8.0f}{cpu:8.2f}{memory:11.0f}")
         ratio = statistics.median(peer.seconds / own.seconds for peer, own in pairs)
         print(f"strata lands at {ratio:.2f} times the speed of mysqlbinlog")

@@ -13,7 +13,9 @@ import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +25,9 @@ from strata.events.landed import LandedStream, landing_folder
 from strata.gtid.sets import GtidSetBuilder, Sid
 from strata.jobs.progress.find_position import find_position
 from strata.wire.segment import SegmentName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHAPES = (400, 1)
 LOOKUPS = 60
@@ -57,6 +62,7 @@ def batch_of(first_seq: int, count: int, numbered: list[int], at: int, clock: in
         committed_at=np.maximum.accumulate(np.maximum(stamps, clock)),
         commit_timestamps=stamps,
         incidents=(),
+        marks=(),
         tables=(("shop", "orders"),),
         entries_end=np.cumsum(ones),
         entry_tables=0 * ones,
@@ -100,22 +106,24 @@ def make_stream(lake: Path, segments: int, transactions: int) -> None:
             server_end=at,
             executed_before=str(before),
             executed=str(executed.build()),
+            prepared=(),
         )
         writer.close(summary)
         (folder / str(name)).touch()
 
 
-def questions(lake: str) -> dict[str, list[dict[str, str | int]]]:
+def questions(lake: str) -> dict[str, list[Callable[[], object]]]:
     """Points at random: the three forms of each."""
     stream = LandedStream.open(lake, "s")
     chance = random.Random(1)
-    asked: dict[str, list[dict[str, str | int]]] = {"time": [], "gtid-set": [], "file": []}
+    asked: dict[str, list[Callable[[], object]]] = {"time": [], "gtid-set": [], "file": []}
+    ask = partial(find_position, lake, "s")
     for _ in range(LOOKUPS):
         seq = chance.randrange(1, stream.last_seq)
         record = stream.record_at(seq)[1]
-        asked["time"].append({"time": record.committed_at + 1})
-        asked["gtid-set"].append({"gtid_set": str(stream.executed_at(seq))})
-        asked["file"].append({"file": f"{record.binlog_file}:{record.binlog_pos + 1}"})
+        asked["time"].append(partial(ask, time=record.committed_at + 1))
+        asked["gtid-set"].append(partial(ask, gtid_set=str(stream.executed_at(seq))))
+        asked["file"].append(partial(ask, file=f"{record.binlog_file}:{record.binlog_pos + 1}"))
     return asked
 
 
@@ -131,7 +139,7 @@ def main(arguments: list[str]) -> None:
                 times = []
                 for question in asked:
                     began = time.perf_counter()
-                    find_position(name, "s", **question)
+                    question()
                     times.append((time.perf_counter() - began) * 1e3)
                 print(f"{segments:5} segments, by {form:10}{statistics.median(times):9.1f}{max(times):9.1f}")
 

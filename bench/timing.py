@@ -1,4 +1,4 @@
-"""Seconds and memory of a command, and tables of them.
+"""Seconds and memory of a command, and tables of them; what it says beside its output goes to `LOG`.
 Not here: what is measured."""
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+
+LOG = Path(__file__).resolve().parents[1] / ".strata" / "bench.log"
+"""Standard error of all commands: Spark's warnings must not stand between the tables."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Run:
     seconds: float
     megabytes: float
     """Most memory that it and its children held at once (resident), seen every 20 ms."""
+    cpu_seconds: float
     output: str = ""
 
 
@@ -44,27 +48,28 @@ def python(code: str, *arguments: str | Path) -> Run:
     """A Python process of its own; `seconds` is what it prints as the first word, `output` the rest of the line."""
     done = run([sys.executable, "-c", code, *arguments])
     first, _, rest = done.output.strip().splitlines()[-1].partition(" ")
-    return Run(float(first), done.megabytes, rest)
+    return Run(float(first), done.megabytes, done.cpu_seconds, rest)
 
 
 def _run(command: Sequence[str | Path], *, keep: bool) -> Run:
-    environment = as_a_user()
-    with tempfile.TemporaryFile() as output:
+    LOG.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryFile() as output, LOG.open("ab") as log:
         begin = time.perf_counter()
         process = subprocess.Popen(
-            list(map(str, command)), stdout=output if keep else subprocess.DEVNULL, env=environment
+            list(map(str, command)), stdout=output if keep else subprocess.DEVNULL, stderr=log, env=as_a_user()
         )
         seen, over = [0], threading.Event()
         watcher = threading.Thread(target=watch_memory, args=(process.pid, seen, over))
         watcher.start()
-        code = process.wait()
+        _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
         over.set()
         watcher.join()
-        if code:
-            raise RuntimeError(f"{command[0]} ended with {code}")
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"{command[0]} ended with {process.returncode}; the end of {LOG} says why")
         output.seek(0)
-        return Run(seconds, seen[0] / 1e6, output.read().decode())
+        return Run(seconds, seen[0] / 1e6, usage.ru_utime + usage.ru_stime, output.read().decode())
 
 
 def as_a_user() -> dict[str, str]:
