@@ -11,7 +11,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 UNIT := -m "not mysql and not spark and not airflow and not browser and not slow"
 
 ##@ Use it
-.PHONY: setup demo up down status
+.PHONY: setup demo up down status env airflow
 setup: ## Install all that is needed into .venv and .strata; quick when nothing changed
 	@scripts/setup.sh
 
@@ -26,6 +26,12 @@ down: ## Stop everything that `make up` or `make demo` started
 
 status: ## What runs just now
 	@$(PYTHON) -m scripts.fleet status
+
+env: ## For the shell, as in eval "$$(make env)": .venv/bin/strata then works on what `make up` started
+	@$(PYTHON) -m scripts.fleet env
+
+airflow: ## Any command of Airflow on what `make up` started: make airflow ARGS="dags list"
+	@$(PYTHON) -m scripts.fleet airflow $(ARGS)
 
 ##@ Work on it
 .PHONY: check format test bench soak fuzz lock clean help

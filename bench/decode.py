@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.spark import make_lake, spark_job
 from bench.timing import Run, interleaved, print_ratios, python, quietly
 from bench.workloads import WORKLOADS, make, make_demo, write_definitions
+from scripts.mysql import program
 from strata.rows.blocks import RowReader
 from strata.rows.decode import ChangeBatch, decode_blocks
 from strata.rows.decode_plans import DecodePlans, TableVersion
@@ -21,7 +22,7 @@ from strata.rows.plan import Slice
 from strata.rows.windows import read_windows
 from strata.schema.model.definition import definition_from_json
 from strata.wire.files import open_binlog
-from tests.mysql_server import MysqlServer, program, start_server
+from tests.mysql_server import MysqlServer, start_server
 
 PEER = "mysqlbinlog -v"
 PEER_SECONDS = 10

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 from bench.timing import Run, quietly
 from bench.workloads import WORKLOADS, make
+from scripts.mysql import program
 from strata.events.landed import LandedStream
 from strata.jobs.progress.find_position import find_position
-from tests.mysql_server import MysqlServer, program, start_server
+from tests.mysql_server import MysqlServer, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -43,8 +43,11 @@ def stored_payloads(url: str, uri: str, most: int) -> list[dict[str, Any]]:
 
 
 def _client(url: httpx.URL) -> httpx.Client:
-    """Without the account, which httpx would send with every request; proxies are not for what a fleet has itself."""
-    base = url.copy_with(scheme="https" if url.scheme == "https" else "http", userinfo=b"")
+    """Without the account, which httpx would send with every request, and a connection's options.
+
+    Proxies are not for what a fleet has itself.
+    """
+    base = url.copy_with(scheme="https" if url.scheme == "https" else "http", userinfo=b"", query=None)
     return httpx.Client(base_url=base, timeout=_SECONDS, trust_env=False, verify=ssl.create_default_context())
 
 

@@ -3,10 +3,15 @@ Not here: starting it (`fleet.py`)."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TIMEOUT_SECONDS = 20
 
@@ -47,6 +52,22 @@ class AirflowApi:
         """Holds a DAG's runs, or lets them start."""
         self._signed("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused == "yes"})
 
+    def put_connections(self, connections: Mapping[str, str]) -> None:
+        """Makes connections, or makes them anew, so that they stand where people look for them.
+
+        Args:
+            connections: By id, as Airflow reads them from variables: a URL, or JSON.
+        """
+        entities = [{"connection_id": name, **_connection_fields(text)} for name, text in connections.items()]
+        action = {"action": "create", "entities": entities, "action_on_existence": "overwrite"}
+        done = self._signed("PATCH", "/api/v2/connections", {"actions": [action]})["create"]
+        if done["errors"]:
+            raise RuntimeError(f"Airflow did not take connections: {[error.get('error') for error in done['errors']]}")
+
+    def paused_dags(self) -> list[str]:
+        """The DAGs whose runs are held."""
+        return sorted(dag["dag_id"] for dag in self.get("/dags?paused=true")["dags"])
+
     def trigger(self, dag: str, conf: dict[str, Any]) -> str:
         """Starts a run by hand and returns its id."""
         run = self._signed("POST", f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
@@ -71,3 +92,25 @@ class AirflowApi:
             method, self.url + path, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False
         )
         return dict(answer.raise_for_status().json())
+
+
+def _connection_fields(text: str) -> dict[str, Any]:
+    """A connection as the API takes it."""
+    if text.lstrip().startswith("{"):
+        found = json.loads(text)
+    else:
+        parts = urlsplit(text)
+        found = {
+            "conn_type": parts.scheme,
+            "host": parts.hostname,
+            "login": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+            "port": parts.port,
+            "schema": parts.path.strip("/"),
+            "extra": dict(parse_qsl(parts.query)),
+        }
+    extra = found.get("extra") or None
+    note = (
+        "Written anew by each `make up`; for another server make a connection of your own, and name it in the settings."
+    )
+    return {**found, "extra": json.dumps(extra) if isinstance(extra, dict) else extra, "description": note}

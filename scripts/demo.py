@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from demo.shop import chapters, play, remember
-from scripts import demo_report, fleet, services
+from scripts import demo_report, fleet, local_airflow, mysql, services
 from scripts.dag_runs import run_dag
 from scripts.demo_proof import prove
 from scripts.processes import FleetError
@@ -64,7 +64,7 @@ def make_database(url: str, database: str, console: Console) -> None:
     Raises:
         FleetError: The user did not.
     """
-    with fleet.connect(url) as connection, connection.cursor() as cursor:
+    with mysql.connect(url) as connection, connection.cursor() as cursor:
         if cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", [database]):
             agreed = sys.stdin.isatty() and console.input(f"drop database {database} on that server? [y/N] ") == "y"
             if not agreed:
@@ -86,7 +86,7 @@ def live(url: str, database: str, console: Console) -> dict[str, list[dict[str, 
         TextColumn("{task.fields[rows]:,} rows"),
         TimeElapsedColumn(),
     )
-    with fleet.connect(url, database) as connection, Progress(*columns, console=console) as progress:
+    with mysql.connect(url, database) as connection, Progress(*columns, console=console) as progress:
         total = 0
         bar = progress.add_task("", total=sum(len(chapter.statements) for chapter in story), rows=0)
         for chapter in story:
@@ -107,7 +107,7 @@ def airflow_starting(state: State) -> Iterator[list[Exception]]:
 
     def start() -> None:
         try:
-            fleet.begin_airflow(state, lambda _: None)
+            local_airflow.begin(state, lambda _: None)
         except (FleetError, OSError) as error:
             failures.append(error)
 
@@ -126,7 +126,7 @@ def demonstrate(state: State, console: Console) -> bool:
     console.rule("1. A shop lives, and its tables change under it")
     with console.status("starting MySQL"):
         fleet.start_mysql(state, lambda text: console.print(f"  {text}", style="dim"))
-    url = lent or services.root_url(state)
+    url = lent or mysql.root_url(state)
     make_database(url, database, console)
     with airflow_starting(state) as failures:
         early = live(url, database, console)
@@ -134,15 +134,15 @@ def demonstrate(state: State, console: Console) -> bool:
         raise failures[0]
     console.rule("2. Only now its binlog is read, by Airflow and Spark")
     with console.status("starting Airflow"):
-        api = fleet.await_airflow(state, lambda text: console.print(text, style="dim"))
+        api = local_airflow.wait_until_up(state)
     ingest(api, state, console)
     console.rule("3. What came out")
-    settings = load_settings(services.airflow_environment(state))
+    settings = load_settings(services.airflow_environment(state), services.connections(state).get)
     demo_report.show_versions(settings.source(SOURCE), database, console)
     demo_report.show_rows(settings.source(SOURCE), database, console)
     equal = demo_report.show_early_rows(settings.source(SOURCE), database, early, console)
     console.rule("4. The proof")
-    with fleet.connect(url, database) as connection:
+    with mysql.connect(url, database) as connection:
         return prove(settings.source(SOURCE), database, connection, console) and equal
 
 

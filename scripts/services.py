@@ -1,17 +1,18 @@
-"""The services of a fleet: the command and the environment of each, on this machine as in the containers.
-Not here: starting and stopping them (`fleet.py`), what they keep (`state.py`)."""
+"""The services of a fleet but MySQL: the command and the environment of each, on this machine as in the containers.
+Not here: starting and stopping them (`fleet.py`), MySQL (`mysql.py`), what they keep (`state.py`)."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.processes import FleetError, Program
+from scripts.mysql import strata_url
+from scripts.processes import Program
 from scripts.state import REPOSITORY
+from strata.config.settings import connection_variable
 from strata.startup.spark import submit_environment
 
 if TYPE_CHECKING:
@@ -36,44 +37,9 @@ MYSQL_URL_VARIABLE = "STRATA_DEMO_MYSQL_URL"
 """A server of the user's instead of the private one."""
 
 
-def mysql_program(name: str) -> str:
-    """A MySQL program: the private one where there is one, else that of PATH.
-
-    Raises:
-        FleetError: Neither is there.
-    """
-    private = REPOSITORY / ".strata" / "mysql" / "bin" / name
-    found = str(private) if private.exists() else shutil.which(name)
-    if found is None:
-        raise FleetError(f"{name} is not here yet: run `make setup`")
-    return found
-
-
-def mysqld(state: State) -> Program:
-    """The private server: MySQL's default binlog settings, GTIDs on, loopback only."""
-    folder = state.folder / "server"
-    command = [
-        mysql_program("mysqld"),
-        "--no-defaults",
-        *(["--user=root"] if os.getuid() == 0 else []),
-        f"--datadir={folder / 'data'}",
-        f"--port={state.port('mysql')}",
-        "--bind-address=127.0.0.1",
-        # Below the data directory, by a relative path: a socket's whole path must not exceed 107 characters.
-        "--socket=s",
-        f"--pid-file={folder / 'pid'}",
-        "--secure-file-priv=NULL",
-        "--mysqlx=OFF",
-        "--performance-schema=OFF",
-        "--gtid-mode=ON",
-        "--enforce-gtid-consistency=ON",
-    ]
-    return Program("mysql", command, dict(os.environ))
-
-
-def airflow(component: str, state: State) -> Program:
+def airflow(component: str, state: State, *arguments: str) -> Program:
     """One of Airflow's components, or another of its commands in the same environment."""
-    command = [str(Path(sys.executable).with_name("airflow")), component]
+    command = [str(Path(sys.executable).with_name("airflow")), component, *arguments]
     if component in {"scheduler", "triggerer"}:
         # On one machine the api-server reads the log files itself.
         command.append("--skip-serve-logs")
@@ -98,14 +64,13 @@ def spark(role: str, state: State) -> Program:
 
 
 def airflow_environment(state: State) -> dict[str, str]:
-    """Everything that Airflow, its tasks and the Spark drivers that they start need to know.
+    """Everything that Airflow, its tasks and the Spark drivers that they start need to know, but `connections`.
 
-    In a container what the environment says already stands: that is how the same programs are pointed at PostgreSQL and
-    a cluster. On a user's machine it may be about an Airflow of theirs, which must not be touched.
+    In a container what the environment says already stands, connections too: that is how the same programs are pointed
+    at PostgreSQL and a cluster. On a user's machine it may be about an Airflow of theirs, which must not be touched.
     """
     home = state.airflow_home
     url = f"http://127.0.0.1:{state.port('airflow')}"
-    given = os.environ if CONTAINER_VARIABLE in os.environ else _without_other_airflow(os.environ)
     chosen = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
@@ -119,56 +84,43 @@ def airflow_environment(state: State) -> dict[str, str]:
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__API__BASE_URL": url,
-        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__HOST": LOOPBACK,
         "AIRFLOW__API__PORT": str(state.port("airflow")),
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
-        "AIRFLOW_CONN_SPARK_STRATA": json.dumps(
-            {
-                "conn_type": "spark",
-                "host": "local[2]",
-                "extra": {"deploy-mode": "client", "spark-binary": "spark-submit"},
-            }
-        ),
+        "STRATA_SETTINGS": str(state.settings_file),
     }
+    if os.environ.get(SCHEDULES_VARIABLE) == "off":
+        chosen["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
+    own = {connection_variable(name): text for name, text in connections(state).items()}
+    if CONTAINER_VARIABLE in os.environ:
+        given, chosen = dict(os.environ), own | chosen
+    else:
+        # Other connections are kept: they are how a source of theirs is named.
+        theirs = ("AIRFLOW__", "AIRFLOW_HOME", "AIRFLOW_CONFIG")
+        given = {key: text for key, text in os.environ.items() if key not in own and not key.startswith(theirs)}
     secrets = {
         "AIRFLOW__CORE__FERNET_KEY": "fernet",
         "AIRFLOW__API__SECRET_KEY": "airflow-sessions",
         "AIRFLOW__API_AUTH__JWT_SECRET": "airflow-tokens",
     }
     chosen |= {variable: state.secret(name) for variable, name in secrets.items() if variable not in given}
-    if os.environ.get(SCHEDULES_VARIABLE) == "off":
-        chosen["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
-    if "STRATA_SETTINGS" not in given:
-        chosen["STRATA_SETTINGS"] = str(state.settings_file)
-    if "AIRFLOW_CONN_MYSQL_SHOP" not in given:
-        chosen["AIRFLOW_CONN_MYSQL_SHOP"] = given.get(MYSQL_URL_VARIABLE) or strata_url(state)
-    if "AIRFLOW_CONN_AIRFLOW_STRATA" not in given:
-        account = f"{WATCHER}:{state.secret('airflow-watcher')}"
-        chosen["AIRFLOW_CONN_AIRFLOW_STRATA"] = f"http://{account}@127.0.0.1:{state.port('airflow')}/"
     return _spark_environment({**chosen, **given})
 
 
-def _without_other_airflow(given: Mapping[str, str]) -> dict[str, str]:
-    """Connections are kept: they are how a source is named."""
-    return {
-        name: value
-        for name, value in given.items()
-        if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "AIRFLOW_CONFIG"))
+def connections(state: State) -> dict[str, str]:
+    """The connections that the DAGs use, by id, as Airflow's variables have them; those of the environment go first."""
+    account = f"{WATCHER}:{state.secret('airflow-watcher')}"
+    spark = {"host": "local[2]", "extra": {"deploy-mode": "client", "spark-binary": "spark-submit"}}
+    own = {
+        "mysql_shop": os.environ.get(MYSQL_URL_VARIABLE) or strata_url(state),
+        "airflow_strata": f"http://{account}@127.0.0.1:{state.port('airflow')}/",
+        "spark_strata": json.dumps({"conn_type": "spark", **spark}),
     }
-
-
-def strata_url(state: State) -> str:
-    """The private server as the product itself uses it, with the few grants it needs."""
-    return f"mysql://strata:{state.secret('mysql-strata')}@127.0.0.1:{state.port('mysql')}/"
-
-
-def root_url(state: State) -> str:
-    """The private server as its owner uses it, who may do everything."""
-    return f"mysql://root:{state.secret('mysql-root')}@127.0.0.1:{state.port('mysql')}/"
+    return {name: os.environ.get(connection_variable(name)) or text for name, text in own.items()}
 
 
 def _spark_environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.processes import free_port
+from scripts.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class State:
 
     def write_settings(self, *, guest: bool = False) -> None:
         """Writes the settings anew, as `default_settings` has them."""
-        _write(self.folder / "settings.toml", self.default_settings(guest=guest))
+        write_whole(self.folder / "settings.toml", self.default_settings(guest=guest))
 
     def default_settings(self, *, guest: bool = False) -> str:
         """One source, the demo's shop; as a guest on a server that the user lent, with nothing of ours kept there."""
@@ -78,7 +78,7 @@ class State:
         if name not in known:
             # URL-safe, and 44 characters with the padding: what a Fernet key must look like, and good as a password.
             known[name] = secrets.token_urlsafe(32) + "="
-            _write(path, json.dumps(known, indent=1) + "\n", mode=0o600)
+            write_whole(path, json.dumps(known, indent=1) + "\n", mode=0o600)
         return known[name]
 
     def port(self, name: str) -> int:
@@ -89,7 +89,7 @@ class State:
         """Looks for a free port for a service that is about to start: its last one, its usual one, any."""
         known = self._ports()
         known[name] = free_port(known.get(name, PORTS[name]))
-        _write(self.folder / "ports.json", json.dumps(known) + "\n")
+        write_whole(self.folder / "ports.json", json.dumps(known) + "\n")
         return known[name]
 
     def _ports(self) -> dict[str, int]:
@@ -97,7 +97,7 @@ class State:
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
-def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
+def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
     """Writes a file whole or not at all, with its rights set before its content."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:

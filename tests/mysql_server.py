@@ -3,9 +3,6 @@ Not here: the fixture that shares one (`conftest.py`)."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
 import subprocess
 import time
 from contextlib import contextmanager
@@ -15,25 +12,13 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
+from scripts.mysql import initialize, program, server_command
+from scripts.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-PREFIX = REPOSITORY / ".strata" / "mysql"
 START_SECONDS = 60
-
-
-def program(name: str) -> str:
-    """Path of a MySQL program: of the private prefix, else of PATH.
-
-    Raises:
-        FileNotFoundError: Neither has it.
-    """
-    private = PREFIX / "bin" / name
-    found = str(private) if private.exists() else shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(f"{name}: run `make setup`, or put MySQL's programs on PATH")
-    return found
 
 
 @dataclass
@@ -102,43 +87,23 @@ class MysqlServer:
             self.process.wait()
 
 
-def free_port() -> int:
-    """A TCP port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def launch(folder: Path, *options: str, port: int | None = None) -> MysqlServer:
     """Initialises (once) and starts a server in `folder`; `options` come after the defaults and override them.
 
     Raises:
         RuntimeError: It did not start, with its log.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     data = folder / "data"
-    base = [program("mysqld"), "--no-defaults", f"--datadir={data}", *(["--user=root"] if os.getuid() == 0 else [])]
-    if not data.exists():
-        subprocess.run(
-            [*base, "--initialize-insecure", *(o for o in options if "lower-case-table-names" in o)],
-            check=True,
-            capture_output=True,
-        )
+    initialize(data, *(option for option in options if "lower-case-table-names" in option))
     command = [
-        *base,
-        "--bind-address=127.0.0.1",
-        "--socket=s",
+        *server_command(data),
         f"--pid-file={folder}/pid",
         f"--log-error={folder}/error.log",
-        "--mysqlx=OFF",
         "--secure-file-priv=",
-        "--performance-schema=OFF",
         "--innodb-buffer-pool-size=64M",
         "--innodb-flush-log-at-trx-commit=0",
         "--sync-binlog=0",
         "--server-id=1",
-        "--gtid-mode=ON",
-        "--enforce-gtid-consistency=ON",
         *options,
     ]
     fault = ""

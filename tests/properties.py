@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
 
-from tests.mysql_server import REPOSITORY
+from scripts.state import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

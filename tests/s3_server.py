@@ -10,7 +10,8 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.mysql_server import REPOSITORY, free_port
+from scripts.ports import free_port
+from scripts.state import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -58,10 +58,10 @@ class Pipeline:
     @property
     def environment(self) -> dict[str, str]:
         """What Airflow is started with."""
-        environment = services.airflow_environment(self.state)
-        # By default no api-server runs that could be asked.
-        del environment["AIRFLOW_CONN_AIRFLOW_STRATA"]
-        return {**environment, "AIRFLOW_CONN_MYSQL_SHOP": self.url, **self.variables}
+        # By default no api-server runs that could be asked, so that connections come this way.
+        spark = {"AIRFLOW_CONN_SPARK_STRATA": services.connections(self.state)["spark_strata"]}
+        shop = {"AIRFLOW_CONN_MYSQL_SHOP": self.url}
+        return {**services.airflow_environment(self.state), **spark, **shop, **self.variables}
 
     @property
     def settings(self) -> Settings:

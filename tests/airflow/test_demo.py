@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 
-from scripts.processes import FLEET_VARIABLE
+from scripts import fleet
+from scripts.processes import Fleet
+from scripts.state import State
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
 
@@ -34,13 +37,45 @@ def test_the_demo_proves_itself_and_leaves_nothing_running(tmp_path):
     assert "every table equals the server's" in done.stdout
     assert "419,900" in done.stdout
     assert "differs" not in done.stdout
-    assert not list(members(str(tmp_path)))
+    check_connections(tmp_path)
+    check_backfill(tmp_path)
+    check_command_line(tmp_path)
+    assert not [one for name in fleet.COMPONENTS for one in Fleet(tmp_path).members(name)]
 
 
-def members(state):
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(FLEET_VARIABLE) == state:
-                yield process
-        except psutil.Error:
-            continue
+def check_connections(folder):
+    """Airflow's page has them, and their passwords are not there to be read."""
+    with closing(sqlite3.connect(folder / "airflow" / "airflow.db")) as database:
+        found = database.execute("SELECT conn_id, host FROM connection ORDER BY conn_id").fetchall()
+    assert found == [("airflow_strata", "127.0.0.1"), ("mysql_shop", "127.0.0.1"), ("spark_strata", "local[2]")]
+    secret = State(folder).secret("mysql-strata").encode()
+    kept = {path.name for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()}
+    assert kept == {"secrets.json"}
+
+
+def check_backfill(folder):
+    span = "--from-date 2026-11-20T10:00 --to-date 2026-11-20T10:10"
+    shell(folder, f'make airflow ARGS="backfill create --dag-id ingest_binlog {span}"')
+    with closing(sqlite3.connect(folder / "airflow" / "airflow.db")) as database:
+        query = "SELECT count(*) FROM dag_run WHERE dag_id = 'ingest_binlog' AND run_type = 'backfill'"
+        assert database.execute(query).fetchone()[0] >= 2
+
+
+def check_command_line(folder):
+    """What the demo left is read with its own settings and connection."""
+    state = State(folder)
+    fleet.start_mysql(state, lambda _: None)
+    try:
+        said = shell(folder, 'eval "$(make env)" && .venv/bin/strata status')
+    finally:
+        fleet.down(state, lambda _: None)
+    assert "published" in said
+
+
+def shell(folder, command):
+    environment = {**os.environ, "STRATA_STATE": str(folder)}
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    return done.stdout

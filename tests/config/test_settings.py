@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import urlencode
 
 import pytest
 
+from scripts.state import REPOSITORY
 from strata.config.settings import SourceSettings, load_settings
 from strata.config.toml_file import key_lines
 from strata.errors import SettingsError, UnknownSourceError
-from tests.mysql_server import REPOSITORY
 
 GOOD = """
 lake = "lake"
@@ -38,6 +39,14 @@ def test_airflows_json_form_of_a_connection_is_read_too(tmp_path):
     text = '{"conn_type": "mysql", "host": "h", "login": "u", "password": "p:/@", "port": 3306}'
     source = load_settings(environment(tmp_path, GOOD, AIRFLOW_CONN_MYSQL_SHOP=text)).source("shop")
     assert (source.address.host, source.address.user, source.address.password) == ("h", "u", "p:/@")
+
+
+@pytest.mark.parametrize(("extra", "tls"), [("{}", "PREFERRED"), ('{"ssl_mode": "REQUIRED"}', "REQUIRED")])
+def test_a_connection_that_was_saved_in_airflows_form_is_read_too(tmp_path, extra, tls):
+    """Its Extra is JSON there; what Airflow cannot write as options, an empty one too, becomes one of this name."""
+    url = f"mysql://strata:s%40cret@db.example:3307/?{urlencode({'__extra__': extra})}"
+    address = load_settings(environment(tmp_path, GOOD, AIRFLOW_CONN_MYSQL_SHOP=url)).source("shop").address
+    assert (address.host, address.password, address.tls) == ("db.example", "s@cret", tls)
 
 
 def test_no_repr_shows_a_password(tmp_path):

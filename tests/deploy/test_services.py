@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.services import CONTAINER_VARIABLE, airflow_environment
+from scripts.services import CONTAINER_VARIABLE, airflow_environment, connections
 from scripts.state import State
+from strata.config.settings import connection_variable
 
 THEIRS = {
     "AIRFLOW_HOME": "/home/me/airflow",
@@ -13,6 +14,7 @@ THEIRS = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://me@db/airflow",
     "AIRFLOW__API__SECRET_KEY": "theirs",
     "AIRFLOW_CONN_MYSQL_SHOP": "mysql://me@db/",
+    "AIRFLOW_CONN_MYSQL_SHOP_2": "mysql://me@db2/",
 }
 
 
@@ -29,7 +31,14 @@ def test_an_airflow_of_the_users_is_left_alone(tmp_path):
     assert str(tmp_path) in found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     assert "AIRFLOW_CONFIG" not in found
     assert found["AIRFLOW__API__SECRET_KEY"] != "theirs"
-    assert found["AIRFLOW_CONN_MYSQL_SHOP"] == THEIRS["AIRFLOW_CONN_MYSQL_SHOP"]
+    assert found["AIRFLOW_CONN_MYSQL_SHOP_2"] == THEIRS["AIRFLOW_CONN_MYSQL_SHOP_2"]
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_source_of_the_users_becomes_a_connection_that_the_page_shows(tmp_path):
+    state = State(tmp_path)
+    assert connections(state)["mysql_shop"] == THEIRS["AIRFLOW_CONN_MYSQL_SHOP"]
+    assert not {connection_variable(name) for name in connections(state)} & airflow_environment(state).keys()
 
 
 @pytest.mark.usefixtures("shell")

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from scripts.mysql import program
 from strata.cli.main import run
 from strata.errors import SchemaGapError, TruncatedEventError
 from strata.gtid.position import BinlogPosition
@@ -22,7 +23,7 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.schema.replay.baseline import read_baseline
 from strata.store.database import open_store
-from tests.mysql_server import program, start_server
+from tests.mysql_server import start_server
 
 STEPS = [
     "CREATE DATABASE shop CHARACTER SET latin1",

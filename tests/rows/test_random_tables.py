@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scripts.mysql import program
 from strata.schema.model.definition import TableName
-from tests.mysql_server import program
 from tests.naive.decoder import decode
 from tests.rows.live import Live, changes, replayed
 from tests.rows.test_types import CASES

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scripts.ports import free_port
 from strata.cli.main import run
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from tests.mysql_server import MysqlServer, free_port, start_server
+from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import executed, land
 from tests.wire.test_failover import catch_up, numbers_of, on_server, rows_of, values_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from msgspec import Meta, Struct
 
@@ -267,21 +267,37 @@ def _holds_password(url: str) -> bool:
     return ":" in account or bool(parse_qs(url.partition("?")[2]).keys() & {"password", "passwd"})
 
 
+_EXTRA: Final = "__extra__"
+"""What Airflow calls the option into which it writes an Extra that no options can express, such as an empty one."""
+
+
 def _connection_as_url(text: str) -> str:
     """Airflow keeps a connection as a URL or as JSON; both to a URL."""
     if not text.lstrip().startswith("{"):
-        return text
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError:
-        # Never the text itself: it holds a password.
-        raise SettingsError("a connection starts like JSON and is none") from None
+        head, _, query = text.partition("?")
+        options = dict(parse_qsl(query))
+        if _EXTRA not in options:
+            return text
+        options |= _as_object(options.pop(_EXTRA), "the Extra of a connection is no JSON")
+        return f"{head}?{urlencode(options)}" if options else head
+    given = _as_object(text, "a connection starts like JSON and is none")
     login = quote(given.get("login") or "", safe="")
     if given.get("password"):
         login += ":" + quote(given["password"], safe="")
     port = f":{given['port']}" if given.get("port") else ""
     extra = given.get("extra") or {}
-    extra = json.loads(extra) if isinstance(extra, str) else extra
+    extra = _as_object(extra, "the extra of a connection is no JSON") if isinstance(extra, str) else extra
     query = "?" + urlencode(extra) if extra else ""
     at = f"{login}@" if login else ""
     return f"{given.get('conn_type', 'mysql')}://{at}{given.get('host', '')}{port}/{given.get('schema') or ''}{query}"
+
+
+def _as_object(text: str, mistake: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        # Never the text itself: it holds a password.
+        raise SettingsError(mistake)
+    return found

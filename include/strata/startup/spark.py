@@ -28,6 +28,8 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Not a word of an archive that does not fit: what a JVM prints would stand between the lines of a report."""
 
+FLEET_VARIABLE = "STRATA_FLEET"
+"""By this the local fleet knows its processes (`scripts/processes.py`)."""
 
 NEEDED = re.compile(
     # The system: where programs and files are, languages, the certificates and proxies of the network.
@@ -38,7 +40,7 @@ NEEDED = re.compile(
     r"|OPENBLAS_\w+|OMP_\w+|MKL_\w+|ARROW_\w+|MALLOC_\w+"
     # The lake: keys of object stores have no other way.
     r"|AWS_\w+|GOOGLE_\w+|AZURE_\w+"
-    rf"|{VARIABLE}",
+    rf"|{VARIABLE}|{FLEET_VARIABLE}",
     re.IGNORECASE,
 )
 """Names of the variables that a Spark job may have."""

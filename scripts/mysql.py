@@ -1,0 +1,130 @@
+"""MySQL's programs, and the private server: its data directory, its accounts, connections to it.
+Not here: its processes (`processes.py`), its port and passwords (`state.py`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pymysql.converters import escape_string
+
+from scripts.processes import FleetError, Program
+from scripts.state import REPOSITORY, write_whole
+from strata.wire.connection import ServerAddress, open_connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pymysql
+
+    from scripts.state import State
+
+
+def program(name: str) -> str:
+    """Path of one of MySQL's programs: of the private prefix, else of PATH.
+
+    Raises:
+        FleetError: Neither has it.
+    """
+    private = REPOSITORY / ".strata" / "mysql" / "bin" / name
+    found = str(private) if private.exists() else shutil.which(name)
+    if found is None:
+        raise FleetError(f"{name} is not here: run `make setup`, or put MySQL's programs on PATH")
+    return found
+
+
+def _mysqld(data: Path) -> list[str]:
+    return [program("mysqld"), "--no-defaults", *(["--user=root"] if os.getuid() == 0 else []), f"--datadir={data}"]
+
+
+def server_command(data: Path) -> list[str]:
+    """How a server is started on a data directory, reachable from this machine only; more options may follow."""
+    return [
+        *_mysqld(data),
+        "--bind-address=127.0.0.1",
+        # Below the data directory, by a relative path: a socket's whole path must not exceed 107 characters.
+        "--socket=s",
+        "--mysqlx=OFF",
+        "--performance-schema=OFF",
+        "--gtid-mode=ON",
+        "--enforce-gtid-consistency=ON",
+    ]
+
+
+def initialize(data: Path, *options: str) -> None:
+    """Makes a data directory, unless it is there; beside its place first: a half-made one would never start.
+
+    Raises:
+        FleetError: mysqld could not.
+    """
+    if data.exists():
+        return
+    making = data.with_name("data.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.parent.mkdir(parents=True, exist_ok=True)
+    command = [*_mysqld(making), "--initialize-insecure", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise FleetError(f"mysql could not make its data directory\n{done.stderr[-3000:]}")
+    making.rename(data)
+
+
+def private_server(state: State) -> tuple[Program, Path]:
+    """The private server: MySQL's default binlog settings, GTIDs on, loopback only.
+
+    Returns:
+        The program, and the file by which it makes its accounts as it starts: to be removed after that.
+
+    Raises:
+        FleetError: mysqld is not here, or could not make its data directory.
+    """
+    folder = state.folder / "server"
+    initialize(folder / "data")
+    accounts = folder / "accounts.sql"
+    root = f"ALTER USER root@localhost IDENTIFIED BY '{state.secret('mysql-root')}'"
+    lines = ["SET sql_log_bin = 0", root, *grants(strata_url(state), host="localhost")]
+    write_whole(accounts, "".join(f"{line};\n" for line in lines), mode=0o600)
+    options = [
+        f"--port={state.port('mysql')}",
+        f"--pid-file={folder / 'pid'}",
+        f"--init-file={accounts}",
+        "--secure-file-priv=NULL",
+    ]
+    return Program("mysql", [*server_command(folder / "data"), *options], dict(os.environ)), accounts
+
+
+def grants(url: str, *, host: str) -> Iterator[str]:
+    """Statements that make the account that a URL of Strata's names, with the grants it needs and no more."""
+    address = ServerAddress.from_url(url)
+    account = f"'{escape_string(address.user)}'@'{host}'"
+    yield f"CREATE USER IF NOT EXISTS {account}"
+    yield f"ALTER USER {account} IDENTIFIED BY '{escape_string(address.password)}'"
+    yield f"GRANT SELECT, SHOW VIEW, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {account}"
+    yield f"GRANT ALL ON strata.* TO {account}"
+
+
+def strata_url(state: State) -> str:
+    """The private server as the product itself uses it, with the few grants it needs."""
+    return f"mysql://strata:{state.secret('mysql-strata')}@127.0.0.1:{state.port('mysql')}/"
+
+
+def root_url(state: State) -> str:
+    """The private server as its owner uses it, who may do everything."""
+    return f"mysql://root:{state.secret('mysql-root')}@127.0.0.1:{state.port('mysql')}/"
+
+
+def connect(url: str, database: str | None = None) -> pymysql.Connection:
+    """A connection to a server that a URL names, with the URL's options, in autocommit mode."""
+    return open_connection(replace(ServerAddress.from_url(url), database=database), autocommit=True)
+
+
+def run_client(state: State, arguments: list[str]) -> None:
+    """Becomes MySQL's client on the private server."""
+    options = ["--no-defaults", "--host=127.0.0.1", f"--port={state.port('mysql')}", "--user=root"]
+    # The password goes through the environment: it must not stand in the list of processes.
+    environment = {**os.environ, "MYSQL_PWD": state.secret("mysql-root")}
+    Program("client", [program("mysql"), *options, *arguments], environment).become()
