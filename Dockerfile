@@ -21,13 +21,13 @@ COPY plugins plugins
 COPY spark_jobs spark_jobs
 COPY scripts scripts
 RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
-    && python -m scripts.link_kernels \
-    && python -m scripts.warm_kernels \
-    && python -m scripts.share_classes \
+    && python -m scripts.startup.link_kernels \
+    && python -m scripts.startup.warm_kernels \
+    && python -m scripts.startup.share_classes \
     && install -d -o strata -g strata /strata
 
 USER 50000
-ENV STRATA_STATE=/strata STRATA_CONTAINER=1
+ENV STRATA_STATE=/strata STRATA_CONTAINER=1 PYTHONPATH=/opt/strata
 VOLUME /strata
-# The same entry as `make up` uses; the compose file names the component.
+# The same entry as `make up` uses; the compose file names the component, and how Spark is started.
 ENTRYPOINT ["tini", "--", "python", "-m", "scripts.fleet", "run"]

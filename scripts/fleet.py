@@ -4,7 +4,8 @@ up | down | status     starts all, stops all, says what runs
 env                    settings and connection of the fleet's source, for `eval "$(make env)"`
 airflow ...            any of Airflow's commands, on the fleet's Airflow
 mysql ...              MySQL's client on the private server
-run COMPONENT          becomes one component, in the foreground: what a container does
+run COMPONENT          becomes one component of Airflow, in the foreground: what a container does
+healthy COMPONENT      exit code 0 if it has reported to Airflow lately: what a container is asked
 
 Not here: what a component is (`services.py`, `mysql.py`, `local_airflow.py`), processes (`processes.py`).
 """
@@ -15,18 +16,18 @@ import os
 import shlex
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pymysql
 
 from scripts import local_airflow, mysql, services
+from scripts.airflow_api import AirflowApi
 from scripts.processes import Fleet, FleetError, deadline
 from scripts.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from scripts.airflow_api import AirflowApi
 
 START_SECONDS = 120
 STOP_SECONDS = 30
@@ -102,12 +103,21 @@ def run(component: str, state: State) -> None:
                 cursor.execute("SET sql_log_bin = 0")
                 for statement in mysql.grants(services.connections(state)["mysql_shop"], host="%"):
                     cursor.execute(statement)
-    elif component in {"spark-master", "spark-worker"}:
-        services.spark(component, state).become()
     elif component in services.AIRFLOW:
         services.airflow(component, state).become()
     else:
         raise FleetError(f"there is no component {component}")
+
+
+def is_healthy(component: str, state: State) -> bool:
+    """True when a component of Airflow serves, or has reported lately; when `init` has come to its end."""
+    environment = services.airflow_environment(state)
+    if component == "init":
+        return (Path(environment["AIRFLOW_HOME"]) / "migrated").exists()
+    url = environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"].removesuffix("/execution/")
+    name = "metadatabase" if component == "api-server" else component.replace("-", "_")
+    health = AirflowApi(url, "", "").health() or {}
+    return bool(health.get(name, {}).get("status") == "healthy")
 
 
 def show_environment(state: State) -> None:
@@ -174,6 +184,8 @@ def main(arguments: list[str]) -> int:
                 mysql.run_client(state, rest)
             case ["run", component]:
                 run(component, state)
+            case ["healthy", component]:
+                return 0 if is_healthy(component, state) else 1
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2

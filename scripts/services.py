@@ -25,8 +25,6 @@ ADMIN = "admin"
 WATCHER = "watcher"
 """The account by which the replication watcher asks Airflow which of its events are stored; it may look only."""
 LOOPBACK = "127.0.0.1"
-WORKER_UI_PORT = 8082
-"""Of a Spark worker; it takes the next free one if it has to."""
 CONTAINER_VARIABLE = "STRATA_CONTAINER"
 """Set where the environment is all about this fleet."""
 SPARK_HOST_VARIABLE = "STRATA_SPARK_HOST"
@@ -44,23 +42,6 @@ def airflow(component: str, state: State, *arguments: str) -> Program:
         # On one machine the api-server reads the log files itself.
         command.append("--skip-serve-logs")
     return Program(component, command, airflow_environment(state))
-
-
-def spark(role: str, state: State) -> Program:
-    """A standalone Spark master or worker; the pip package has no start scripts, only their classes."""
-    given = os.environ
-    host = given.get(SPARK_HOST_VARIABLE, LOOPBACK)
-    port = given.get("STRATA_SPARK_PORT") or str(state.port("spark"))
-    binary = str(Path(sys.executable).with_name("spark-class"))
-    if role == "spark-master":
-        ui = given.get("STRATA_SPARK_UI_PORT") or str(state.port("spark-ui"))
-        options = ["--host", host, "--port", port, "--webui-port", ui]
-        command = [binary, "org.apache.spark.deploy.master.Master", *options]
-    else:
-        options = ["--work-dir", str(state.folder / "spark"), "--webui-port", str(WORKER_UI_PORT)]
-        options += ["--cores", given.get("STRATA_SPARK_CORES", "1"), "--memory", given.get("STRATA_SPARK_MEMORY", "1g")]
-        command = [binary, "org.apache.spark.deploy.worker.Worker", *options, f"spark://{host}:{port}"]
-    return Program(role, command, _spark_environment(given))
 
 
 def airflow_environment(state: State) -> dict[str, str]:

@@ -94,26 +94,26 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     printf '%s\n' "$wanted" >"$stamp"
 fi
 classes=.venv/strata.classes
-wanted=$({ cat "$stamp" include/strata/startup/spark.py scripts/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
+wanted=$({ cat "$stamp" include/strata/startup/spark.py scripts/startup/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
 sharing=
 if [ "$(cat "$classes" 2>/dev/null)" != "$wanted" ]; then
     say "archiving the classes that Spark loads, beside the rest (half a minute)"
     # A JVM that cannot make one (1) is not asked again at each call; who was killed meanwhile is.
     {
         code=0
-        .venv/bin/python -m scripts.share_classes || code=$?
+        .venv/bin/python -m scripts.startup.share_classes || code=$?
         if [ "$code" -le 1 ]; then printf '%s\n' "$wanted" >"$classes"; fi
         exit "$code"
     } &
     sharing=$!
 fi
 kernels=.venv/strata.kernels
-wanted=$(cat "$stamp" include/strata/kernels/*.py include/strata/startup/{linked,processor}.py scripts/*_kernels.py | sha256sum | cut -d ' ' -f 1)
+wanted=$(cat "$stamp" include/strata/kernels/*.py include/strata/startup/{linked,processor}.py scripts/startup/*_kernels.py | sha256sum | cut -d ' ' -f 1)
 if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     say "compiling the decoding kernels (a minute)"
     want_linker
-    .venv/bin/python -m scripts.link_kernels
-    .venv/bin/python -m scripts.warm_kernels >/dev/null
+    .venv/bin/python -m scripts.startup.link_kernels
+    .venv/bin/python -m scripts.startup.warm_kernels >/dev/null
     printf '%s\n' "$wanted" >"$kernels"
 fi
 if [ "${1:-}" = tests ]; then

@@ -20,7 +20,7 @@ STATE_VARIABLE = "STRATA_STATE"
 """Where all state lies; `.strata` in the repository by default."""
 GUEST_DATABASE = "strata_demo_shop"
 """The shop's database on a server that the user lent."""
-PORTS = {"mysql": 33306, "airflow": 8080, "spark": 7077, "spark-ui": 8081}
+PORTS = {"mysql": 33306, "airflow": 8080}
 """Taken when they are free."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import warm_kernels
+from scripts.startup import warm_kernels
 from tests.mysql_server import start_server
 
 WARM = warm_kernels.BINLOG.parent

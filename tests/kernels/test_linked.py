@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from scripts.kernel_arguments import Array, Group, Number, read_annotation
+from scripts.startup.kernel_arguments import Array, Group, Number, read_annotation
 from strata.kernels.crc import CRC_TABLES, crc32
 from strata.kernels.jit import compile_now
 from strata.kernels.nulls import count_nulls
@@ -29,7 +29,7 @@ needs_library = pytest.mark.skipif(
 NO_COMPILER = """
 import sys
 from strata.cli.main import run
-code = run(["decode", "scripts/warm/every_type.binlog", "--format", "parquet", "--out", sys.argv[1]])
+code = run(["decode", "scripts/startup/warm/every_type.binlog", "--format", "parquet", "--out", sys.argv[1]])
 assert code == 0
 import strata.jobs.land.land_binlog
 loaded = {"numba", "llvmlite", "pandas"} & set(sys.modules)

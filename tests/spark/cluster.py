@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
 from scripts import services
+from scripts.ports import free_port
 from scripts.processes import Fleet, Program, deadline
 from scripts.state import State
 
@@ -58,21 +61,31 @@ def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     """A cluster for the time of a `with` block."""
     state = State.from_environment({"STRATA_STATE": str(folder)})
     fleet = Fleet(state.folder)
-    state.choose_port("spark")
-    ui = state.choose_port("spark-ui")
+    port, ui = free_port(), free_port()
+    here = {"spark-master": "127.0.0.1", "7077": str(port), "8081": str(ui), "/strata/spark": str(folder / "spark")}
+    here["spark://spark-master:7077"] = master = f"spark://127.0.0.1:{port}"
     names = ["spark-master", *(f"spark-worker-{number}" for number in range(workers))]
     try:
-        fleet.start(services.spark("spark-master", state))
+        fleet.start(_program("spark-master", "spark-master", here, state))
         _wait_for(f"http://127.0.0.1:{ui}/json/", '"status" : "ALIVE"', fleet, names[0])
-        worker = services.spark("spark-worker", state)
-        cluster = Cluster(fleet, state, f"spark://127.0.0.1:{state.port('spark')}")
+        cluster = Cluster(fleet, state, master)
         for name in names[1:]:
-            cluster.workers.append(fleet.start(Program(name, worker.command, worker.environment)))
+            cluster.workers.append(fleet.start(_program(name, "spark-worker", here, state)))
         _wait_for(f"http://127.0.0.1:{ui}/json/", f'"aliveworkers" : {workers}', fleet, names[-1])
         yield cluster
     finally:
         for name in reversed(names):
             fleet.stop(name, seconds=5)
+
+
+def _program(name: str, service: str, here: dict[str, str], state: State) -> Program:
+    """One of the containers' commands, on this machine's addresses and folders."""
+    given = yaml.safe_load((REPOSITORY / "docker-compose.yaml").read_text())["services"][service]
+    # Without tini, which is the container's.
+    words = [here.get(word, word) for word in (*given["entrypoint"][2:], *given["command"])]
+    return Program(
+        name, [str(Path(sys.executable).with_name(words[0])), *words[1:]], services.airflow_environment(state)
+    )
 
 
 def _wait_for(url: str, text: str, fleet: Fleet, name: str) -> None:

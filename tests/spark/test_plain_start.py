@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.warm_kernels import BINLOG
+from scripts.startup.warm_kernels import BINLOG
 from strata.startup.spark import SUBMIT, submit_environment
 from strata.startup.switch import VARIABLE, Part, is_on
 

@@ -1,4 +1,4 @@
-"""The types of what kernels take and give, for the checkers and for `scripts/link_kernels.py`.
+"""The types of what kernels take and give, for the checkers and for `scripts/startup/link_kernels.py`.
 Not here: anything that runs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the library of kernels that set-up links (`scripts/link_kernels.py`): machine code that needs no Numba.
+"""Finds the library of kernels that set-up links (`scripts/startup/link_kernels.py`): machine code that needs no Numba.
 Not here: what happens without it (`kernels/jit.py`, `kernels/compiler.py`)."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a short Spark job is started: spark-submit, its environment, its JVM's options.
 Not here: who starts one (`cli/check.py`, the DAGs, `spark_jobs/session.py`), making the archive of classes
-(`scripts/share_classes.py`)."""
+(`scripts/startup/share_classes.py`)."""
 
 from __future__ import annotations
 

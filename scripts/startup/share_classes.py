@@ -1,7 +1,8 @@
 """Archives the classes that Spark's JVM loads for a short job, so that later ones start in half the time.
 
-Run by set-up as `python -m scripts.share_classes`. The JVM runs a job that does a little of everything, and writes at
-its end what it has loaded (class data sharing, JEP 350). Not here: who uses the archive (`strata/startup/spark.py`).
+Run by set-up as `python -m scripts.startup.share_classes`. The JVM runs a job that does a little of everything, and
+writes at its end what it has loaded (class data sharing, JEP 350).
+Not here: who uses the archive (`strata/startup/spark.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def make_archive() -> bool:
 
 def _submit(java_options: str, *job: str) -> bool:
     """Whether spark-submit came to a good end."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     command = [str(SUBMIT), "--master", LOCAL, "--driver-java-options", java_options, *job]
     environment = submit_environment(os.environ, root, root / "include", alone=True)
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

@@ -28,14 +28,14 @@ import numpy as np
 from llvmlite import binding as llvm
 from numba import carray, cfunc, types
 
-from scripts.kernel_arguments import Argument, read_annotation
+from scripts.startup.kernel_arguments import Argument, read_annotation
 from strata.kernels import layout
 from strata.startup.linked import NAME, library_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STRATA = Path(__file__).parents[1] / "include" / "strata"
+STRATA = Path(__file__).parents[2] / "include" / "strata"
 
 _PROVIDED = ("memcpy", "memset", "memmove", "memcmp", "bcmp", "llvm.")
 """What machine code may call: the C library's functions, which every process has, and the compiler's own."""
@@ -199,7 +199,7 @@ def link(functions: list[tuple[Function, Any]], library: Path) -> None:
         unfinished.replace(library)
 
 
-_CALLER = '''"""Calls the library of kernels that lies beside this. Made by `scripts/link_kernels.py`."""
+_CALLER = '''"""Calls the library of kernels that lies beside this. Made by `scripts/startup/link_kernels.py`."""
 
 import numpy as np
 

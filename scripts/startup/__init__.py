@@ -1,0 +1,1 @@
+"""What set-up makes so that commands and jobs start sooner; its other half is `strata.startup` (decision 20)."""
