@@ -1,17 +1,22 @@
-"""Users' own expectations: one JSON file a table, in Great Expectations' own form.
-Not here: rules that follow from the schema (`rules.py`), running any (`suite.py`)."""
+"""Users' own expectations: a folder with one file a table, `<database>.<table>.json` or `.yaml`.
+Not here: what a file may say (`own_file.py`), rules that follow from the schema (`rules.py`), running any (`suite.py`).
+"""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from strata.checks.own_file import SUFFIXES, read_own_file
+from strata.checks.own_text import UnreadableFileError
 from strata.checks.rules import Rule
 from strata.checks.verdict import Severity
 from strata.errors import SettingsError
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
+    from strata.checks.own_file import PlacedExpectation
     from strata.schema.model.definition import TableName
 
 _SEVERITIES = {
@@ -22,44 +27,61 @@ _SEVERITIES = {
 }
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
 _COLUMN_LISTS = ("column_list", "column_set")
+FORM = "docs/checks.md shows what such a file holds; `strata check --dry-run` reads all of them."
+
+
+class OwnFile(Struct, frozen=True):
+    """A file of users' own expectations."""
+
+    name: str
+    table: str
+    """`database.table`, as the file's name has it."""
+
+
+def own_files(folder: str) -> list[OwnFile]:
+    """The files of a folder, by name; what has another ending is none of them.
+
+    Raises:
+        SettingsError: There is no such folder, or two files of one table.
+        LakeUnavailableError: The folder cannot be read.
+    """
+    place = _open(folder)
+    named = [(name, suffix) for name in place.names() for suffix in SUFFIXES if name.endswith(suffix)]
+    found = [OwnFile(name, name.removesuffix(suffix)) for name, suffix in named]
+    for one in found:
+        _only([other.name for other in found if other.table == one.table], place, one.table)
+    return found
 
 
 def own_rules(folder: str | None, table: TableName) -> list[Rule]:
-    """What `<folder>/<database>.<table>.json` expects of a table; nothing if there is no folder or no such file.
-
-    The file is a suite as Great Expectations writes it, or as little of it as
-    `{"expectations": [{"type": "expect_column_max_to_be_between", "kwargs": {"column": "price", "max_value": 100}}]}`.
-    `severity` is critical (the default), warning or info.
+    """What the users expect of a table; nothing if there is no file of it, or no folder is named.
 
     Raises:
-        SettingsError: The file is no such suite; the message lists all that is wrong with it.
+        SettingsError: There is no such folder, or the file has mistakes; the message lists all of them.
         LakeUnavailableError: The file cannot be read.
     """
-    name = f"{table}.json"
     if folder is None:
         return []
+    place = _open(folder)
+    names = [name for suffix in SUFFIXES if place.exists(name := f"{table}{suffix}")]
+    return rules_of_file(folder, OwnFile(names[0], str(table))) if _only(names, place, str(table)) else []
+
+
+def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
+    """What one file of a folder expects.
+
+    Raises:
+        SettingsError: It has mistakes; the message lists all of them, each with its line.
+        LakeUnavailableError: It cannot be read.
+    """
     place = Folder.open(folder)
-    if not place.exists(name):
-        return []
     try:
-        given = json.loads(place.read(name))
-    except ValueError as error:
-        raise SettingsError(f"the expectations are no JSON: {error}", file=place.join(name), table=str(table)) from None
-    mistakes: list[str] = []
-    found = [
-        _rule(entry, f"expectation {number}", mistakes) for number, entry in enumerate(_entries(given, mistakes), 1)
-    ]
-    if mistakes:
-        raise SettingsError("; ".join(mistakes), file=place.join(name), table=str(table))
-    return [rule for rule in found if rule is not None]
-
-
-def _entries(given: object, mistakes: list[str]) -> list[Any]:
-    entries = given.get("expectations") if isinstance(given, dict) else None
-    if isinstance(entries, list):
-        return entries
-    mistakes.append('there is no list "expectations"')
-    return []
+        text = place.read(file.name).decode()
+        return [_rule(one, file.name) for one in read_own_file(file.name, text)]
+    except UnicodeDecodeError:
+        raise SettingsError("the file is no UTF-8", file=place.join(file.name), table=file.table, remedy=FORM) from None
+    except UnreadableFileError as error:
+        raise SettingsError(str(error), file=place.join(file.name), table=file.table, remedy=FORM) from None
 
 
 def columns_of(rule: Rule) -> set[str]:
@@ -68,18 +90,28 @@ def columns_of(rule: Rule) -> set[str]:
     return named.union(*(rule.kwargs[key] for key in _COLUMN_LISTS if key in rule.kwargs))
 
 
-def _rule(entry: Any, where: str, mistakes: list[str]) -> Rule | None:
-    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-        mistakes.append(f'{where} has no "type"')
-        return None
-    kwargs = entry.get("kwargs", {})
-    if not isinstance(kwargs, dict):
-        mistakes.append(f'{where}: "kwargs" is no object')
-        return None
-    severity = entry.get("severity", "critical")
-    if severity not in _SEVERITIES:
-        mistakes.append(f"{where}: severity is one of {', '.join(_SEVERITIES)}, not {severity!r}")
-        return None
-    notes = entry.get("notes") or "the users' own"
-    because = " ".join(notes) if isinstance(notes, list) else str(notes)
-    return Rule(entry["type"], _SEVERITIES[severity], because, kwargs)
+def _open(folder: str) -> Folder:
+    place = Folder.open(folder)
+    if not place.is_there():
+        raise SettingsError(
+            "the folder of `checks` is not there",
+            file=folder,
+            remedy="Make it, or correct `checks` in the settings: a relative one is beside the settings file.",
+        )
+    return place
+
+
+def _only(names: list[str], place: Folder, table: str) -> bool:
+    if len(names) > 1:
+        raise SettingsError(
+            f"{' and '.join(names)} are of one table", file=place.url, table=table, remedy="Keep one of them."
+        )
+    return bool(names)
+
+
+def _rule(placed: PlacedExpectation, file: str) -> Rule:
+    one = placed.expectation
+    notes = one.notes or "the users' own"
+    because = " ".join(notes) if isinstance(notes, list) else notes
+    where = f"{file}, line {placed.line}" if placed.line else file
+    return Rule(one.type, _SEVERITIES[one.severity], f"{because} ({where})", one.kwargs)

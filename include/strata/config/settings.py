@@ -14,8 +14,11 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from msgspec import Meta, Struct
 
-from strata.config.toml_file import Mistakes, read_fields
+from strata.config.places import address_beside, place_beside, store_beside
+from strata.config.toml_file import key_lines
 from strata.errors import SettingsError, UnknownSourceError
+from strata.fields import Mistakes, read_fields
+from strata.schema.model.patterns import can_match
 from strata.wire.connection import ServerAddress
 
 if TYPE_CHECKING:
@@ -76,7 +79,7 @@ class SourceSettings(Struct, frozen=True):
     """What becomes of a table in an interval in which a change of it was logged as a statement, so that the binlog does
     not hold the rows: `publish` with a warning, or `hold`."""
     checks: _Text | None = None
-    """Folder of users' own expectations, one file a table."""
+    """Folder or URL of users' own expectations, one file a table."""
 
     @property
     def owed_since_micros(self) -> int | None:
@@ -116,6 +119,8 @@ class Settings:
     """Folder or URL below which everything lands and is published."""
     sources: Mapping[str, SourceSettings]
     find_connection: Callable[[str], str | None] = field(repr=False)
+    folder: Path = field(default_factory=Path)
+    """Of the settings file: what is relative there, or in a connection, is beside it."""
 
     def watched(self) -> list[str]:
         """Names of the sources whose stream is watched, in order."""
@@ -149,9 +154,10 @@ class Settings:
             known = ", ".join(sorted(self.sources)) or "none"
             raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
         address = ServerAddress.from_url(self._connection_url(name, found.connection))
+        address = address_beside(self.folder, address)
         store_url = found.store
         if found.store_connection and found.store_connection != found.connection:
-            store_url = self._connection_url(name, found.store_connection)
+            store_url = store_beside(self.folder, self._connection_url(name, found.store_connection))
         return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found)
 
     def _connection_url(self, source: str, connection: str) -> str:
@@ -194,20 +200,22 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
         raise SettingsError(f"the settings cannot be read: {error.strerror}", file=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
-    mistakes = Mistakes(text)
+    mistakes = Mistakes("the settings have", lambda: key_lines(text))
+    folder = Path(path).parent
     top = _take_top(raw, mistakes)
-    sources = _take_sources(top, mistakes)
+    sources = _take_sources(top, folder, mistakes)
     if mistakes:
         raise SettingsError(str(mistakes), file=path, remedy="docs/settings.md names every setting.")
     return Settings(
-        lake=_as_place(top["lake"], Path(path)),
+        lake=place_beside(folder, top["lake"]),
         sources=sources,
+        folder=folder,
         find_connection=find_connection or (lambda name: environ.get(connection_variable(name))),
     )
 
 
 def _take_top(raw: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
-    top = read_fields(_File, {"sources": {}, **raw}, (), mistakes)
+    top = read_fields(_File, {"sources": {}, **raw}, (), mistakes, noun="setting")
     lake = top.get("lake", "")
     if "?" in lake or "@" in lake.partition("://")[2]:
         mistakes.add(
@@ -221,12 +229,7 @@ def _take_top(raw: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     return top
 
 
-def _as_place(lake: str, path: Path) -> str:
-    """A relative folder means beside the file, wherever the process was started."""
-    return lake if "://" in lake else str((path.parent / lake).resolve())
-
-
-def _take_sources(top: dict[str, Any], mistakes: Mistakes) -> dict[str, SourceSettings]:
+def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, SourceSettings]:
     found: dict[str, SourceSettings] = {}
     for name, given in top.get("sources", {}).items():
         path = ("sources", name)
@@ -235,13 +238,31 @@ def _take_sources(top: dict[str, Any], mistakes: Mistakes) -> dict[str, SourceSe
         if not isinstance(given, dict):
             mistakes.add(path, f"sources.{name} is not a table")
             continue
-        good = read_fields(SourceSettings, given, path, mistakes)
+        good = read_fields(SourceSettings, given, path, mistakes, noun="setting")
         _check_store(good, path, mistakes)
         if not good.keys() & _STORE:
             good |= {key: top[key] for key in _STORE if key in top}
+        for key in ("tables", "exclude"):
+            _check_patterns(good.get(key), (*path, key), mistakes)
         if not mistakes:
-            found[name] = SourceSettings(**good)
+            found[name] = SourceSettings(**_beside(folder, good))
     return found
+
+
+def _beside(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a source with what is relative made absolute."""
+    placed = {"checks": place_beside, "store": store_beside}
+    return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}
+
+
+def _check_patterns(patterns: tuple[str, ...] | None, path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """What can match no table, whatever the server has."""
+    name = ".".join(path)
+    if patterns == () and path[-1] == "tables":
+        mistakes.add(path, f"{name} is empty, and nothing would be decoded: leave it out for all tables, or name some")
+    for pattern in patterns or ():
+        if not can_match(pattern):
+            mistakes.add(path, f'{name}: "{pattern}" matches no table: it has no dot, as in "{pattern}.*"')
 
 
 _STORE: Final = ("store", "store_connection")

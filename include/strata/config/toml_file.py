@@ -1,42 +1,15 @@
-"""A TOML file read against a Struct: every value with its type, every mistake with its line.
-Not here: which settings there are (`settings.py`)."""
+"""The lines of a TOML file.
+Not here: reading its values (`strata.fields`), which settings there are (`settings.py`)."""
 
 from __future__ import annotations
 
 import tomllib
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, get_args
-
-import msgspec
-from msgspec import NODEFAULT, Meta, Struct, ValidationError, structs
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    Path = tuple[str, ...]
-    """The keys that lead to a value."""
-
-
-class Mistakes:
-    """What is wrong with a file, each thing with the keys that lead to it."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._found: list[tuple[Path, str]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
-
-    def add(self, path: Path, what: str) -> None:
-        """Notes a mistake; never with the value, which may be a password in the wrong place."""
-        self._found.append((path, what))
-
-    def __str__(self) -> str:
-        """All of them in the order of their lines; what is missing has the line of the table that it belongs to."""
-        lines = key_lines(self._text)
-        placed = sorted(((_line(lines, path), what) for path, what in self._found), key=lambda one: one[0])
-        told = [f"line {line}: {what}" if line else what for line, what in placed]
-        return told[0] if len(told) == 1 else "\n  ".join([f"the settings have {len(told)} mistakes:", *told])
+    from strata.fields import Path
 
 
 def key_lines(text: str) -> dict[Path, int]:
@@ -63,45 +36,6 @@ def key_lines(text: str) -> dict[Path, int]:
             found.setdefault(path, first)
         statement, first = "", number + 1
     return found
-
-
-def read_fields(kind: type[Struct], given: dict[str, Any], path: Path, mistakes: Mistakes) -> dict[str, Any]:
-    """The values of a table that are as the Struct's fields want them; everything else is a mistake."""
-    fields = {field.name: field for field in structs.fields(kind)}
-    good = {}
-    for key, value in given.items():
-        where = (*path, key)
-        if key not in fields:
-            mistakes.add(where, f"{'.'.join(where)} is not a setting{_nearest(key, fields)}")
-            continue
-        try:
-            good[key] = msgspec.convert(value, fields[key].type, builtin_types=(datetime,))
-        except ValidationError:
-            mistakes.add(where, f"{'.'.join(where)} is not {_described(fields[key].type)}")
-    for key, field in fields.items():
-        if key not in given and field.default is field.default_factory is NODEFAULT:
-            mistakes.add((*path, key), f"{'.'.join((*path, key))} is missing: {_described(field.type)}")
-    return good
-
-
-def _described(kind: Any) -> str:
-    """What the type of a field, or of a member of its union, says of the values that it takes."""
-    parts = (part for one in (kind, *get_args(kind)) for part in getattr(one, "__metadata__", ()))
-    return next(part.description for part in parts if isinstance(part, Meta) and part.description)
-
-
-def _nearest(key: str, known: Iterable[str]) -> str:
-    # Imported here: nobody pays for it whose file is right.
-    import difflib  # noqa: PLC0415  see above
-
-    near = difflib.get_close_matches(key, known, n=1)
-    return (f": do you mean {near[0]}?" if near else "") + f" (there are: {', '.join(known)})"
-
-
-def _line(lines: dict[Path, int], path: Path) -> int:
-    while path and path not in lines:
-        path = path[:-1]
-    return lines.get(path, 0)
 
 
 def _paths(values: Any, path: Path = ()) -> Iterator[Path]:

@@ -79,6 +79,16 @@ class Folder(Struct, frozen=True):
             found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         return sorted(info.base_name for info in found if info.type == fs.FileType.File)
 
+    def is_there(self) -> bool:
+        """Whether there is such a folder; on an object store, whether anything is in it.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        with lake_errors(self.url):
+            info = self.filesystem.get_file_info(self.path)
+        return bool(info.type == fs.FileType.Directory)
+
     def exists(self, name: str) -> bool:
         """Whether the file is there, whole.
 

@@ -1,0 +1,47 @@
+"""Patterns of `database.table`, as settings, forms and commands have them: `*`, `?` and `[...]` as in file names.
+Not here: which tables a source has (`schema/history/`), what is owed of them (`jobs/plan/`)."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from strata.fields import near_names
+from strata.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from strata.schema.model.definition import TableName
+
+
+def can_match(pattern: str) -> bool:
+    """Whether there can be a table that a pattern matches: each has a dot in its name."""
+    return bool(set(pattern) & set(".*?["))
+
+
+def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:
+    """Whether a table is meant by one of some patterns.
+
+    Args:
+        table: The table as the binlog names it.
+        patterns: The patterns.
+        folded: Whether the server takes names of any case for the same (`lower_case_table_names` is not 0).
+    """
+    name = str(table)
+    if folded:
+        name, patterns = fold_name(name), map(fold_name, patterns)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def unmatched(patterns: Sequence[str], tables: Collection[TableName], *, folded: bool) -> list[str]:
+    """The patterns that mean none of some tables."""
+    return [pattern for pattern in patterns if not any(matches(table, (pattern,), folded=folded) for table in tables)]
+
+
+def meant_by(pattern: str, tables: Collection[TableName]) -> str | None:
+    """The pattern or table that is most like a pattern which matches none of the tables; None if nothing is like it."""
+    databases = {table.database: f"{table.database}.*" for table in tables}
+    if not can_match(pattern):
+        return next((near for one in near_names(pattern, databases) if (near := databases[one])), None)
+    return next(iter(near_names(pattern, [*databases.values(), *map(str, tables)])), None)
