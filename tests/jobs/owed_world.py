@@ -22,8 +22,8 @@ from strata.jobs import ingest
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.housekeep import clean_runs
 from strata.jobs.land.land_files import land_files
-from strata.jobs.plan.owed import Request, wanted_tables
 from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.plan.wanted import wanted_tables
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata.jobs.track.track_schema import track_landed
 from strata.schema.model.definition import TableName
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from strata.jobs.housekeep.clean_runs import Due
+    from strata.jobs.plan.owed import Request
     from strata.jobs.run.specs import PlanReport
 
 BEGIN = 1_789_999_800_000_000

@@ -29,9 +29,7 @@ DAY = 86_400_000_000
 
 
 @pytest.fixture
-def world(tmp_path: Path, lake: str, monkeypatch: pytest.MonkeyPatch) -> World:
-    # The test's own server has no TLS, and deltalake wants to be told so.
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+def world(tmp_path: Path, lake: str) -> World:
     return World(tmp_path, lake=lake)
 
 

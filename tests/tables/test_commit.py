@@ -209,9 +209,7 @@ def test_publishers_that_make_a_table_at_once_keep_each_others_columns(tmp_path:
             assert found[f"c{number}"].to_pylist() == [number if at == number else None for at in range(4)]
 
 
-def test_on_any_storage(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The server of the tests speaks without TLS, which delta-rs asks for.
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+def test_on_any_storage(lake: str) -> None:
     shapes = ({"id": pa.int32()}, {"id": pa.int64()}, {"id": pa.int32()})
     for number, shape in enumerate(shapes, 1):
         interval = INTERVAL + number * FIVE_MINUTES

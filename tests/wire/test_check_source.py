@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from strata.flavour import Flavour
 from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.findings import Severity
@@ -119,7 +120,31 @@ def test_grants(lines, expected):
     ],
 )
 def test_without_gtids_a_snapshot_needs_one_more(line, severity):
-    assert judge_backup_admin(Grants.parse([line]), "'u'@'%'").severity is severity
+    assert judge_backup_admin(Grants.parse([line]), "'u'@'%'", Flavour.parse("8.0.1")).severity is severity
+
+
+@pytest.mark.parametrize("version", ["5.6.51", "5.7.44", "8.0.40"])
+def test_no_mend_has_what_the_server_does_not_know(version):
+    wrong = {
+        "version": version,
+        "server_id": "0",
+        "gtid_mode": "OFF",
+        "enforce_gtid_consistency": "OFF",
+        "binlog_format": "MIXED",
+        "binlog_row_image": "MINIMAL",
+        "binlog_checksum": "NONE",
+        "log_bin": "ON",
+    }
+    age = {"binlog_expire_logs_seconds": "60"} if version.startswith("8") else {"expire_logs_days": "0.1"}
+    mends = {one.name: one.mend for one in judge_settings({**wrong, **age}) if one.mend}
+    assert len(mends) == 6
+    is_new = version.startswith("8")
+    assert all(("SET PERSIST" in mend) is is_new for mend in mends.values())
+    # GTIDs are switched on while the server runs since 5.7.6.
+    assert ("restart it" in mends["gtid_mode"]) is version.startswith("5.6")
+    assert ("expire_logs_days" in mends["binlog_expire_logs_seconds"]) is not is_new
+    backup = judge_backup_admin(Grants(), "'u'@'%'", Flavour.parse(version))
+    assert ("GRANT" in backup.mend) is is_new
 
 
 def test_a_partial_revoke_is_said():

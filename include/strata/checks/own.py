@@ -4,6 +4,7 @@ Not here: what a file may say (`own_file.py`), rules that follow from the schema
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,6 +17,8 @@ from strata.errors import SettingsError
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from strata.checks.own_file import PlacedExpectation
     from strata.schema.model.definition import TableName
 
@@ -67,6 +70,16 @@ def own_rules(folder: str | None, table: TableName) -> list[Rule]:
     return rules_of_file(folder, OwnFile(names[0], str(table))) if _only(names, place, str(table)) else []
 
 
+def read_own_checks(folder: str | None) -> dict[OwnFile, list[Rule]]:
+    """All files of a folder; none if no folder is named.
+
+    Raises:
+        SettingsError: There is no such folder, or a file has mistakes.
+        LakeUnavailableError: Something cannot be read.
+    """
+    return {} if folder is None else {file: rules_of_file(folder, file) for file in own_files(folder)}
+
+
 def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
     """What one file of a folder expects.
 
@@ -82,6 +95,30 @@ def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
         raise SettingsError("the file is no UTF-8", file=place.join(file.name), table=file.table, remedy=FORM) from None
     except UnreadableFileError as error:
         raise SettingsError(str(error), file=place.join(file.name), table=file.table, remedy=FORM) from None
+
+
+def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
+    """The rules whose arguments Great Expectations does not take, and why."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Takes seconds: a run finds out by itself.
+        import great_expectations.expectations.core  # noqa: F401, PLC0415  see above
+        from great_expectations.expectations.registry import get_expectation_impl  # noqa: PLC0415  see above
+
+        for rule in rules:
+            try:
+                get_expectation_impl(rule.expectation)(**rule.kwargs)
+            except (ValueError, TypeError) as error:
+                yield rule, "; ".join(_told(error))
+
+
+def _told(error: Exception) -> Iterator[str]:
+    """What pydantic says of each argument; anything else as it is."""
+    found = getattr(error, "errors", None)
+    if found is None:
+        yield str(error)
+    else:
+        yield from (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found())
 
 
 def columns_of(rule: Rule) -> set[str]:

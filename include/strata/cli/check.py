@@ -4,24 +4,38 @@ Not here: the checks (`checks/`), Spark (`spark_steps.py`)."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from strata.cli.options import LOCAL, Master, RunName, SourceName
+from strata.cli.doctor import print_findings
+from strata.cli.options import LOCAL, Master, SourceName
 from strata.cli.report import print_report
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
-from strata.errors import ChecksFailedError
+from strata.errors import ChecksFailedError, Usage
 
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict
+    from strata.config.settings import Source
 
 
-def check(context: typer.Context, run: RunName, source: SourceName = None, master: Master = LOCAL) -> None:
+def check(
+    context: typer.Context,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `strata plan` names it.")] = None,
+    source: SourceName = None,
+    master: Master = LOCAL,
+    dry_run: Annotated[  # noqa: FBT002  a switch of the command line
+        bool, typer.Option("--dry-run", help="Only read the files of your own expectations; exit code 2 for a mistake.")
+    ] = False,
+) -> int:
     """Runs the checks of a decoded run on Spark; the verdict decides whether `strata publish` may go on."""
+    if dry_run:
+        return _look_at_own(load_settings(os.environ).source(source), as_json=context.obj["json"])
+    if run is None:
+        raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
     # Imported here: the command's help must not load Arrow.
     from strata.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
 
@@ -36,6 +50,20 @@ def check(context: typer.Context, run: RunName, source: SourceName = None, maste
             table=errors[0].table or None,
             remedy="The rows are in quarantine, with the verdict as the reason.",
         )
+    return 0
+
+
+def _look_at_own(source: Source, *, as_json: bool) -> int:
+    """Reads users' own expectations as a run would, and asks Great Expectations for their arguments."""
+    from strata.jobs.doctor.check_source import check_own_only  # noqa: PLC0415  as in check
+    from strata.jobs.doctor.findings import Severity  # noqa: PLC0415  as in check
+
+    found = check_own_only(source)
+    if as_json:
+        print_report({"files": [finding.to_json() for finding in found]}, as_json=True)
+    else:
+        print_findings(Terminal(), str(source.settings.checks), found)
+    return Usage.exit_code if any(finding.severity is Severity.ERROR for finding in found) else 0
 
 
 def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:

@@ -16,6 +16,8 @@ from strata.config.settings import load_settings
 from strata.errors import Permanent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from strata.jobs.doctor.findings import Finding
 
 _MARKS = {"ok": "[green]ok[/green]", "warning": "[yellow]warning[/yellow]", "error": "[red]error[/red]"}
@@ -38,12 +40,13 @@ def doctor(
             for finding in findings:
                 typer.echo(json.dumps({"source": name, **finding.to_json()}, ensure_ascii=False))
         else:
-            _print(Terminal(), name, findings)
+            print_findings(Terminal(), name, findings)
     return Permanent.exit_code if failed else 0
 
 
-def _print(console: Terminal, source: str, findings: tuple[Finding, ...]) -> None:
-    table = Table(title=source, title_justify="left", box=None, pad_edge=False)
+def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -> None:
+    """What was found, and behind it what mends it."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("what", no_wrap=True)
     table.add_column("found", overflow="fold")

@@ -38,7 +38,7 @@ def intervals(
     """
     # Imported here: the command's help must not load Arrow.
     from strata.events.landed import LandedStream  # noqa: PLC0415  see above
-    from strata.jobs.plan.owed import wanted_tables  # noqa: PLC0415  see above
+    from strata.jobs.plan.wanted import wanted_tables  # noqa: PLC0415  see above
     from strata.schema.model.definition import TableName  # noqa: PLC0415  see above
     from strata.store.database import open_store  # noqa: PLC0415  see above
     from strata.store.ledgers import IntervalLedger  # noqa: PLC0415  see above

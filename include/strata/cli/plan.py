@@ -37,7 +37,7 @@ def plan(
         parse_time(end),
         settings=settings,
         tables=table,
-        gtid_range=gtid_set,
+        gtid_set=gtid_set,
         failed=failed,
     )
     print_report(to_plain(report), as_json=context.obj["json"])

@@ -3,6 +3,7 @@ Not here: what the settings are (`settings.py`), whether anything is there (`job
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -12,12 +13,21 @@ if TYPE_CHECKING:
 
     from strata.wire.connection import ServerAddress
 
+_UNUSABLE = re.compile(r"[\\\[\]{}*?]|%[0-9A-Fa-f]{2}")
 _FILES_OF_TLS = ("ssl_ca", "ssl_cert", "ssl_key")
 
 
 def place_beside(folder: Path, place: str) -> str:
     """A folder or file; a URL stays as it is."""
     return place if "://" in place else str((folder / place).resolve())
+
+
+def is_usable_lake(lake: str) -> bool:
+    """Whether all libraries take the path of a local lake as it is; a URL is left to them.
+
+    Spark (4.3) looks for files whose names match it, and delta-rs (1.6) decodes `%20` and turns a backslash over.
+    """
+    return "://" in lake or not _UNUSABLE.search(lake)
 
 
 def store_beside(folder: Path, url: str) -> str:

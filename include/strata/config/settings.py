@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from msgspec import Meta, Struct
 
-from strata.config.places import address_beside, place_beside, store_beside
+from strata.config.places import address_beside, is_usable_lake, place_beside, store_beside
 from strata.config.toml_file import key_lines
 from strata.errors import SettingsError, UnknownSourceError
 from strata.fields import Mistakes, read_fields
@@ -202,7 +202,7 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
         raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
     mistakes = Mistakes("the settings have", lambda: key_lines(text))
     folder = Path(path).parent
-    top = _take_top(raw, mistakes)
+    top = _take_top(raw, folder, mistakes)
     sources = _take_sources(top, folder, mistakes)
     if mistakes:
         raise SettingsError(str(mistakes), file=path, remedy="docs/settings.md names every setting.")
@@ -214,7 +214,7 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
     )
 
 
-def _take_top(raw: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, Any]:
     top = read_fields(_File, {"sources": {}, **raw}, (), mistakes, noun="setting")
     lake = top.get("lake", "")
     if "?" in lake or "@" in lake.partition("://")[2]:
@@ -222,6 +222,12 @@ def _take_top(raw: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
             ("lake",),
             "lake holds options or a key: put those of an object store into the environment, as in AWS_ENDPOINT_URL, "
             "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    elif lake and not is_usable_lake(place_beside(folder, lake)):
+        mistakes.add(
+            ("lake",),
+            "lake: its path must hold no backslash, none of [ ] { } * ?, and no % with two hexadecimal digits, which "
+            "Spark and Delta do not take as they stand",
         )
     _check_store(top, (), mistakes)
     if not top.get("sources"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata.checks.own import read_own_checks
 from strata.errors import (
     AlreadyRunningError,
     ChecksFailedError,
@@ -173,7 +174,7 @@ def plan(
     *,
     settings: Settings,
     tables: Sequence[str] | None = None,
-    gtid_range: str | None = None,
+    gtid_set: str | None = None,
     take: Take | None = None,
     failed: bool = False,
 ) -> PlanReport:
@@ -187,13 +188,19 @@ def plan(
         end: Its end, exclusive.
         settings: The settings.
         tables: Patterns on top of the settings'.
-        gtid_range: A GTID set instead of a span.
+        gtid_set: Instead of a span.
         take: What of its time it takes; by default a span is done whole, and without one all that is owed.
         failed: Also what failed or is held.
+
+    Raises:
+        SettingsError: The folder of users' own expectations is not there, or a file has mistakes; or the settings want
+            no table that there is.
+        Usage: The request has no meaning.
     """
     found = settings.source(source)
     now = now_micros()
-    gtids = GtidSet.parse(gtid_range) if gtid_range else None
+    gtids = GtidSet.parse(gtid_set) if gtid_set else None
+    read_own_checks(found.settings.checks)
     request = Request(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
     return plan_run(found, open_store(found.store_url), stream, request, now=now)

@@ -173,6 +173,15 @@ class TableIntervalLedger:
                 elif since is not None:
                     _move(connection, source, name, State.OWED, State.UNWANTED, early)
 
+    def names(self, source: str) -> list[tuple[str, str]]:
+        """Databases and tables that the ledger knows of a source."""
+        found = table_interval.c
+        query = sa.select(found.database_name, found.table_name).where(
+            (found.source == source) & (found.state != _COUNTED)
+        )
+        with reading(self._engine) as connection:
+            return [(database, table) for database, table in connection.execute(query.distinct())]
+
     def totals(self, source: str) -> list[StateTotal]:
         """Sums by table and state, in the order of both."""
         found = table_interval.c

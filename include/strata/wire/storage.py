@@ -288,6 +288,17 @@ def arrow_file_system(url: str) -> tuple[Any, str]:
         return _open(url)
 
 
+def object_store_options(url: str) -> dict[str, str] | None:
+    """What delta-rs has to be told of the storage of a URL beside what it takes from the environment; None for nothing.
+
+    It refuses an endpoint without TLS unless it is allowed; whoever names one in `AWS_ENDPOINT_URL` has allowed it.
+    """
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    if not url.startswith("s3://") or not endpoint.lower().startswith("http://"):
+        return None
+    return {"allow_http": "true", "aws_endpoint": endpoint}
+
+
 def _open(url: str) -> tuple[Any, str]:
     if "://" not in url:
         return fs.LocalFileSystem(), str(Path(url).absolute())

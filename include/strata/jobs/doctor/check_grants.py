@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from strata.jobs.doctor.findings import Finding, error, ok, warning
 
 if TYPE_CHECKING:
+    from strata.flavour import Flavour
     from strata.schema.live.grants import Grants
 
 _STORE_RIGHTS = ("CREATE", "ALTER", "INDEX", "SELECT", "INSERT", "UPDATE", "DELETE")
@@ -27,16 +28,17 @@ def judge_grants(grants: Grants, user: str, store_database: str | None) -> list[
     return found
 
 
-def judge_backup_admin(grants: Grants, user: str) -> Finding:
-    """For a server that runs without GTIDs."""
+def judge_backup_admin(grants: Grants, user: str, flavour: Flavour) -> Finding:
+    """For a server that runs without GTIDs; the grant begins with MySQL 8.0."""
     if grants.has("BACKUP_ADMIN"):
         return ok("BACKUP_ADMIN", "granted")
     return error(
         "BACKUP_ADMIN",
         "not granted: without GTIDs a snapshot of the schema has to keep DDL out for a moment, in which its place in "
         "the binlog is read",
-        f"GRANT BACKUP_ADMIN ON *.* TO {user}; before MySQL 8.0 `strata land` and `strata track SEGMENTS... --baseline "
-        "FILE.sql` begin a source by hand.",
+        f"GRANT BACKUP_ADMIN ON *.* TO {user};"
+        if flavour.is_mysql(8)
+        else "Begin the source by hand, with `strata land` and `strata track SEGMENTS... --baseline FILE.sql`.",
     )
 
 

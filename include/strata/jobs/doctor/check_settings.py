@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from strata.flavour import Flavour, Vendor
 from strata.jobs.doctor.findings import Finding, error, ok, warning
 
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _OLDEST = (5, 6, 0)
+_BY_RESTART = (
+    "In my.cnf under [mysqld]: gtid_mode = ON, enforce_gtid_consistency = ON, log_slave_updates = ON; restart it."
+)
 _DAY = 86_400
 _GTID_STEPS = {
     "OFF": ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"),
@@ -29,7 +34,18 @@ WITHOUT_GTIDS = (
 def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
     """Findings from what `SHOW GLOBAL VARIABLES` says; a variable that the server does not know is left out."""
     found = [judge(variables) for judge in _JUDGES]
-    return [finding for finding in found if finding is not None]
+    flavour = Flavour.parse(variables.get("version", ""))
+    return [_mended_on(flavour, finding) for finding in found if finding is not None]
+
+
+def _mended_on(flavour: Flavour, finding: Finding) -> Finding:
+    """The finding with a mend that its server knows: SET PERSIST, and what it sets, begin with MySQL 8.0."""
+    if finding.mend is None or flavour.is_mysql(8) or "SET PERSIST" not in finding.mend:
+        return finding
+    if not flavour.is_mysql(5, 7, 6) and finding.name in ("gtid_mode", "enforce_gtid_consistency"):
+        return replace(finding, mend=_BY_RESTART)
+    mend = finding.mend.replace("SET PERSIST", "SET GLOBAL")
+    return replace(finding, mend=f"{mend} And the same in my.cnf under [mysqld]: a restart forgets what is only SET.")
 
 
 def _version(variables: Mapping[str, str]) -> Finding:
@@ -151,7 +167,7 @@ def _expiry(variables: Mapping[str, str]) -> Finding:
     return warning(
         name,
         f"{seconds}: binlogs are gone after {seconds / 3600:.3g} hours, landed or not",
-        f"SET PERSIST {name} = 604800;",
+        f"SET PERSIST {name} = 604800;" if name in variables else "SET PERSIST expire_logs_days = 7;",
     )
 
 

@@ -1,28 +1,40 @@
 """Looks at all that a source needs, the server's settings, grants, store and lake, and says what stands in the way.
-Not here: judging single settings and grants (`check_settings.py`, `check_grants.py`)."""
+Not here: judging single things (`check_settings.py`, `check_grants.py`, `check_lake.py`, `check_tables.py`)."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import StrataError
+from msgspec import Struct
+
+from strata.errors import AccessDeniedError, StrataError, Usage
 from strata.events.landed import LandedStream
+from strata.flavour import Flavour
 from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
+from strata.jobs.doctor.check_lake import check_lake
 from strata.jobs.doctor.check_settings import judge_settings
+from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
 from strata.jobs.land.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
+from strata.jobs.plan.wanted import folds_names, known_tables
+from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.live.grants import Grants
+from strata.schema.model.definition import TableName
 from strata.store.database import DEFAULT_DATABASE, find_store
+from strata.store.own import own_database
 from strata.wire.connection import connect, server_errors
 from strata.wire.replication import ServerState
 from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pymysql
 
     from strata.config.settings import Source
 
+_OPENS = ok("store", "opens")
 _CLOCK_SECONDS = 60
 _ANSWER_SECONDS = 30
 
@@ -33,20 +45,91 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     Raises:
         SettingsError: The store's URL cannot be read.
     """
+    server = _Server()
     try:
         connection = connect(source.address, read_seconds=_ANSWER_SECONDS)
     except StrataError as failure:
         # Neither settings nor grants can be looked at; the store may live elsewhere.
         found = [_failed("connection", failure)]
-        return (*found, _check_store(source)) if not _store_is_here(source) else tuple(found)
+        return (*found, *_check_rest(source, None if _store_is_here(source) else server))
     try:
         with server_errors(source.address):
             found = [ok("connection", str(source.address)), *_check_server(connection, source)]
+            server = _Server.read(connection)
     except StrataError as failure:
         found = [_failed("connection", failure)]
     finally:
         connection.close()
-    return (*found, _check_store(source))
+    return (*found, *_check_rest(source, server))
+
+
+class _Server(Struct, frozen=True):
+    """What a server tells of its tables."""
+
+    tables: frozenset[TableName] = frozenset()
+    folded: bool = False
+    """Whether it takes names for the same whatever their case is."""
+
+    @classmethod
+    def read(cls, connection: pymysql.Connection[Any]) -> _Server:
+        """All tables of users that this user sees."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@lower_case_table_names")
+            folded = cursor.fetchone() != (0,)
+            cursor.execute(
+                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
+            )
+            names = (TableName(*row) for row in cursor.fetchall())
+            return cls(frozenset(name for name in names if name.database not in SYSTEM_DATABASES), folded)
+
+
+def _check_rest(source: Source, server: _Server | None) -> Iterator[Finding]:
+    """What is not of the server: store, lake, and what the settings say of tables.
+
+    Args:
+        source: The source.
+        server: What its server tells of tables; None if it does not answer, and the store is on it.
+    """
+    if server is not None:
+        store = _check_store(source)
+        yield store
+        # What was on the server counts, too: rows of tables that are gone may still be owed.
+        server = _with_history(source, server) if store == _OPENS else server
+    yield check_lake(source.lake, source.name)
+    if server is not None:
+        yield check_patterns(source, server.tables, folded=server.folded)
+    if source.settings.checks is not None:
+        yield from check_own(source.settings.checks, server.tables if server else ())
+
+
+def _with_history(source: Source, server: _Server) -> _Server:
+    """The tables of the server and those of the history; as they are where the lake or the store does not answer,
+    which is a finding of its own."""
+    try:
+        engine = find_store(source.store_url)
+        if engine is None:
+            return server
+        stream = LandedStream.open(source.lake, source.name)
+        mine = own_database(engine, stream.servers())
+        users = frozenset(table for table in server.tables if table.database not in mine)
+        return _Server(users | known_tables(source, engine, stream), server.folded or folds_names(source.name, engine))
+    except StrataError:
+        return server
+
+
+def check_own_only(source: Source) -> tuple[Finding, ...]:
+    """What is to be said of users' own expectations: as in `check_source`, and of their arguments.
+
+    Raises:
+        Usage: The settings name no folder of them.
+    """
+    folder = source.settings.checks
+    if folder is None:
+        raise Usage(
+            "the settings name no folder of expectations", source=source.name, remedy="docs/checks.md shows how."
+        )
+    found = tuple(check_own(folder, _with_history(source, _Server()).tables))
+    return found if stands_in_the_way(found) else (*found, *check_arguments(folder))
 
 
 def stands_in_the_way(findings: tuple[Finding, ...]) -> bool:
@@ -60,7 +143,7 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
     found = judge_settings(variables)
     found += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
     if variables.get("gtid_mode", "OFF").upper() != "ON":
-        found.append(judge_backup_admin(grants, user))
+        found.append(judge_backup_admin(grants, user, Flavour.parse(variables.get("version", ""))))
     if _store_is_here(source) and variables.get("super_read_only", "OFF").upper() == "ON":
         found.append(
             error(
@@ -156,7 +239,7 @@ def _check_store(source: Source) -> Finding:
         store = find_store(source.store_url)
     except StrataError as failure:
         return _failed("store", failure)
-    return ok("store", "opens" if store else "none yet; it is made by the first snapshot or track")
+    return _OPENS if store else ok("store", "none yet; it is made by the first snapshot or track")
 
 
 def _store_is_here(source: Source) -> bool:
@@ -164,4 +247,8 @@ def _store_is_here(source: Source) -> bool:
 
 
 def _failed(name: str, failure: StrataError) -> Finding:
-    return error(name, failure.message, failure.remedy)
+    remedy = failure.remedy
+    if isinstance(failure, AccessDeniedError):
+        # That of the error names this very command.
+        remedy = "Check user and password of the connection."
+    return error(name, failure.message, remedy)

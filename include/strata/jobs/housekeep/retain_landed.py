@@ -12,7 +12,7 @@ from msgspec import Struct
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedSegment, LandedStream, landing_folder
 from strata.events.prepared import decisions
-from strata.jobs.plan.owed import wanted_tables
+from strata.jobs.plan.wanted import wanted_tables
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger

@@ -4,7 +4,6 @@ Not here: marks (`intervals.py`), the states (`store/table_intervals.py`), slice
 from __future__ import annotations
 
 from enum import Enum
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,16 +15,15 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.plan.count_rows import count_rows
 from strata.jobs.plan.intervals import close, cover
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.plan.wanted import wanted_tables
 from strata.jobs.run.specs import Interval, Left, TimeSpan
 from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
-from strata.store.own import own_database
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     import sqlalchemy as sa
 
@@ -84,25 +82,6 @@ class Taken(Struct, frozen=True):
     left: Left
     history: int
     """The newest schema version that the source had when it began."""
-
-
-def wanted_tables(
-    source: Source, engine: sa.Engine, stream: LandedStream, patterns: Sequence[str] = ()
-) -> Callable[[TableName], bool]:
-    """Whether a table is to be decoded: by the settings, and by the request's own patterns; never the store's own."""
-    settings = source.settings
-    others = SYSTEM_DATABASES | own_database(engine, stream.servers())
-
-    def wanted(table: TableName) -> bool:
-        name = str(table)
-        return table == UNTOLD or (
-            table.database not in others
-            and any(fnmatchcase(name, pattern) for pattern in settings.tables)
-            and not any(fnmatchcase(name, pattern) for pattern in settings.exclude)
-            and (not patterns or any(fnmatchcase(name, pattern) for pattern in patterns))
-        )
-
-    return wanted
 
 
 def take(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> Taken:

@@ -17,6 +17,7 @@ from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
 from strata.jobs.plan.owed import MEGABYTE, Request, Take, Taken, Work, take
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
 from strata.jobs.run.run_name import Kind, RunName
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
@@ -63,7 +64,8 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         now: The time until which intervals may be closed, microseconds UTC.
 
     Raises:
-        Usage: The request has no meaning, or needs what is not tracked yet.
+        Usage: The request has no meaning, names tables that there are not, or needs what is not tracked yet.
+        SettingsError: There are tables, and the settings want none of them.
         StreamHoleError: It asks for transactions that were deleted by age.
     """
     plan, left = draft_plan(source, engine, stream, request, now=now)
@@ -81,6 +83,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         refused=sum(refused.rows for refused in plan.refused),
         reason=str(plan.refused[0].error["message"])[:_SHOWN_STATEMENT] if plan.refused else None,
         left=left,
+        unmatched=tuple(unmatched_patterns(source, engine, stream, request.tables)),
     )
 
 

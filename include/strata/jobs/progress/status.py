@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.events.landed import LandedStream
 from strata.jobs.land.land_state import LandState, read_state
-from strata.jobs.plan.owed import wanted_tables
+from strata.jobs.plan.wanted import wanted_tables
 from strata.schema.history.historian import AtSeq, Gap, History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import SYSTEM_DATABASES

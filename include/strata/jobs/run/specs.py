@@ -152,3 +152,5 @@ class PlanReport(Struct, frozen=True):
     """What is owed, failed or held and not part of this run."""
     tables: int = 0
     """That have rows, or a statement that changed or removed rows; without any there is nothing to do."""
+    unmatched: tuple[str, ...] = ()
+    """What is to be said of patterns of the settings that match no table."""

@@ -245,6 +245,13 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return [TableName(database, table) for table in connection.execute(query).scalars() if table]
 
+    def tables(self, source: str) -> list[TableName]:
+        """All tables that the versions of a source name, whether they are there now or not."""
+        columns = table_version.c.database_name, table_version.c.table_name
+        query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.table_name != "")
+        with reading(self.engine) as connection:
+            return [TableName(*row) for row in connection.execute(query)]
+
     def names_in_doubt(self, source: str) -> set[TableName]:
         """All names that some version of a source says are not known, whether they are now or not."""
         columns = table_version.c.database_name, table_version.c.table_name

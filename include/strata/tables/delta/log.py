@@ -16,6 +16,7 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from strata.errors import LakeUnavailableError
 from strata.tables.layout import INTERVAL
 from strata.tables.port import CommitConflictError
+from strata.wire.storage import object_store_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +33,17 @@ def open_table(url: str) -> DeltaTable | None:
         LakeUnavailableError: The storage does not answer.
     """
     try:
-        return DeltaTable(url) if DeltaTable.is_deltatable(url) else None
+        return _table(url) if _is_there(url) else None
     except OSError as error:
         raise LakeUnavailableError(f"a Delta table cannot be opened: {error}", file=url) from error
+
+
+def _table(url: str) -> DeltaTable:
+    return DeltaTable(url, storage_options=object_store_options(url))
+
+
+def _is_there(url: str) -> bool:
+    return DeltaTable.is_deltatable(url, object_store_options(url))
 
 
 def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
@@ -51,12 +60,13 @@ def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
             [],
             partition_by=[INTERVAL],
             commit_properties=CommitProperties(max_commit_retries=0),
+            storage_options=object_store_options(url),
         )
     except DeltaError as error:
-        if DeltaTable.is_deltatable(url):
+        if _is_there(url):
             raise CommitConflictError from error
         raise
-    return DeltaTable(url)
+    return _table(url)
 
 
 def with_columns(table: DeltaTable, url: str, added: Sequence[pa.Field]) -> DeltaTable:
@@ -67,7 +77,7 @@ def with_columns(table: DeltaTable, url: str, added: Sequence[pa.Field]) -> Delt
     if not added:
         return table
     table.alter.add_columns([Field.from_arrow(field) for field in added])
-    return DeltaTable(url)
+    return _table(url)
 
 
 def commit_files(
