@@ -25,7 +25,10 @@ from typing import Any
 
 from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
 
+from dags.forms import TIME
 from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, report_left, spark, track
+
+TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": TIME}
 
 
 @dag(
@@ -39,11 +42,16 @@ from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, rep
     params={
         "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
         "tables": Param(
-            None, type=["null", "array"], items={"type": "string"}, title="Tables", description="Patterns: shop.*"
+            None,
+            type=["null", "array"],
+            items={"type": "string"},
+            minItems=1,
+            title="Tables",
+            description="Patterns: shop.*",
         ),
-        "start": Param(None, type=["null", "string"], format="date-time", title="From", description="Commit time."),
-        "end": Param(None, type=["null", "string"], format="date-time", title="Until", description="Exclusive."),
-        "gtid_range": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),
+        "start": Param(None, **TIMES, title="From", description="Commit time."),
+        "end": Param(None, **TIMES, title="Until", description="Exclusive."),
+        "gtid_set": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),
         "failed": Param(
             default=False,
             type="boolean",

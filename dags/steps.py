@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,9 @@ from airflow.sdk import Asset, AssetAlias, Connection, get_current_context, task
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 from msgspec.structs import asdict
 
+from dags.forms import check_form, micros_of
 from dags.retries import RetryTransient
 from dags.xcom import PlannedRun, Xcom, brief, read_planned
-from strata.errors import Usage
-from strata.jobs.run.specs import to_micros
 from strata.jobs.watch.notices import read_notice
 from strata.startup.spark import needed_by_spark, short_job
 from strata.values import to_plain
@@ -64,8 +63,11 @@ def _connection_url(connection: str) -> str | None:
 
 @task
 def list_sources() -> list[str]:
-    """The sources of this run: the one that the form names, else all."""
-    wanted = get_current_context()["params"]["source"]
+    """The sources of this run: the one that the form names, else all. The first step: it refuses a form that says
+    what nobody would heed."""
+    context = get_current_context()
+    check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params)
+    wanted = context["params"]["source"]
     settings = _settings()
     return [settings.source(wanted).name] if wanted else sorted(settings.sources)
 
@@ -115,7 +117,7 @@ def plan(source: str) -> Xcom:
     context = get_current_context()
     start, end = _span(context)
     params = context["params"]
-    chosen = {name: params[name] or None for name in ("tables", "gtid_range")}
+    chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
     report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
@@ -131,18 +133,6 @@ def _span(context: Context) -> tuple[int | None, int | None]:
         times = (context.get("data_interval_start"), context.get("data_interval_end"))
         start, end = (str(time) if time else None for time in times)
     return micros_of(start), micros_of(end)
-
-
-def micros_of(time: str | None) -> int | None:
-    """A time as text, as microseconds UTC. Airflow's own times come this way too: their differences cannot be divided.
-
-    Raises:
-        Usage: The text is no time, or has no zone.
-    """
-    try:
-        return to_micros(datetime.fromisoformat(time)) if time else None
-    except ValueError:
-        raise Usage(f"{time} is no time with a zone", remedy="Write it as 2026-11-21T03:30:00Z.") from None
 
 
 @task

@@ -62,3 +62,11 @@ def test_an_unknown_source_in_the_form(source_server, make_pipeline):
     pipeline = make_pipeline(make_account(source_server))
     said = pipeline.test_dag("ingest_binlog", {"source": "nope"})
     assert "there is no source 'nope'" in said
+
+
+def test_a_field_that_the_form_does_not_have(source_server, make_pipeline):
+    pipeline = make_pipeline(make_account(source_server))
+    said = pipeline.test_dag("ingest_binlog", {"table": ["shop.*"]})
+    assert "table is no field of this form: do you mean tables?" in said
+    assert pipeline.published() == []
+    assert not list(pipeline.state.lake.rglob("*"))

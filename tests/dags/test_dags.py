@@ -14,6 +14,7 @@ from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
 
 from dags import steps
+from dags.forms import check_form
 from dags.retries import SPARK_REFUSED, RetryTransient
 from spark_jobs import decode_slices
 from strata import errors
@@ -75,7 +76,11 @@ def test_scheduled_runs_own_the_five_minutes_before_them(dags):
     [
         ({}, True),
         ({"source": "shop", "tables": ["shop.*"], "start": "2026-11-21T03:30:00Z", "end": None}, True),
-        ({"gtid_range": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"}, True),
+        ({"gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"}, True),
+        ({"start": "2026-11-21 03:30:00.5+02:00"}, True),
+        ({"start": "yesterday"}, False),
+        ({"end": "2026-11-21T03:30:00"}, False),
+        ({"tables": []}, False),
         ({"source": 7}, False),
         ({"tables": "shop.*"}, False),
     ],
@@ -113,10 +118,35 @@ def test_a_spark_job_says_by_its_exit_code_whether_to_try_again(code, action):
     assert RetryTransient().evaluate(error, 1, 3).action is action
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-11-21T03:30:00"])
-def test_a_time_without_a_zone_is_refused(text):
-    with pytest.raises(errors.Usage, match="zone"):
-        steps.micros_of(text)
+GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"start": "yesterday"}, "yesterday is no time with a zone"),
+        ({"end": "2026-11-21T03:30:00"}, "is no time with a zone"),
+        ({"end": "2026-02-30T03:30:00Z"}, "is no time with a zone"),
+        ({"start": "2026-11-21T03:30:00Z", "end": "2026-11-21T05:30:00+02:00"}, "no time between"),
+        ({"table": ["shop.*"]}, "table is no field of this form: do you mean tables?"),
+        ({"bogus": 1}, "bogus is no field of this form (there are: source, tables, start, end, gtid_set, failed)"),
+        ({"gtid_range": GTIDS}, "gtid_range is called gtid_set now"),
+        ({"gtid_set": "all"}, "all"),
+        ({"gtid_set": GTIDS, "end": "2026-11-21T03:30:00Z"}, "not both"),
+        ({"tables": []}, "tables is an empty list"),
+        ({"tables": ["shop.*", "app"]}, '"app" matches no table: it has no dot'),
+    ],
+)
+def test_what_no_step_would_heed_is_refused_by_the_first(dags, form, said):
+    fields = dags["ingest_binlog"].params
+    with pytest.raises(errors.Usage) as caught:
+        check_form({**fields.dump(), **form}, fields)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ingest_binlog", "snapshot_schemas"])
+def test_an_empty_form_is_good(dags, name):
+    check_form(dags[name].params.dump(), dags[name].params)
 
 
 def test_both_sides_mean_the_same_exit_code():

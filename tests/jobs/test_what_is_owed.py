@@ -3,6 +3,7 @@ wanted table is published exactly once, or is listed with the reason."""
 
 from __future__ import annotations
 
+import re
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata.errors import StrataError, Usage
+from strata.errors import SettingsError, StrataError, Usage
 from strata.jobs.plan.owed import Request, Take
 from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.store.table_intervals import State
@@ -158,12 +159,39 @@ def test_intervals_of_a_store_without_the_ledger_are_counted(world: World) -> No
 def test_different_selections_never_share_a_folder(world: World) -> None:
     live(world, "a", "b", "c")
     world.land()
-    patterns = [("d.a",), ("d_a",), ("d.b",), ("d.a", "d.b"), ("d.ab",), *((f"d.a{'x' * 90}{n}", "d.c") for n in "12")]
+    patterns = [("d.a",), ("d.b",), ("d.a", "d.b"), *((f"d.[{'c' * 90}{n}]", "d.c") for n in "12")]
     runs = [world.plan(Request(tables=tables)) for tables in patterns]
     planned = [{one.table for one in read_plan(run_folder(world.source.lake, "s", run.run)).tables} for run in runs]
-    # What has the same in it is the same run; those without a table do nothing.
-    assert planned == [{"a"}, set(), {"b"}, {"a", "b"}, set(), {"c"}, {"c"}]
-    assert len({run.run for run in runs if run.rows}) == 4
+    # What has the same in it is the same run.
+    assert planned == [{"a"}, {"b"}, {"a", "b"}, {"c"}, {"c"}]
+    assert len({run.run for run in runs}) == 4
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("d", "matches no table, since it has no dot: do you mean d.*?"),
+        ("D.*", "matches no table: do you mean d.*?"),
+        ("d.bb", "matches no table: do you mean d.b?"),
+        ("other.*", "matches no table"),
+    ],
+)
+def test_a_selection_that_matches_no_table_is_refused(world: World, pattern: str, said: str) -> None:
+    live(world, "a", "b")
+    world.land()
+    with pytest.raises(Usage, match=re.escape(f'"{pattern}" {said}')):
+        world.plan(Request(tables=("d.a", pattern)))
+
+
+def test_settings_that_want_no_table_are_refused_and_told_of_the_rest(world: World) -> None:
+    world.wanted = ("ext.*", "d.a")
+    live(world, "a", "b")
+    world.land()
+    report = world.plan(Request(tables=("d.b", "d.a")))
+    assert report.unmatched == ('"d.b" matches only tables that the settings leave out', '"ext.*" matches no table')
+    world.wanted = ("D.*",)
+    with pytest.raises(SettingsError, match=re.escape('sources.s.tables: "D.*" matches no table: do you mean d.*?')):
+        world.plan(Request())
 
 
 def test_who_plans_the_same_at_once_publishes_it_once(world: World) -> None:

@@ -69,6 +69,8 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         StreamHoleError: It asks for transactions that were deleted by age.
     """
     plan, left = draft_plan(source, engine, stream, request, now=now)
+    # Behind it: what has rows and is in no version is counted by now.
+    missed = unmatched_patterns(source, engine, stream, request.tables)
     folder = run_folder(source.lake, source.name, plan.run)
     if plan.tables:
         write_plan(folder, plan)
@@ -83,7 +85,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         refused=sum(refused.rows for refused in plan.refused),
         reason=str(plan.refused[0].error["message"])[:_SHOWN_STATEMENT] if plan.refused else None,
         left=left,
-        unmatched=tuple(unmatched_patterns(source, engine, stream, request.tables)),
+        unmatched=tuple(missed),
     )
 
 

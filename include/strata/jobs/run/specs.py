@@ -153,4 +153,4 @@ class PlanReport(Struct, frozen=True):
     tables: int = 0
     """That have rows, or a statement that changed or removed rows; without any there is nothing to do."""
     unmatched: tuple[str, ...] = ()
-    """What is to be said of patterns of the settings that match no table."""
+    """What is to be said of patterns that match no table, or none that is wanted."""

@@ -41,7 +41,8 @@ def unmatched(patterns: Sequence[str], tables: Collection[TableName], *, folded:
 
 def meant_by(pattern: str, tables: Collection[TableName]) -> str | None:
     """The pattern or table that is most like a pattern which matches none of the tables; None if nothing is like it."""
-    databases = {table.database: f"{table.database}.*" for table in tables}
-    if not can_match(pattern):
-        return next((near for one in near_names(pattern, databases) if (near := databases[one])), None)
-    return next(iter(near_names(pattern, [*databases.values(), *map(str, tables)])), None)
+    found = {str(table): str(table) for table in tables}
+    for table in tables:
+        every = f"{table.database}.*"
+        found |= {every: every, table.database: every}
+    return next((found[name] for name in near_names(pattern, sorted(found))), None)
