@@ -13,6 +13,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.ingest import now_micros
 from strata.jobs.plan.owed import Request, Take
 from strata.jobs.plan.plan_slices import draft_plan
+from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.track.notice_ddl import track_source
 from strata.store.copied import copied_store
 from strata.store.database import find_store, open_store
@@ -70,6 +71,7 @@ def rehearse(wanted: Wanted, *, settings: Settings) -> Rehearsal:
         failed=wanted.failed,
     )
     plan, _ = draft_plan(source, engine, stream, request, now=now_micros())
+    unmatched_patterns(source, engine, stream, wanted.tables)
     rows = Counter[str]()
     for table in plan.tables:
         rows[table.name] += table.rows

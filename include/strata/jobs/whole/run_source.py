@@ -166,7 +166,7 @@ class _Whole:
             wanted.until,
             settings=self._settings,
             tables=wanted.tables,
-            gtid_range=wanted.gtid_set,
+            gtid_set=wanted.gtid_set,
             take=Take.OWED if wanted.gtid_set is None else None,
             failed=wanted.failed,
         )
