@@ -13,6 +13,7 @@ from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
 from strata.jobs.check.check_interval import check_interval
+from strata.values import to_plain
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +29,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")
         report.raise_if_failed()
     except StrataError as error:
-        sys.stderr.write(json.dumps(error.to_json(), ensure_ascii=False) + "\n")
+        sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED
     finally:
         spark.stop()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Self
 
+from msgspec import Struct
+
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns the order of letters around, or cannot be written at all."""
 
@@ -21,6 +23,20 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The same in one line, for what others say: it must not look like a line of ours."""
     return printable(text.replace("\n", "\\n").replace("\t", " "))
+
+
+class ErrorFacts(Struct, frozen=True, omit_defaults=True):
+    """An error as it is stored, and as the command line prints it with `--json`: what is known, and nothing else."""
+
+    error: str
+    """Name of its class."""
+    message: str
+    source: str | None = None
+    table: str | None = None
+    gtid: str | None = None
+    file: str | None = None
+    offset: int | None = None
+    remedy: str | None = None
 
 
 class StrataError(Exception):
@@ -59,8 +75,6 @@ class StrataError(Exception):
         self.file = file
         self.offset = offset
 
-    _COORDINATES: ClassVar = ("source", "table", "gtid", "file", "offset")
-
     def located(
         self,
         *,
@@ -80,14 +94,18 @@ class StrataError(Exception):
                 setattr(self, name, value)
         return self
 
-    def to_json(self) -> dict[str, str | int]:
-        """The error as the command line prints it with `--json`: what is known, and nothing else."""
-        known = {name: getattr(self, name) for name in (*self._COORDINATES, "remedy")}
-        return {
-            "error": type(self).__name__,
-            "message": self.message,
-            **{name: value for name, value in known.items() if value is not None},
-        }
+    def facts(self) -> ErrorFacts:
+        """What is stored of the error, and printed as JSON."""
+        return ErrorFacts(
+            type(self).__name__,
+            self.message,
+            source=self.source,
+            table=self.table,
+            gtid=self.gtid,
+            file=self.file,
+            offset=self.offset,
+            remedy=self.remedy,
+        )
 
     def __str__(self) -> str:
         place = ""

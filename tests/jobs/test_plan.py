@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from strata.config.settings import Source, SourceSettings
-from strata.errors import SchemaGapError, Usage
+from strata.errors import ErrorFacts, SchemaGapError, Usage
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
@@ -77,7 +77,7 @@ class Stream:
                 one.table,
                 one.counted,
                 State.HELD if refused[one.interval, one.name] else State.PUBLISHED,
-                reason={"message": "no schema"} if refused[one.interval, one.name] else None,
+                reason=ErrorFacts("SchemaGapError", "no schema") if refused[one.interval, one.name] else None,
                 published_rows=one.rows,
                 run=plan.run,
                 history=plan.history,
@@ -184,7 +184,7 @@ def test_rows_without_a_known_schema_are_refused_and_named_and_the_rest_goes_on(
     report, plan = stream.plan()
     assert (report.rows, report.refused) == (6, 2)
     assert plan.refused[0].table == f"{stream.database}.old"
-    assert "remedy" in plan.refused[0].error
+    assert plan.refused[0].error.remedy
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
     settings = type("Settings", (), {"source": lambda _, __: stream.source})()
     stream.publish(plan)
@@ -204,7 +204,7 @@ def test_rows_that_a_statement_changed_are_told_and_not_passed_over(stream):
     report, plan = stream.plan(source=replace(stream.source, settings=settings))
     assert {one.table: (one.counted, one.rows) for one in plan.tables} == {"a": (4, 4), "b": (2, 0)}
     [held] = [one.held for one in plan.tables if one.held]
-    assert (held["error"], held["gtid"]) == ("StatementFormatError", told.gtid)
+    assert (held.error, held.gtid) == ("StatementFormatError", told.gtid)
 
 
 def test_a_statement_alone_in_its_interval_is_told(stream):

@@ -140,7 +140,7 @@ def test_rows_in_quarantine_are_not_published(tmp_path: Path) -> None:
     run = Run(tmp_path, 1)
     other = stage(run.folder.join("staged"), inserts(FIELDS, [{"id": 7}]), slice_key="other")
     run.judge()
-    run.decode((*run.files, *(replace(file, reason='{"message": "no text"}') for file in other)))
+    run.decode((*run.files, *(replace(file, reason='{"error": "E", "message": "no text"}') for file in other)))
     run.publish()
     assert run.published() == [1]
 
@@ -152,9 +152,9 @@ def test_a_file_that_was_exchanged_after_its_verdict_blocks_its_table(tmp_path: 
     report = run.publish()
     (withheld,) = report.withheld
     assert (withheld.table, withheld.state, withheld.rows) == ("shop.orders", State.FAILED, 1)
-    assert withheld.reason["file"] == run.files[0].url
-    assert "other bytes than those that were written" in str(withheld.reason["message"])
-    assert "Decode the run again" in str(withheld.reason["remedy"])
+    assert withheld.reason.file == run.files[0].url
+    assert "other bytes than those that were written" in withheld.reason.message
+    assert "Decode the run again" in withheld.reason.remedy
     assert run.published() is None
     # Decoding makes the same file: the verdict is on it already.
     Run(tmp_path, 1)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict
-from strata.errors import DamagedFileError, StoreFormatError, Usage
+from strata.errors import DamagedFileError, ErrorFacts, StoreFormatError, Usage
 from strata.jobs.run import run_folder as folder_of
 from strata.jobs.run.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
 from strata.jobs.run.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
@@ -38,10 +38,10 @@ PLAN = RunPlan(
     run="r",
     lake="/lake",
     intervals=(Interval(1, 2, 0, 9, "u:1-9"),),
-    tables=(PlannedTable(1, "d", "t", 5, 3), PlannedTable(1, "d", "x.y", 1, 0, {"error": "E", "message": "m"})),
+    tables=(PlannedTable(1, "d", "t", 5, 3), PlannedTable(1, "d", "x.y", 1, 0, ErrorFacts("E", "m"))),
     slices=(PIECE,),
     versions=(PlannedVersion(7, "d", "t", "{}"), PlannedVersion(7, "d", "x.y", "[]")),
-    refused=(Refused(1, "d.t", 2, {"error": "SchemaGapError", "message": "gap", "offset": 4}),),
+    refused=(Refused(1, "d.t", 2, ErrorFacts("SchemaGapError", "gap", offset=4)),),
     removed=(RowsRemoved(1, "d.t", None, "TRUNCATE t"),),
     statements=(StatementLogged(1, "", "*", "u:3", "binlog.000001", 4, "DELETE FROM t"),),
     executed_before={"1": ""},
@@ -49,7 +49,7 @@ PLAN = RunPlan(
     history=7,
 )
 FILE = StagedFile("d", "t", 1, 7, "/lake/x", 10, "ab12", 3, 1, 9, 0, 0, "{}")
-DECODED = Decoded((FILE,), (FailedSlice(1, (("d", "x.y"),), {"error": "E", "message": "m"}),))
+DECODED = Decoded((FILE,), (FailedSlice(1, (("d", "x.y"),), ErrorFacts("E", "m")),))
 VERDICT = IntervalVerdict("s", 1, "digest", (TableVerdict("d.t", 3, (7,), 1, ()),), (
     Failure("", "x", None, Severity.WARNING, "is odd", 1, ("{}",)),
 ))  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from strata.jobs import ingest
 from strata.jobs.run.run_folder import DECODED, read_decoded
+from strata.values import to_plain
 from strata.wire.storage import Folder
 from tests.airflow.pipeline import Pipeline, make_account
 from tests.mysql_server import start_server
@@ -95,7 +96,7 @@ def test_what_cannot_be_decoded_is_said_with_its_coordinates(planned):
     failed = read_decoded(Folder.open(run_url)).failed
     assert (report["failed_slices"], [one.tables for one in failed]) == (1, [(("shop", "items"),)])
     [error] = [line for line in told if "error" in line]
-    assert error == failed[0].error
+    assert error == to_plain(failed[0].error)
     assert error["error"] == "ChecksumError"
     assert error["file"].endswith(segment.name)
     assert error["offset"] > 0

@@ -1,4 +1,4 @@
-"""Marks, verdicts and published intervals, on every database that a store can be."""
+"""Marks and published intervals, on every database that a store can be."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from strata.errors import DamagedFileError
 from strata.store.database import open_store, writing
 from strata.store.ledgers import (
     ClosedInterval,
     IntervalLedger,
+    PublishedDetails,
     PublishedInterval,
     PublishedLedger,
-    StoredVerdict,
-    VerdictLedger,
 )
-from strata.store.tables import verdict
+from strata.store.tables import published_interval
 
 
 @pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])
@@ -77,26 +77,43 @@ def test_of_many_at_once_one_wins(engine):
     assert len(ledger.all("s")) == 2
 
 
-def test_a_verdict_takes_the_place_of_the_earlier_one(engine):
-    ledger = VerdictLedger(engine)
-    ledger.put(StoredVerdict("s", 0, "d.t", "failed", 1, {"why": "ü"}))
-    ledger.put_all([StoredVerdict("s", 0, "d.t", "passed", 2, {}), StoredVerdict("s", 0, "d.T", "failed", 2, {})])
-    assert ledger.get("s", 0, "d.t") == StoredVerdict("s", 0, "d.t", "passed", 2, {})
-    assert ledger.get("s", 0) is None
-    assert [verdict.table for verdict in ledger.list("s", 0)] == ["d.T", "d.t"]
-
-
 def test_what_is_published_is_noted_and_replaced(engine):
     ledger = PublishedLedger(engine)
-    first = PublishedInterval("s", 0, "d.t", 1, 100, 5, {"version": 3})
+    first = PublishedInterval("s", 0, "d.t", 1, 100, 5, PublishedDetails("u:1-3", "ü", (3, 4)))
     ledger.put(first)
     ledger.put(first)
-    second = PublishedInterval("s", 10, "d.t", 2, 50, 6, {})
+    second = PublishedInterval("s", 10, "d.t", 2, 50, 6, PublishedDetails())
     ledger.put(second)
-    ledger.put(PublishedInterval("s", 10, "d.u", 2, 50, 6, {}))
+    ledger.put(PublishedInterval("s", 10, "d.u", 2, 50, 6, PublishedDetails()))
     assert ledger.get("s", 0, "d.t") == first
     assert ledger.list("s", "d.t") == [first, second]
     assert len(ledger.list("s")) == 3
+
+
+@pytest.mark.parametrize(
+    ("stored", "details"),
+    [
+        ("{}", PublishedDetails()),
+        ('{"gtid_executed": "u:1", "run": "r", "schema_versions": [1]}', PublishedDetails("u:1", "r", (1,))),
+    ],
+)
+def test_what_older_versions_noted_is_read(tmp_path, stored, details):
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    ledger = PublishedLedger(engine)
+    ledger.put(PublishedInterval("s", 0, "d.t", 1, 100, 5, PublishedDetails()))
+    with writing(engine) as connection:
+        connection.execute(published_interval.update().values(details=stored))
+    assert ledger.get("s", 0, "d.t").details == details
+
+
+def test_a_column_that_is_no_json_is_told_with_its_name_and_path(tmp_path):
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    ledger = PublishedLedger(engine)
+    ledger.put(PublishedInterval("s", 0, "d.t", 1, 100, 5, PublishedDetails()))
+    with writing(engine) as connection:
+        connection.execute(published_interval.update().values(details='{"schema_versions": ["one"]}'))
+    with pytest.raises(DamagedFileError, match=r"schema_versions\[0\].*published_interval\.details"):
+        ledger.get("s", 0, "d.t")
 
 
 @pytest.mark.mysql
@@ -107,10 +124,10 @@ def test_a_source_does_not_wait_for_the_place_of_anothers_rows(mysql_server):
     engine = open_store(f"{mysql_server.url}ledgers")
     try:
         with writing(engine) as connection:
-            mine = verdict.c.source == "a"
-            assert connection.execute(verdict.select().where(mine).with_for_update()).first() is None
+            mine = published_interval.c.source == "a"
+            assert connection.execute(published_interval.select().where(mine).with_for_update()).first() is None
             for source in ("A", "b"):
-                VerdictLedger(engine).put(StoredVerdict(source, 1, "d.t", "passed", 1, {}))
+                PublishedLedger(engine).put(PublishedInterval(source, 1, "d.t", 1, 1, 1, PublishedDetails()))
     finally:
         engine.dispose()
         mysql_server.run_sql("SET GLOBAL innodb_lock_wait_timeout = DEFAULT")
@@ -123,8 +140,8 @@ def test_a_server_that_logs_statements_takes_the_stores_writes(mysql_server):
     mysql_server.run_sql("SET GLOBAL binlog_format = STATEMENT")
     try:
         engine = open_store(f"{mysql_server.url}ledgers")
-        VerdictLedger(engine).put(StoredVerdict("s", 1, "d.t", "passed", 1, {}))
-        assert VerdictLedger(engine).get("s", 1, "d.t") is not None
+        PublishedLedger(engine).put(PublishedInterval("s", 1, "d.t", 1, 1, 1, PublishedDetails()))
+        assert PublishedLedger(engine).get("s", 1, "d.t") is not None
         engine.dispose()
     finally:
         mysql_server.run_sql("SET GLOBAL binlog_format = ROW")

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from strata.errors import AccessDeniedError, SettingsError, StoreFormatError, StoreUnavailableError
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import TemporarySessions
 from strata.store.database import OnMissing, describe, open_store, reading, writing
 from strata.store.migrations import FORMAT
 from strata.store.notified import NotifiedLedger
@@ -144,6 +145,6 @@ def test_a_store_of_format_1_gets_what_it_lacks(tmp_path):
     NotifiedLedger(engine).put_watched("s", "")
     assert NotifiedLedger(engine).watched("s") == ""
     assert SchemaStore(engine).row_removals("s", 0, 9) == []
-    assert not SchemaStore(engine).temporary_tables("s")
+    assert SchemaStore(engine).temporary_tables("s") == TemporarySessions()
     with reading(engine) as connection:
         assert connection.execute(sa.select(store_format.c.format)).scalars().all() == [FORMAT]

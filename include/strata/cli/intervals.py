@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 from rich.table import Table
 
 from strata.cli.options import SourceName, Tables
 from strata.cli.plan import parse_time
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
+from strata.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it encodes
 from strata.jobs.run.specs import from_micros
 from strata.store.table_intervals import State
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from strata.config.settings import Source
@@ -58,23 +61,37 @@ def intervals(
     ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(found.name)}
     if context.obj["json"]:
         for piece in pieces:
-            typer.echo(json.dumps(_as_json(piece, ends[piece.start]), ensure_ascii=False))
+            typer.echo(json.dumps(to_plain(_line(piece, ends[piece.start])), ensure_ascii=False))
         return
     _show(found, pieces)
 
 
-def _as_json(piece: TableInterval, end: int) -> dict[str, Any]:
-    return {
-        "database": piece.database,
-        "table": piece.table,
-        "start": _time(piece.start),
-        "end": _time(end),
-        "state": str(piece.state),
-        "rows": piece.rows,
-        "published_rows": piece.published_rows,
-        "run": piece.run,
-        "reason": piece.reason,
-    }
+class _Line(Struct, frozen=True):
+    """A line of `--json`."""
+
+    database: str
+    table: str
+    start: str
+    end: str
+    state: State
+    rows: int
+    published_rows: int
+    run: str | None
+    reason: ErrorFacts | None
+
+
+def _line(piece: TableInterval, end: int) -> _Line:
+    return _Line(
+        database=piece.database,
+        table=piece.table,
+        start=_time(piece.start),
+        end=_time(end),
+        state=piece.state,
+        rows=piece.rows,
+        published_rows=piece.published_rows,
+        run=piece.run,
+        reason=piece.reason,
+    )
 
 
 def _show(source: Source, pieces: list[TableInterval]) -> None:
@@ -86,7 +103,7 @@ def _show(source: Source, pieces: list[TableInterval]) -> None:
         shown.add_column(title, justify="right")
     shown.add_column("why")
     for piece in pieces:
-        why = str(piece.reason["message"]) if piece.reason else ""
+        why = piece.reason.message if piece.reason else ""
         numbers = (f"{piece.rows:,}", f"{piece.published_rows:,}")
         when = f"{from_micros(piece.start):%Y-%m-%d %H:%M:%S}"
         shown.add_row(when, piece.name, str(piece.state), *numbers, why)

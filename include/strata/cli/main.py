@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from strata.environment import LIBRARIES
-from strata.errors import StrataError, Usage
+from strata.errors import ErrorFacts, StrataError, Usage
 from strata.startup.switch import Part, is_on
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
     except StrataError as error:
-        _print_error(error.to_json(), str(error), as_json=as_json)
+        _print_error(error.facts(), str(error), as_json=as_json)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("stopped", err=True)
@@ -88,16 +89,16 @@ def run(arguments: Sequence[str]) -> int:
         # A word of the command line that typer refuses; what it says has a form of its own.
         message = error.format_message()
         if as_json:
-            _print_error({"error": "Usage", "message": message}, message, as_json=True)
+            _print_error(ErrorFacts("Usage", message), message, as_json=True)
         else:
             error.show(file=sys.stderr)  # type: ignore[attr-defined]
         return Usage.exit_code
     return outcome if isinstance(outcome, int) else 0
 
 
-def _print_error(fields: dict[str, str | int], text: str, *, as_json: bool) -> None:
+def _print_error(facts: ErrorFacts, text: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(fields, ensure_ascii=not text.isprintable()), err=True)
+        typer.echo(json.dumps(to_plain(facts), ensure_ascii=not text.isprintable()), err=True)
     else:
         typer.echo(f"strata: {text}", err=True)
 

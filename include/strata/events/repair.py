@@ -3,7 +3,6 @@ Not here: segments themselves, which are never changed once they have their name
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 import time
@@ -11,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.errors import DamagedIndexError, LakeUnavailableError, StreamHoleError
+from strata.errors import DamagedFileError, DamagedIndexError, LakeUnavailableError, StoreFormatError, StreamHoleError
 from strata.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
 from strata.events.model import PreviousGtids
 from strata.events.parse import parse_event
@@ -26,6 +27,7 @@ from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.wire.files import BinlogFile, open_binlog
 from strata.wire.frames import index_events
 from strata.wire.segment import SegmentName, remove_leftovers, storage_errors
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from strata.events.xa import Prepared
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("strata.land")
 _CHECKED = "checked.json"
+_CHECKED_FORMAT = 2
+"""Number of its form; 1, which had none, keeps opening."""
 _CHECK_SECONDS = 7 * 86_400
 """An index whose file has not changed is read once more after so long: disks forget."""
 
@@ -53,16 +57,16 @@ def repair_landing(folder: Folder) -> None:
         if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in files:
             folder.delete(file)
     known, now = _read_checked(folder), int(time.time())
-    checked: dict[str, list[int]] = {}
+    checked: dict[str, _Seen] = {}
     for at, name in enumerate(segments):
         stamp = files.get(f"{name}{SUFFIX}")
         seen = known.get(str(name))
-        if seen and stamp and tuple(seen[:2]) == stamp and now - seen[2] < _CHECK_SECONDS:
+        if seen and (seen.size, seen.changed_at) == stamp and now - seen.seen_at < _CHECK_SECONDS:
             checked[str(name)] = seen
             continue
         before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
         if stamp and _is_sound(folder, name, files[str(name)][0], before):
-            checked[str(name)] = [*stamp, now]
+            checked[str(name)] = _Seen(*stamp, now)
             continue
         after = StreamEnd.of(before, name.ordinal - 1) if before else _in_front(folder, name)
         rebuild_index(folder, name, after)
@@ -107,21 +111,42 @@ def _in_front(folder: Folder, name: SegmentName) -> StreamEnd:
     )
 
 
-def _read_checked(folder: Folder) -> dict[str, list[int]]:
-    """Of each segment whose index was found sound: size and time of the index's file, and when it was looked at."""
+class _Seen(Struct, array_like=True, frozen=True):
+    """An index that was found sound."""
+
+    size: int
+    """Bytes of its file."""
+    changed_at: int
+    """Of its file, by the storage's clock."""
+    seen_at: int
+    """When it was read, in seconds."""
+
+
+class _Checked(Struct, frozen=True):
+    indexes: dict[str, _Seen]
+    """By segment."""
+    format: int = _CHECKED_FORMAT
+
+
+def _read_checked(folder: Folder) -> dict[str, _Seen]:
+    """The indexes that were found sound, by segment."""
     if not folder.exists(_CHECKED):
         return {}
+    former = {1: lambda content: _Checked(msgspec.json.decode(content, type=dict[str, _Seen]))}
+    file, remedy = folder.join(_CHECKED), "Nothing depends on it."
     try:
-        found = json.loads(folder.read(_CHECKED))
-        return {str(name): [int(one) for one in seen] for name, seen in found.items() if len(seen) == 3}
-    except (ValueError, TypeError, AttributeError):
-        # Nothing depends on it: all of them are looked at once more.
+        found = decode_stored(
+            folder.read(_CHECKED), _Checked, newest=_CHECKED_FORMAT, file=file, remedy=remedy, former=former
+        )
+    except (DamagedFileError, StoreFormatError) as error:
+        _LOG.warning("%s All indexes are looked at once more.", error)
         return {}
+    return found.indexes
 
 
-def _write_checked(folder: Folder, checked: dict[str, list[int]]) -> None:
+def _write_checked(folder: Folder, checked: dict[str, _Seen]) -> None:
     with suppress(LakeUnavailableError):
-        folder.write(_CHECKED, json.dumps(checked).encode())
+        folder.write(_CHECKED, msgspec.json.encode(_Checked(checked)))
 
 
 def upgrade_indexes(folder: Folder) -> None:

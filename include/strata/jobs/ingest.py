@@ -36,7 +36,7 @@ from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.watch import notify_versions
 from strata.schema.live.engine import Moment
 from strata.store.database import open_store
-from strata.store.ledgers import PublishedInterval, PublishedLedger
+from strata.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.wire.connection import connect
 
@@ -260,7 +260,7 @@ def _table_of(entry: PublishedInterval, gtid_executed: str) -> PublishedTable:
         interval=entry.interval_start,
         delta_version=entry.delta_version,
         rows=entry.rows,
-        schema_versions=tuple(entry.details["schema_versions"]),
+        schema_versions=entry.details.schema_versions,
         gtid_executed=gtid_executed,
         changed=0,
     )
@@ -287,11 +287,7 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     planned, now = outcome.planned, now_micros()
     published = PublishedLedger(engine)
     for table in outcome.published:
-        details = {
-            "schema_versions": list(table.schema_versions),
-            "gtid_executed": table.gtid_executed,
-            "run": plan.run,
-        }
+        details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions)
         published.put(
             PublishedInterval(plan.source, table.interval, table.table, table.delta_version, table.rows, now, details)
         )
@@ -330,25 +326,24 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     ledger = TableIntervalLedger(open_store(found.store_url))
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [
-        piece
+        (piece, piece.reason)
         for piece in ledger.select(source, (State.FAILED, State.HELD))
-        if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason
+        if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
     ]
     if not left:
         return
-    worst = min(left, key=lambda piece: (piece.state is not State.FAILED, piece.start))
-    reason = worst.reason or {}
-    rows = sum(piece.rows - piece.published_rows for piece in left)
-    tables = sorted({piece.name for piece in left})
+    worst, reason = min(left, key=lambda one: (one[0].state is not State.FAILED, one[0].start))
+    rows = sum(piece.rows - piece.published_rows for piece, _ in left)
+    tables = sorted({piece.name for piece, _ in left})
     kind = ChecksFailedError if worst.state is State.FAILED else SchemaGapError
     raise kind(
         f"{rows or 'some'} rows of {', '.join(tables[:5])}{' and others' if len(tables) > 5 else ''} were left out; "
-        f"{reason['message']}",
+        f"{reason.message}",
         source=source,
         table=worst.name,
-        gtid=str(reason["gtid"]) if "gtid" in reason else None,
-        file=str(reason["file"]) if "file" in reason else None,
-        offset=int(reason["offset"]) if "offset" in reason else None,
-        remedy=f"{reason.get('remedy', '')} `strata intervals --source {source} --failed --held` lists all; "
+        gtid=reason.gtid,
+        file=reason.file,
+        offset=reason.offset,
+        remedy=f"{reason.remedy or ''} `strata intervals --source {source} --failed --held` lists all; "
         "the other tables are published.".strip(),
     )

@@ -1,25 +1,22 @@
-"""Ledgers of the jobs: marks of closed intervals, verdicts, published intervals.
+"""Ledgers of the jobs: marks of closed intervals, published intervals.
 Not here: what an interval owns (`jobs/plan/intervals.py`), schema versions (`schema/history/sql_store.py`)."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
 from strata.store.database import reading, writing
+from strata.store.json_columns import from_column, to_column
 from strata.store.table_intervals import insert_counted
-from strata.store.tables import closed_interval, published_interval, tracked_position, verdict
+from strata.store.tables import closed_interval, published_interval, tracked_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.store.table_intervals import TableInterval
-
-WHOLE_INTERVAL: Final = ""
-"""Stands in the place of a table for a verdict on everything in the interval."""
 
 
 class ClosedInterval(Struct, frozen=True):
@@ -36,16 +33,14 @@ class ClosedInterval(Struct, frozen=True):
     closed_at: int
 
 
-class StoredVerdict(Struct, frozen=True):
-    """The outcome of the checks of one table in one interval."""
+class PublishedDetails(Struct, frozen=True):
+    """Of what a commit was made; what older versions did not note is empty."""
 
-    source: str
-    interval_start: int
-    table: str
-    """`database.table`, or `WHOLE_INTERVAL`."""
-    outcome: str
-    judged_at: int
-    details: dict[str, Any]
+    gtid_executed: str = ""
+    """What the stream had executed at the interval's end."""
+    run: str = ""
+    schema_versions: tuple[int, ...] = ()
+    """Those that decoded the rows."""
 
 
 class PublishedInterval(Struct, frozen=True):
@@ -57,7 +52,7 @@ class PublishedInterval(Struct, frozen=True):
     delta_version: int
     rows: int
     published_at: int
-    details: dict[str, Any]
+    details: PublishedDetails
 
 
 class IntervalLedger:
@@ -134,40 +129,6 @@ class IntervalLedger:
             return [ClosedInterval(*row) for row in connection.execute(query)]
 
 
-class VerdictLedger:
-    """The newest verdict of each table in each interval."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    def put(self, given: StoredVerdict) -> None:
-        """Stores a verdict in the place of an earlier one."""
-        self.put_all([given])
-
-    def put_all(self, given: Sequence[StoredVerdict]) -> None:
-        """Stores several verdicts, all or none."""
-        with writing(self._engine) as connection:
-            for one in given:
-                key = {"source": one.source, "start_at": one.interval_start, "table_name": one.table}
-                values = {"outcome": one.outcome, "judged_at": one.judged_at, "details": _to_json(one.details)}
-                _put(connection, verdict, key, values)
-
-    def get(self, source: str, interval_start: int, table: str = WHOLE_INTERVAL) -> StoredVerdict | None:
-        """The verdict on a table (`database.table`), or on the interval as a whole."""
-        found = verdict.c
-        rows = self._select((found.source == source) & (found.start_at == interval_start) & (found.table_name == table))
-        return rows[0] if rows else None
-
-    def list(self, source: str, interval_start: int) -> Sequence[StoredVerdict]:
-        """All verdicts on an interval, by table."""
-        return self._select((verdict.c.source == source) & (verdict.c.start_at == interval_start))
-
-    def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[StoredVerdict]:
-        query = sa.select(*verdict.c).where(condition).order_by(verdict.c.start_at, verdict.c.table_name)
-        with reading(self._engine) as connection:
-            return [StoredVerdict(**_fields(row, StoredVerdict)) for row in connection.execute(query)]
-
-
 class PublishedLedger:
     """What has been committed, by interval and table."""
 
@@ -181,7 +142,7 @@ class PublishedLedger:
             "delta_version": given.delta_version,
             "rows": given.rows,
             "published_at": given.published_at,
-            "details": _to_json(given.details),
+            "details": to_column(given.details),
         }
         with writing(self._engine) as connection:
             _put(connection, published_interval, key, values)
@@ -203,7 +164,7 @@ class PublishedLedger:
         order = (published_interval.c.start_at, published_interval.c.table_name)
         query = sa.select(*published_interval.c).where(condition).order_by(*order)
         with reading(self._engine) as connection:
-            return [PublishedInterval(**_fields(row, PublishedInterval)) for row in connection.execute(query)]
+            return [_published(row) for row in connection.execute(query)]
 
 
 def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
@@ -216,10 +177,7 @@ def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values
         connection.execute(table.insert().values({**key, **values}))
 
 
-def _fields(row: sa.Row[Any], kind: type[Struct]) -> dict[str, Any]:
-    values = dict(zip(kind.__struct_fields__, row, strict=True))
-    return {**values, "details": json.loads(values["details"])}
-
-
-def _to_json(details: dict[str, Any]) -> str:
-    return json.dumps(details, ensure_ascii=False, sort_keys=True)
+def _published(row: sa.Row[Any]) -> PublishedInterval:
+    *fields, text = tuple(row)
+    details = from_column(text, PublishedDetails, "published_interval.details")
+    return PublishedInterval(**dict(zip(PublishedInterval.__struct_fields__, (*fields, details), strict=True)))

@@ -3,14 +3,15 @@ Not here: closing intervals (`ledgers.py`), which of it a run takes (`jobs/plan/
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
+from strata.errors import ErrorFacts
 from strata.store.database import reading, writing
+from strata.store.json_columns import from_column, to_column
 from strata.store.tables import closed_interval, table_interval
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class TableInterval(Struct, frozen=True):
     rows: int
     """By the counts of the binlog's own events; an update counts once."""
     state: State
-    reason: dict[str, str | int] | None = None
-    """Why it failed or is held, as an error's JSON."""
+    reason: ErrorFacts | None = None
+    """Why it failed or is held."""
     published_rows: int = 0
     run: str | None = None
     """The run that published it, or failed to."""
@@ -239,7 +240,7 @@ def _to_row(piece: TableInterval) -> dict[str, Any]:
         "table_name": piece.table,
         "rows": piece.rows,
         "state": str(piece.state),
-        "reason": json.dumps(piece.reason, ensure_ascii=False) if piece.reason else None,
+        "reason": to_column(piece.reason) if piece.reason else None,
         "published_rows": piece.published_rows,
         "run": piece.run,
         "history": piece.history,
@@ -249,5 +250,5 @@ def _to_row(piece: TableInterval) -> dict[str, Any]:
 
 def _from_row(row: sa.Row[Any]) -> TableInterval:
     source, start, database, table, rows, state, reason, *rest = tuple(row)
-    why = json.loads(reason) if reason else None
+    why = from_column(reason, ErrorFacts, "table_interval.reason") if reason else None
     return TableInterval(source, start, database, table, rows, State(state), why, *rest)

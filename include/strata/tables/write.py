@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from strata.errors import ErrorFacts
 from strata.events.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata.schema.model.definition import TableName
 from strata.tables.columns import published
@@ -18,6 +20,7 @@ from strata.tables.layout import INTERVAL, staged_folder
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.tables.statistics import delta_statistics
 from strata.wire.storage import content_digest, write_file
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -64,6 +67,16 @@ class StagedFile(Struct, frozen=True):
     def file_name(self) -> str:
         """Last part of the URL. It is made from the content: equal names mean equal bytes."""
         return self.url.rpartition("/")[2]
+
+    @property
+    def why(self) -> ErrorFacts:
+        """Why its rows must not be published, where `reason` says so.
+
+        Raises:
+            DamagedFileError: The reason is no error.
+        """
+        remedy = "Decode the run again (task `decode`): it gives the same files."
+        return decode_stored(self.reason.encode(), ErrorFacts, newest=1, file=self.url, remedy=remedy)
 
     @property
     def is_publishable(self) -> bool:
@@ -120,7 +133,7 @@ class ChangeWriter:
         # Rows of the same table and fault belong together; the place is that of the first.
         fault = f"{type(found.error).__name__}: {found.error.message}"
         key = _Key(found.table, found.version_id or 0, fault)
-        self._reasons.setdefault(key, json.dumps(found.error.to_json(), ensure_ascii=False))
+        self._reasons.setdefault(key, msgspec.json.encode(found.error.facts()).decode())
         self._add(key, found.rows)
 
     def _add(self, key: _Key, batch: pa.RecordBatch) -> None:

@@ -4,13 +4,15 @@ Not here: what is locked, and locks for folders behind a URL (the source's own `
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import socket
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
 
 from strata.errors import AlreadyRunningError, LakeUnavailableError
 
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
     from strata.wire.storage import Folder
 
 LOCK_FILE = ".lock"
+
+
+class _Owner(Struct, frozen=True):
+    """What the file of a lock says, for messages alone."""
+
+    host: str
+    pid: int
+    since: float
+    """Seconds since 1970."""
+    format: int = 1
 
 
 @contextmanager
@@ -52,11 +64,11 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
                 file=folder.url,
                 remedy="Wait until it has ended, or end it; nothing is left locked after it.",
             ) from None
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        owner = _Owner(socket.gethostname(), os.getpid(), time.time())
         with suppress(OSError):
             # On a full disk only the owner stays unknown: what makes room there needs the lock, too.
             os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps(owner).encode(), 0)
+            os.pwrite(handle, msgspec.json.encode(owner), 0)
         yield
     finally:
         os.close(handle)
@@ -64,7 +76,7 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
 
 def _owner(content: bytes) -> str:
     try:
-        owner = json.loads(content)
-        return f"process {owner['pid']} on {owner['host']}, for {max(0, time.time() - owner['since']):.0f} s"
-    except (ValueError, KeyError, TypeError):
+        owner = msgspec.json.decode(content, type=_Owner)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return "owner unknown"
+    return f"process {owner.pid} on {owner.host}, for {max(0, time.time() - owner.since):.0f} s"

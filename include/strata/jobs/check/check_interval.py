@@ -146,8 +146,8 @@ def _undecoded(decoded: Decoded, interval: Interval) -> list[Failure]:
             check="slices_can_be_decoded",
             column=None,
             severity=Severity.ERROR,
-            message=str(error["message"]),
-            examples=(json.dumps(error, ensure_ascii=False),),
+            message=error.message,
+            examples=(json.dumps(to_plain(error), ensure_ascii=False),),
         )
         for (database, table), error in decoded.lost(interval.start).items()
     ]
@@ -202,13 +202,12 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
     """Rows that the decoder itself put aside: all others of the table are published, and the verdict says so."""
     if damage is not None:
         return damaged_file(str(file.name), file.url, file.rows, damage)
-    error = json.loads(file.reason)
     return Failure(
         table=str(file.name),
         check="rows_can_be_decoded",
         column=None,
         severity=Severity.WARNING,
-        message=f"{file.rows} rows are in quarantine: {error['message']}",
+        message=f"{file.rows} rows are in quarantine: {file.why.message}",
         unexpected_rows=file.rows,
         examples=(file.reason,),
     )

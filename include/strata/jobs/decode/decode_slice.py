@@ -68,7 +68,7 @@ def decode_slice_to_files(task: DecodeTask) -> list[StagedFile]:
 
 def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
     """What is kept of a slice that cannot be decoded: none of its tables' rows of the interval can be published."""
-    return FailedSlice(piece.interval_start, tuple((one.database, one.table) for one in piece.tables), error.to_json())
+    return FailedSlice(piece.interval_start, tuple((one.database, one.table) for one in piece.tables), error.facts())
 
 
 def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[FailedSlice] = ()) -> dict[str, int]:

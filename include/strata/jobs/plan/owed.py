@@ -215,7 +215,7 @@ class _Taker:
         try:
             self._stream.segments_of(interval.first_seq + 1, interval.last_seq)
         except StreamHoleError as error:
-            reason = error.to_json()
+            reason = error.facts()
             self._tables.put(
                 replace(piece, state=State.HELD, reason=reason, history=self._history, changed_at=self._now)
                 for piece in pieces

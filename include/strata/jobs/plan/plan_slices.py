@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
+    from strata.errors import ErrorFacts
     from strata.events.landed import LandedSegment, LandedStream
     from strata.events.model import TransactionRecord
 
@@ -83,7 +84,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         slices=len(plan.slices),
         rows=sum(table.rows for table in plan.tables),
         refused=sum(refused.rows for refused in plan.refused),
-        reason=str(plan.refused[0].error["message"])[:_SHOWN_STATEMENT] if plan.refused else None,
+        reason=plan.refused[0].error.message[:_SHOWN_STATEMENT] if plan.refused else None,
         left=left,
         unmatched=tuple(missed),
     )
@@ -156,7 +157,7 @@ class _Draft:
         counted = _Counted(work.tables)
         refused = self._slice(interval, placement, work.tables - held.keys(), counted)
         self._refused += (
-            Refused(interval.start, str(table), 0, {**error.to_json(), "table": str(table)})
+            Refused(interval.start, str(table), 0, replace(error.facts(), table=str(table)))
             for table, error in lost_rows(placement)
             if table in work.tables
         )
@@ -214,7 +215,7 @@ class _Draft:
                     self._versions[key] = PlannedVersion(*key, table.definition)
             for refusal in cut.refused:
                 refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
-                why = refusal.error.to_json()
+                why = refusal.error.facts()
                 self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
         if line.broken_at:
             self._breaks[str(interval.start)] = line.broken_at
@@ -244,12 +245,12 @@ class _Draft:
             if table in work.tables
         ]
 
-    def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, dict[str, str | int]]:
+    def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, ErrorFacts]:
         """Tables that the settings hold back because the binlog does not have all of their rows, and why."""
         if self._source.settings.on_statement != "hold":
             return {}
         return {
-            TableName(one.database, one.table): statement_error(self._source.name, one).to_json()
+            TableName(one.database, one.table): statement_error(self._source.name, one).facts()
             for one in reversed(statements)
         }
 

@@ -175,7 +175,7 @@ def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> 
     reasons: dict[str, str] = {}
     for piece in TableIntervalLedger(engine).select(source.name, (State.FAILED, State.HELD)):
         if piece.reason:
-            reasons.setdefault(piece.name, str(piece.reason["message"]))
+            reasons.setdefault(piece.name, piece.reason.message)
     found = []
     for table in sorted({*(total.name for total in totals), *gaps}):
         mine = [total for total in totals if total.name == table]

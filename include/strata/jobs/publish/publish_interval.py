@@ -4,7 +4,6 @@ Not here: reaching the verdict (`jobs/check/check_interval.py`), the commits (`t
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata.checks.verdict import Failure
+    from strata.errors import ErrorFacts
     from strata.jobs.run.run_plan import RunPlan
     from strata.jobs.run.specs import Interval, PlannedTable
     from strata.tables.write import StagedFile
     from strata.wire.storage import Folder
-
-Reason = dict[str, str | int]
-"""An error's JSON."""
 
 
 class PublishedTable(Struct, frozen=True):
@@ -64,7 +61,7 @@ class WithheldTable(Struct, frozen=True):
     """FAILED or HELD."""
     rows: int
     """That are not published."""
-    reason: Reason
+    reason: ErrorFacts
 
 
 class TableOutcome(Struct, frozen=True):
@@ -73,7 +70,7 @@ class TableOutcome(Struct, frozen=True):
     planned: PlannedTable
     state: State
     published: tuple[PublishedTable, ...] = ()
-    reason: Reason | None = None
+    reason: ErrorFacts | None = None
     """Why not all of it is published."""
 
     @property
@@ -125,7 +122,7 @@ class PublishReport(Struct, frozen=True):
             others = f" and of {len(names) - 1} other tables" if len(names) > 1 else ""
             raise ChecksFailedError(
                 f"{sum(one.rows for one in self.withheld)} rows of {first.table}{others} are not published: "
-                f"{first.reason['message']}",
+                f"{first.reason.message}",
                 source=self.source,
                 table=first.table,
                 remedy=f"`strata intervals --source {self.source} --failed --held` lists them; "
@@ -187,7 +184,7 @@ class Publication:
             committed = _commit(self.plan, interval, planned, files) if planned.database else ()
         except DamagedFileError as error:
             self._refuse_cleared()
-            return TableOutcome(planned, State.FAILED, reason=error.to_json())
+            return TableOutcome(planned, State.FAILED, reason=error.facts())
         return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
 
     def _refuse_cleared(self) -> None:
@@ -198,7 +195,7 @@ class Publication:
                 remedy="Publish the run again: it tells what is published.",
             )
 
-    def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> Reason:
+    def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> ErrorFacts:
         others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         first = failures[0]
         column = f"column {first.column}: " if first.column else ""
@@ -207,17 +204,16 @@ class Publication:
             source=self.plan.source,
             table=planned.name,
             remedy=f"`strata check {self.plan.run} --source {self.plan.source}` shows all; the rows are in quarantine.",
-        ).to_json()
+        ).facts()
 
-    def _left_out(self, planned: PlannedTable) -> Reason | None:
+    def _left_out(self, planned: PlannedTable) -> ErrorFacts | None:
         """Why some rows of a table that is published are not: their schema is not known, or they are in quarantine."""
         for refused in self.plan.refused:
             if (refused.interval, refused.table) == (planned.interval, planned.name):
                 return refused.error
         for file in self._decoded.unreadable(planned.interval):
             if (file.database, file.table) == (planned.database, planned.table):
-                reason: Reason = json.loads(file.reason)
-                return reason
+                return file.why
         return None
 
     def _refuse_unjudged(self, interval: Interval) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
-from strata.errors import Usage
+from strata.errors import ErrorFacts, Usage
 from strata.jobs.run.run_name import Kind, RunName
 from strata.jobs.run.run_plan import RunPlan, decode_plan
 from strata.tables.write import StagedFile  # noqa: TC001  likewise
@@ -36,7 +36,7 @@ class FailedSlice(Struct, frozen=True):
     """Start of the interval that owns it (microseconds UTC)."""
     tables: tuple[tuple[str, str], ...]
     """Database and table of all rows that it may hold."""
-    error: dict[str, str | int]
+    error: ErrorFacts
 
 
 class Decoded(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Decoded(Struct, frozen=True):
     """Whether the files were deleted, or are about to be, because all of the run is published."""
     format: int = FORMAT
 
-    def lost(self, interval: int) -> dict[tuple[str, str], dict[str, str | int]]:
+    def lost(self, interval: int) -> dict[tuple[str, str], ErrorFacts]:
         """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""
         return {name: one.error for one in reversed(self.failed) if one.interval == interval for name in one.tables}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
+from strata.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
 from strata.jobs.run.specs import (
     Interval,
     PlannedTable,
@@ -73,7 +74,7 @@ def decode_plan(content: bytes, file: str) -> RunPlan:
 class _RefusedFormat1(Struct):
     table: str
     rows: int
-    error: dict[str, str | int]
+    error: ErrorFacts
 
 
 class _DefinitionFormat1(Struct):

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
+from strata.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -64,8 +66,8 @@ class PlannedTable(Struct, frozen=True):
     """Rows by the counts of the binlog's own events."""
     rows: int
     """Of them that the run decodes; the others are refused."""
-    held: dict[str, str | int] | None = None
-    """Why none of them may be published now, as an error's JSON; None if nothing stands against it."""
+    held: ErrorFacts | None = None
+    """Why none of them may be published now; None if nothing stands against it."""
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ class Refused(Struct, frozen=True):
     """Start of the interval that owns them (microseconds UTC)."""
     table: str
     rows: int
-    error: dict[str, str | int]
+    error: ErrorFacts
 
 
 class RowsRemoved(Struct, frozen=True):

@@ -86,7 +86,7 @@ def rehearse(wanted: Wanted, *, settings: Settings) -> Rehearsal:
         rows=rows.total(),
         tables=dict(sorted(rows.items())),
         refused=sum(one.rows for one in plan.refused),
-        reason=str(plan.refused[0].error["message"]) if plan.refused else None,
+        reason=plan.refused[0].error.message if plan.refused else None,
     )
 
 

@@ -14,6 +14,7 @@ from strata.schema.history.versions import (
     Place,
     Presence,
     StoredEntry,
+    TemporarySessions,
     TrackedFile,
     TrackedPosition,
 )
@@ -36,7 +37,7 @@ class MemoryStore:
         self._entries: dict[str, list[StoredEntry]] = {}
         self._definitions: dict[str, TableDefinition] = {}
         self._files: dict[str, list[TrackedFile]] = {}
-        self._temporary_tables: dict[str, str] = {}
+        self._temporary_tables: dict[str, TemporarySessions] = {}
         self._last_id = 0
 
     # Writing ------------------------------------------------------------------------------------
@@ -95,9 +96,9 @@ class MemoryStore:
         """As `VersionStore.position`."""
         return self._positions.get(source)
 
-    def temporary_tables(self, source: str) -> str:
+    def temporary_tables(self, source: str) -> TemporarySessions:
         """As `VersionStore.temporary_tables`."""
-        return self._temporary_tables.get(source, "")
+        return self._temporary_tables.get(source, TemporarySessions())
 
     def pending_snapshots(self, source: str) -> list[Snapshot]:  # noqa: ARG002 - the contract's
         """None: whoever takes a snapshot has a store that stays."""

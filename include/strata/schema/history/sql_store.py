@@ -32,11 +32,13 @@ from strata.schema.history.versions import (
     RowRemoval,
     StatementChange,
     StoredEntry,
+    TemporarySessions,
     TrackedFile,
     TrackedPosition,
 )
 from strata.schema.model.definition import TableName, definition_from_json
 from strata.store.database import reading, writing
+from strata.store.json_columns import from_column, to_column
 from strata.store.tables import (
     database_version,
     drift,
@@ -110,9 +112,8 @@ class SchemaStore:
             insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
             if batch.temporary_tables is not None:
                 connection.execute(temporary_tables.delete().where(temporary_tables.c.source == position.source))
-                insert_rows(
-                    connection, temporary_tables, [{"source": position.source, "sessions": batch.temporary_tables}]
-                )
+                sessions = to_column(batch.temporary_tables)
+                insert_rows(connection, temporary_tables, [{"source": position.source, "sessions": sessions}])
             self._append_drifts(connection, position.source, batch.drifts)
             for outcome in batch.snapshots:
                 values = {"state": outcome.state, "outcome": outcome.outcome, "content": None}
@@ -186,11 +187,13 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return int(connection.execute(query).scalar() or 0)
 
-    def temporary_tables(self, source: str) -> str:
-        """What the sessions had at the position, as of `TemporaryTables.to_json`; empty for nothing."""
+    def temporary_tables(self, source: str) -> TemporarySessions:
+        """What the sessions had at the position."""
         query = sa.select(temporary_tables.c.sessions).where(temporary_tables.c.source == source)
         with reading(self.engine) as connection:
-            return connection.execute(query).scalar_one_or_none() or ""
+            stored = connection.execute(query).scalar_one_or_none()
+        # Former versions stored nothing as an empty text.
+        return from_column(stored, TemporarySessions, "temporary_tables.sessions") if stored else TemporarySessions()
 
     def pending_snapshots(self, source: str) -> list[Snapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""

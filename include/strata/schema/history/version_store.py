@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         DatabaseEntry,
         Place,
         StoredEntry,
+        TemporarySessions,
         TrackedFile,
         TrackedPosition,
     )
@@ -39,8 +40,8 @@ class VersionStore(Protocol):
     def position(self, source: str) -> TrackedPosition | None:
         """How far a source has been tracked; None if never."""
 
-    def temporary_tables(self, source: str) -> str:
-        """What the sessions had at the position, as of `TemporaryTables.to_json`; empty for nothing."""
+    def temporary_tables(self, source: str) -> TemporarySessions:
+        """What the sessions had at the position."""
 
     def pending_snapshots(self, source: str) -> list[Snapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""

@@ -214,6 +214,21 @@ class SnapshotOutcome(Struct, frozen=True):
     outcome: str
 
 
+class SessionTables(Struct, array_like=True, frozen=True):
+    """Names of the temporary tables of one session: database and table."""
+
+    thread_id: int | None
+    names: tuple[tuple[str, str], ...]
+
+
+class TemporarySessions(Struct, frozen=True, rename={"knows_all": "all"}):
+    """What sessions have of temporary tables at a position, for whoever goes on with the stream later."""
+
+    knows_all: bool = False
+    """Whether all of them were seen from the start of the server on."""
+    sessions: tuple[SessionTables, ...] = ()
+
+
 class Batch(Struct, frozen=True):
     """What one transaction of the store takes: everything up to a position in the stream, or nothing."""
 
@@ -224,8 +239,8 @@ class Batch(Struct, frozen=True):
     removals: tuple[RowRemoval, ...] = ()
     drifts: tuple[Drift, ...] = ()
     snapshots: tuple[SnapshotOutcome, ...] = ()
-    temporary_tables: str | None = None
-    """As of `TemporaryTables.to_json`; None where they are as before."""
+    temporary_tables: TemporarySessions | None = None
+    """None where they are as before."""
 
 
 class StoredEntry(Struct, frozen=True):

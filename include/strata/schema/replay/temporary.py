@@ -3,10 +3,10 @@ Not here: what the statements do (`catalog.py`)."""
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Self
 
+from strata.schema.history.versions import SessionTables, TemporarySessions
 from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
@@ -33,26 +33,22 @@ class TemporaryTables:
         self._knows_all = False
 
     @classmethod
-    def from_json(cls, text: str, unseen: Unknown) -> Self:
-        """What `to_json` kept; of the tables nothing but the names."""
-        kept = cls()
-        if text:
-            found = json.loads(text)
-            kept._knows_all = found["all"]
-            for thread_id, names in found["sessions"]:
-                kept._tables[thread_id] = {TableName(*name): unseen for name in names}
-        return kept
+    def of(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
+        """What `kept` had; of the tables nothing but the names."""
+        found = cls()
+        found._knows_all = kept.knows_all
+        for session in kept.sessions:
+            found._tables[session.thread_id] = {TableName(*name): unseen for name in session.names}
+        return found
 
-    def to_json(self) -> str:
-        """For whoever goes on with the stream later; empty if nothing is known."""
-        sessions = [
-            (thread_id, sorted((name.database, name.table) for name in tables))
+    def kept(self) -> TemporarySessions:
+        """For whoever goes on with the stream later."""
+        sessions = tuple(
+            SessionTables(thread_id, tuple(sorted((name.database, name.table) for name in tables)))
             for thread_id, tables in self._tables.items()
             if tables
-        ]
-        if not sessions and not self._knows_all:
-            return ""
-        return json.dumps({"all": self._knows_all, "sessions": sessions}, ensure_ascii=False)
+        )
+        return TemporarySessions(self._knows_all, sessions)
 
     def server_restarted(self) -> None:
         """The sessions are gone, and their tables with them: from here on, all are seen."""

@@ -93,7 +93,7 @@ class Tracker:
         )
         self._temporary = store.temporary_tables(source)
         """As it is stored."""
-        self._replay.catalog.temporary = TemporaryTables.from_json(self._temporary, _UNSEEN)
+        self._replay.catalog.temporary = TemporaryTables.of(self._temporary, _UNSEEN)
         self._file: OpenFile | None = None
         self._start: FileStart | None = None
         """Of the newest file."""
@@ -424,7 +424,7 @@ class Tracker:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()))
         statements, removals = self._unlogged.drain()
-        temporary = self._replay.catalog.temporary.to_json()
+        temporary = self._replay.catalog.temporary.kept()
         self._at = self._store.append(
             Batch(
                 position=self._at,

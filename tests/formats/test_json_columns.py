@@ -1,0 +1,101 @@
+"""JSON in columns and small files: what former versions wrote opens, and they read what this one writes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from strata.errors import ErrorFacts
+from strata.events import repair
+from strata.gtid.position import BinlogPosition
+from strata.schema.history.snapshot import Snapshot
+from strata.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
+from strata.schema.history.versions import DatabaseEntry, Presence, SessionTables, TemporarySessions
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store, reading, writing
+from strata.store.json_columns import from_column, to_column
+from strata.store.ledgers import PublishedDetails
+from strata.store.tables import snapshot
+from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITTEN: list[tuple[str, Any]] = [
+    (
+        '{"all": true, "sessions": [[7, [["d", "t"], ["d", "ü"]]], [null, [["d", "u"]]]]}',
+        TemporarySessions(True, (SessionTables(7, (("d", "t"), ("d", "ü"))), SessionTables(None, (("d", "u"),)))),
+    ),
+    ('{"all": false, "sessions": []}', TemporarySessions()),
+    ('{"error": "SchemaGapError", "message": "gap", "offset": 4}', ErrorFacts("SchemaGapError", "gap", offset=4)),
+    (
+        '{"error": "E", "message": "m", "source": "s", "table": "d.t", "gtid": "u:1", "file": "f", "remedy": "r"}',
+        ErrorFacts("E", "m", source="s", table="d.t", gtid="u:1", file="f", remedy="r"),
+    ),
+    (
+        '{"gtid_executed": "u:1", "run": "r", "schema_versions": [1, 2]}',
+        PublishedDetails("u:1", "r", (1, 2)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), WRITTEN)
+def test_a_column_is_read_and_written_as_ever(text: str, value: msgspec.Struct) -> None:
+    assert from_column(text, type(value), "table.column") == value
+    assert json.loads(to_column(value)) == json.loads(text)
+
+
+SNAPSHOT = Snapshot(
+    source="s",
+    gtid_before="",
+    gtid_executed="",
+    taken_at=1,
+    server_version=90700,
+    lower_case_table_names=0,
+    tables={TableName("d", "t"): "f" * 64},
+    databases=(DatabaseEntry("d", Presence.PRESENT, "utf8mb4", None),),
+    views=(TableName("d", "v"),),
+    seen_databases=frozenset({"d"}),
+    hidden=("no sight of e",),
+    position=BinlogPosition.parse("binlog.000003:157"),
+    server_uuid="u",
+)
+CONTENT = {
+    "databases": [["d", "utf8mb4", None]],
+    "tables": [["d", "t", "f" * 64]],
+    "views": [["d", "v"]],
+    "seen_databases": ["d"],
+    "hidden": ["no sight of e"],
+}
+POSITION = {"position": "binlog.000003:157", "server_uuid": "u"}
+
+
+def test_a_snapshot_is_read_and_written_as_ever(tmp_path: Path) -> None:
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    add_snapshot(engine, SNAPSHOT)
+    with reading(engine) as connection:
+        assert json.loads(connection.execute(sa.select(snapshot.c.content)).scalar_one()) == {**CONTENT, **POSITION}
+    assert pending_snapshots(engine, "s") == [msgspec.structs.replace(SNAPSHOT, id=1)]
+    with writing(engine) as connection:
+        connection.execute(snapshot.update().values(content=json.dumps(CONTENT)))
+    assert [(one.position, one.server_uuid) for one in pending_snapshots(engine, "s")] == [(None, "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ('{"0000000001-binlog.000001-000000000158.binlog": [10, 20, 30]}', [(10, 20, 30)]),
+        ('{"indexes": {"a": [1, 2, 3]}, "format": 2}', [(1, 2, 3)]),
+        ('{"indexes": {"a": [1, 2]}, "format": 2}', []),
+        ('{"format": 99}', []),
+        ("[", []),
+    ],
+)
+def test_the_list_of_checked_indexes(tmp_path: Path, text: str, seen: list[tuple[int, ...]]) -> None:
+    (tmp_path / "checked.json").write_text(text)
+    found = repair._read_checked(Folder.open(str(tmp_path)))
+    assert [(one.size, one.changed_at, one.seen_at) for one in found.values()] == seen
