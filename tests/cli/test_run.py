@@ -143,7 +143,7 @@ def test_step_by_step_gives_the_same(lake, in_process, capsys):
     capsys.readouterr()
     assert run(["plan", "--json"]) == 0
     planned = json.loads(capsys.readouterr().out)["run"]
-    assert planned.split("-")[2:4] == ["shop", "owed"]
+    assert planned.split("-")[2:4] == ["shop", "rows"]
     for step in ("decode", "check", "publish"):
         assert run([step, planned]) == 0, step
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
@@ -167,7 +167,7 @@ def test_until_and_gtid_sets_bound_what_is_taken(lake, server, in_process, capsy
     capsys.readouterr()
     assert run(["run", "--json", "--gtid-set", f"{uuid}:{last}"]) == 0
     (done,) = json.loads(capsys.readouterr().out)["runs"]
-    assert (done["planned"]["run"].split("-")[3], done["published"]["rows"]) == ("gtids", 1)
+    assert done["published"]["rows"] == 1
     assert run(["run", "--json"]) == 0
     (done,) = json.loads(capsys.readouterr().out)["runs"]
     assert done["published"]["rows"] == 2, "what the first took is not taken again"

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
-from strata.jobs.plan.owed import MEGABYTE, Request, Take, Taken, Work, take
+from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
@@ -98,16 +98,16 @@ def draft_plan(
     draft = _Draft(source, stream, SchemaStore(engine))
     for work in taken.work:
         draft.add(work)
-    return _named(draft.plan(taken), taken, _kind_of(request)), taken.left
+    return _named(draft.plan(taken), taken), taken.left
 
 
-def _named(plan: RunPlan, taken: Taken, kind: Kind) -> RunPlan:
+def _named(plan: RunPlan, taken: Taken) -> RunPlan:
     """The plan with its name, which has a digest of all that it does."""
     span = taken.span
     if plan.intervals:
         span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
     digest = hashlib.blake2b(msgspec.json.encode(plan), digest_size=5).hexdigest()
-    kind = kind if plan.tables else Kind.NOTHING
+    kind = Kind.ROWS if plan.slices else Kind.NOTES if plan.tables else Kind.NOTHING
     return replace(plan, run=str(RunName(span.start, span.end, plan.source, kind, digest)))
 
 
@@ -122,13 +122,6 @@ def _even(size: int, most: int) -> int:
     """The size of the fewest equal parts that are no larger than `most`: a small rest would keep one task waiting for
     the others, or the others for it."""
     return -(-size // -(-size // most))
-
-
-def _kind_of(request: Request) -> Kind:
-    """What of a source's stream a request is about."""
-    if request.gtid_set is not None:
-        return Kind.GTIDS
-    return Kind.OWED if request.takes is Take.OWED else Kind.SPAN
 
 
 class _Draft:

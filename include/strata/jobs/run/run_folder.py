@@ -107,7 +107,7 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
     known = list_folders(runs_url(lake, source))
     near = difflib.get_close_matches(run, known, 1, 0.8)
     return Usage(
-        f"there is no run {run!r}" + (f"; did you mean {near[0]}" if near else ""),
+        f"there is no run {run}" + (f"; did you mean {near[0]}" if near else ""),
         source=source,
         remedy=f"`strata plan --source {source}` plans what is owed and prints the run's name"
         + (f"; the newest run is {max(known)}." if known else "; there has been no run yet."),
@@ -131,15 +131,15 @@ def read_decoded(folder: Folder) -> Decoded:
         raise Usage(
             "the run has not been decoded",
             file=folder.join(DECODED),
-            remedy=f"{_decode(folder)}; then the same again.",
+            remedy=f"Decode it first: {_decode(folder)}; then the same again.",
         )
-    remedy = f"{_decode(folder)}: it gives the same files."
+    remedy = f"Decode the run again, which gives the same files: {_decode(folder)}."
     return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=folder.join(DECODED), remedy=remedy)
 
 
 def _decode(folder: Folder) -> str:
     _, _, source, run = folder.url.rsplit("/", 3)
-    return f"`strata decode {run} --source {source}` decodes it (task `decode`)"
+    return f"`strata decode {run} --source {source}` (task `decode`)"
 
 
 def read_staged(folder: Folder) -> Decoded:
@@ -155,7 +155,7 @@ def read_staged(folder: Folder) -> Decoded:
         raise Usage(
             "the run is published, and its staged files were cleared",
             file=folder.join(DECODED),
-            remedy=f"Its verdict and Data Docs are still there. To judge it anew: {_decode(folder)}.",
+            remedy=f"Its verdict and Data Docs are still there. To judge it anew, decode it again: {_decode(folder)}.",
         )
     return decoded
 

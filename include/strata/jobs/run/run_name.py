@@ -1,5 +1,5 @@
 """What a run is called: by when, of which source and what it is, as in
-`20261121T033000Z-20261121T033500Z-shop-owed-0f1e2d3c4b`.
+`20261121T033000Z-20261121T033500Z-shop-rows-0f1e2d3c4b`.
 Not here: what is in its folder (`run_folder.py`), what it does (`run_plan.py`)."""
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ _MOMENT: Final = "%Y%m%dT%H%M%S"
 # A source's name may have hyphens. Older runs are called by their span and a digest alone, their times with a fraction.
 _FORM: Final = re.compile(
     r"(?P<start>\d{8}T\d{6})(?:\.\d{6})?Z-(?P<end>\d{8}T\d{6})(?:\.\d{6})?Z"
-    r"(?:-(?P<source>.+)-(?P<kind>owed|span|gtids|nothing))?-(?P<digest>[0-9a-f]+)"
+    r"(?:-(?P<source>.+)-(?P<kind>rows|notes|nothing))?-(?P<digest>[0-9a-f]+)"
 )
 
 
 class Kind(StrEnum):
-    """What of a source's stream a run is about."""
+    """What a run holds. It does not say who asked for it: the same plan has the same name, whoever makes it again."""
 
-    OWED = "owed"
-    """What was owed in front of its end."""
-    SPAN = "span"
-    """A span of commit time, whatever became of it before."""
-    GTIDS = "gtids"
-    """The time from the first to the last of some transactions."""
+    ROWS = "rows"
+    """Rows to decode, to check and to publish."""
+    NOTES = "notes"
+    """None to decode: tables that are held back, or of which rows were removed or changed without row events."""
     NOTHING = "nothing"
     """No table has anything there: nothing is stored of such a run, and whoever is given its name has nothing to do."""
 
@@ -55,7 +53,7 @@ class RunName(Struct, frozen=True):
         start, end = _micros(found["start"]), _micros(found["end"])
         if start is None or end is None:
             return None
-        return cls(start, end, found["source"] or "", Kind(found["kind"] or "span"), found["digest"])
+        return cls(start, end, found["source"] or "", Kind(found["kind"] or Kind.ROWS), found["digest"])
 
     def __str__(self) -> str:
         return f"{_moment(self.start)}-{_moment(self.end)}-{self.source}-{self.kind}-{self.digest}"
