@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PROMPT = "$ "
+_PROGRESS = re.compile(r"[a-z]+ +\d+ of \d+ [a-z]+")
+"""How often a step tells of itself depends on the machine."""
 
 
 class Block(Struct, frozen=True):
@@ -61,9 +63,15 @@ def steps(block: Block) -> list[Step]:
 
 def as_shown(shown: str, printed: str) -> bool:
     """Whether output is what a page shows: `…` stands for any text within a line, and alone for any lines."""
-    wanted, found = ("\n".join(line.rstrip() for line in text.strip("\n").splitlines()) for text in (shown, printed))
-    pattern = re.escape(wanted)
-    pattern = re.sub(r"(^|\n)…(?=\n|$)", r"(?:\1[^\n]*)*", pattern).replace("…", "[^\n]*")
-    # What a terminal pads depends on the texts that differ.
-    pattern = re.sub(r"(?:\\ ){2,}", r" +", pattern)
+    pattern = "".join(_line_pattern(line.rstrip()) for line in shown.strip("\n").splitlines())
+    lines = (line.rstrip() for line in printed.strip("\n").splitlines())
+    found = "".join(f"{line}\n" for line in lines if not _PROGRESS.fullmatch(line))
     return re.fullmatch(pattern, found) is not None
+
+
+def _line_pattern(line: str) -> str:
+    if line == "…":
+        return r"(?:[^\n]*\n)*"
+    # What a terminal pads depends on the texts that differ.
+    parts = (re.escape(part).replace("…", r"[^\n]*") for part in re.split(" {2,}", line))
+    return " +".join(parts) + "\n"

@@ -54,6 +54,8 @@ def variables() -> dict[str, str]:
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "COLUMNS": str(WIDTH),
         "TERM": "dumb",
+        # The machine has other tests to do.
+        "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",
     }
 
 
