@@ -120,3 +120,27 @@ def test_a_run_that_is_cleared_says_so_and_is_not_judged_again(world: World, lin
     (told,) = map(json.loads, lines("housekeep", "--json"))
     assert (told["runs"], told["deleted"]) == ([f"{world.folder}/lake/runs/s/{report.run}"], True)
     assert report.run not in world.runs()
+
+
+def test_rows_that_cannot_be_decoded_have_a_reason_and_an_exit_code(world: World, lines, capsys) -> None:
+    world._begin_file()
+    world.gno += 1
+    world.binlog.gtid(world.gno, micros=world.now)
+    world.binlog.query("ALTER TABLE a ADD COLUMN %% x", database="d")
+    live(world, "a", "c")
+    world.land()
+    said = "\n".join(lines("plan", code=1))
+    assert "refused" in said
+    lines("plan", code=1)
+    assert run(["plan", "--source", "s", "--json"]) == 1
+    told = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (told["error"], told["table"]) == ("SchemaGapError", "d.a")
+    assert told["message"].startswith("1 row of d.a cannot be decoded: the schema is not known")
+    assert "%%" in told["message"]
+    assert "strata snapshot" in told["remedy"]
+
+
+@pytest.mark.parametrize("command", ["plan", "intervals"])
+def test_a_selection_of_no_table_is_refused(lines, command: str, capsys) -> None:
+    assert run([command, "--source", "s", "--table", "D.a"]) == 2
+    assert '"D.a" matches no table: do you mean d.a?' in capsys.readouterr().err

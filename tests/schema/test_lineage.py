@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strata.cli.schema_tables import print_history
+from strata.errors import Usage
+from strata.gtid.sets import GtidSet
 from strata.schema.answers.changes import changes
+from strata.schema.answers.differences import differences
+from strata.schema.history.historian import AtSeq
 from strata.schema.history.lineage import lineage
+from strata.schema.history.renames import follow
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.values import to_plain
-from tests.schema.streams import Stream, track
+from tests.schema.streams import A, Stream, track
 
 T = TableName("d", "t")
 START = ("CREATE DATABASE d", "CREATE TABLE t (a INT, b INT)")
@@ -81,3 +88,93 @@ def test_a_swap_by_hand_is_no_online_change(store):
     found = list(lines(store, "s", T))
     assert not any("online_change" in line for line in found)
     assert [column["name"] for column in found[-1]["columns"]] == ["a"]
+
+
+RENAMES = (
+    "CREATE DATABASE d",
+    "CREATE TABLE t (id INT, note VARCHAR(9), a INT, b INT)",
+    "ALTER TABLE t RENAME COLUMN note TO remark",
+    "ALTER TABLE t CHANGE a b INT, CHANGE b a BIGINT",
+    "ALTER TABLE t DROP COLUMN remark, ADD COLUMN note INT",
+)
+
+
+def test_a_renamed_column_is_told_as_that(store, capsys):
+    track(store, Stream(), *RENAMES, source="s")
+    told = [change.differences() for change in changes(store, "s", T)]
+    assert told[1] == ("~ column note -> remark",)
+    assert told[2] == (
+        "~ column a -> b",
+        "~ column b -> a: column type int -> bigint",
+    )
+    assert told[3] == ("- column remark varchar(9)", "+ column note int after a")
+    renamed = [line.get("renamed_columns") for line in lines(store, "s", T)]
+    assert renamed == [None, {"note": "remark"}, {"a": "b", "b": "a"}, None]
+    assert [line["ddl"] for line in lines(store, "s", T, "note")] == [RENAMES[1], RENAMES[2], RENAMES[4]]
+    assert [line["ddl"] for line in lines(store, "s", T, "REMARK")] == [RENAMES[2], RENAMES[4]]
+    print_history(changes(store, "s", T))
+    said = capsys.readouterr().out
+    assert "~ column note -> remark" in said
+
+
+def test_what_lies_between_two_points_has_its_renames(store):
+    track(store, Stream(), *RENAMES[:4], "ALTER TABLE t RENAME COLUMN remark TO note2", source="s")
+    (found,) = differences(store, "s", AtSeq(2), AtSeq(5), T)
+    assert found.texts() == (
+        "~ column note -> note2",
+        "~ column a -> b",
+        "~ column b -> a: column type int -> bigint",
+    )
+    (back,) = differences(store, "s", AtSeq(2), AtSeq(3), T)
+    assert back.texts() == ("~ column note -> remark",)
+
+
+def test_a_rename_on_the_copy_is_one_of_the_table(store):
+    copied = (*GH_OST[:2], "alter table d._t_gho RENAME COLUMN b TO c", *GH_OST[3:])
+    track(store, Stream(), *START, *copied)
+    assert [change.differences() for change in changes(store, "s", T)][-1] == ("~ column b -> c",)
+
+
+def test_a_line_says_where_and_when(store, capsys):
+    track(store, Stream(), *START, source="s")
+    (line,) = lines(store, "s", T)
+    assert (line["binlog_file"], line["binlog_pos"]) == ("binlog.000001", 267)
+    assert line["committed_at"] == "2023-11-14 22:13:22.000000"
+    long = "CREATE TABLE u (\n" + ",\n".join(f"  column_{number} INT" for number in range(50)) + "\n)"
+    track(store, Stream(), *START, long, source="u")
+    print_history(changes(store, "u", TableName("d", "u")))
+    said = capsys.readouterr().out
+    assert "binlog.000001 @ 367 ddl" in said
+    assert "  column_49 INT" in said.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "said"),
+    [
+        (T, "bb", "there never was a column 'bb': do you mean b?"),
+        (None, "xyz", "there never was a column 'xyz'"),
+        (TableName("d", "tt"), None, "there never was a table d.tt: do you mean d.t?"),
+        (TableName("D", "T"), None, "there never was a table D.T: do you mean d.t?"),
+    ],
+)
+def test_what_never_was_is_said(store, table, column, said):
+    track(store, Stream(), *START)
+    with pytest.raises(Usage) as caught:
+        list(changes(store, "s", table, column))
+    assert said in str(caught.value)
+
+
+def test_where_tables_may_be_unknown_a_name_may_be_right(store):
+    track(store, Stream(gno=5, executed=GtidSet.parse(f"{A}:1-5")), *START[1:])
+    assert [line["table"] for line in lines(store, "s", TableName("d", "other"))] == ["*"]
+
+
+@given(names=st.lists(st.permutations("abcd"), max_size=4))
+def test_renames_follow_each_other_as_the_columns_do(names):
+    """A column that is the third now is called as the third name of the last statement."""
+    followed: dict[str, str] = {}
+    now = list("abcd")
+    for after in names:
+        followed = follow(followed, {old: new for old, new in zip(now, after, strict=True) if old != new})
+        now = list(after)
+    assert followed == {old: new for old, new in zip("abcd", now, strict=True) if old != new}

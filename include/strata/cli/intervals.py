@@ -41,7 +41,7 @@ def intervals(
     """
     # Imported here: the command's help must not load Arrow.
     from strata.events.landed import LandedStream  # noqa: PLC0415  see above
-    from strata.jobs.plan.wanted import wanted_tables  # noqa: PLC0415  see above
+    from strata.jobs.plan.wanted import unmatched_patterns, wanted_tables  # noqa: PLC0415  see above
     from strata.schema.model.definition import TableName  # noqa: PLC0415  see above
     from strata.store.database import open_store  # noqa: PLC0415  see above
     from strata.store.ledgers import IntervalLedger  # noqa: PLC0415  see above
@@ -52,7 +52,9 @@ def intervals(
     chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
     states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED]
     span = (parse_time(start), parse_time(end))
-    wanted = wanted_tables(found, engine, LandedStream.open(found.lake, found.name), tuple(table or ()))
+    stream = LandedStream.open(found.lake, found.name)
+    unmatched_patterns(found, engine, stream, tuple(table or ()))
+    wanted = wanted_tables(found, engine, stream, tuple(table or ()))
     pieces = [
         piece
         for piece in TableIntervalLedger(engine).select(found.name, states, starts=span)

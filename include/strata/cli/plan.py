@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from strata.cli.options import SourceName, Tables
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
-from strata.errors import Usage
+from strata.counted import counted
+from strata.errors import SchemaGapError, Usage
 from strata.jobs.run.specs import to_micros
 from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from strata.jobs.run.run_plan import RunPlan
+    from strata.jobs.run.specs import PlanReport
+
+_SHOWN_TABLES = 5
 
 
 def plan(
@@ -26,10 +33,15 @@ def plan(
     table: Tables = None,
     failed: Annotated[bool, typer.Option("--failed", help="Without a span: also what failed or is held.")] = False,  # noqa: FBT002  a switch of the command line
 ) -> None:
-    """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed."""
+    """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed. Exit
+    code 1 if some of its rows cannot be decoded; the plan is made, and has all others."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import ingest  # noqa: PLC0415  see above
+    from strata.jobs.run.run_folder import read_plan  # noqa: PLC0415  see above
+    from strata.wire.storage import Folder  # noqa: PLC0415  see above
 
+    if gtid_set is not None and (start is not None or end is not None):
+        raise Usage("a run takes a GTID set or a span of time, not both")
     settings = load_settings(os.environ)
     report = ingest.plan(
         settings.source_name(source),
@@ -41,6 +53,25 @@ def plan(
         failed=failed,
     )
     print_report(to_plain(report), as_json=context.obj["json"])
+    if report.refused:
+        raise _refusal(report, read_plan(Folder.open(report.run_url)))
+
+
+def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
+    """Why some rows cannot be decoded: of the first of them, where it was found and what mends it."""
+    first = next(one for one in plan.refused if one.rows)
+    tables = sorted({one.table for one in plan.refused if one.rows})
+    named = ", ".join(tables[:_SHOWN_TABLES]) + (" and others" if len(tables) > _SHOWN_TABLES else "")
+    why = first.error
+    return SchemaGapError(
+        f"{counted(report.refused, 'row')} of {named} cannot be decoded: {why['message']}",
+        source=report.source,
+        table=first.table,
+        gtid=str(why["gtid"]) if "gtid" in why else None,
+        file=str(why["file"]) if "file" in why else None,
+        offset=int(why["offset"]) if "offset" in why else None,
+        remedy=f"{why.get('remedy', '')} The plan has all other rows.".strip(),
+    )
 
 
 def parse_time(text: str | None) -> int | None:

@@ -60,16 +60,19 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     not known there."""
     # Imported here: they bring the libraries that the command's help does without.
     from strata.cli.schema_tables import print_definitions  # noqa: PLC0415  see above
-    from strata.schema.answers.tables import refuse_gaps, tables_at  # noqa: PLC0415  see above
+    from strata.schema.answers.tables import refuse_gaps, require_table, tables_at  # noqa: PLC0415  see above
 
-    versions, name = _store_of(store, source)
-    history = History(versions, name)
+    versions, known_as = _store_of(store, source)
+    history = History(versions, known_as)
     at = _position(history, gtid_set, position, time)
-    found = tables_at(history, at, _name(table) if table is not None else None)
+    name = _name(table) if table is not None else None
+    if name is not None:
+        require_table(versions, known_as, name)
+    found = tables_at(history, at, name)
     if dialect is not None:
         from strata.cli.schema_sql import print_statements  # noqa: PLC0415  see above
 
-        print_statements(versions, name, found, dialect, as_json=_is_jsonl(context, output))
+        print_statements(versions, known_as, found, dialect, as_json=_is_jsonl(context, output))
     elif _is_jsonl(context, output):
         _print_lines(found.lines())
     else:
@@ -117,12 +120,16 @@ def diff(
     """Shows what changed between two points of the stream, whatever went on between them."""
     from strata.cli.schema_tables import print_differences  # noqa: PLC0415  as in show
     from strata.schema.answers.differences import differences  # noqa: PLC0415  as in show
+    from strata.schema.answers.tables import require_table  # noqa: PLC0415  as in show
 
-    found = _history(store, source)
+    versions, known_as = _store_of(store, source)
+    found = History(versions, known_as)
     before = _any_position(found, start) if start is not None else AtSeq(0)
     after = _any_position(found, end) if end is not None else AtSeq(found.tracked.seq)
     name = _name(table) if table is not None else None
-    differing = differences(found, before, after, name)
+    if name is not None:
+        require_table(versions, known_as, name)
+    differing = differences(versions, known_as, before, after, name)
     if _is_jsonl(context, output):
         _print_lines(one.line() for one in differing)
     else:
@@ -132,10 +139,6 @@ def diff(
 def _print_lines(lines: Iterable[Struct]) -> None:
     for line in lines:
         typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
-
-
-def _history(store: str | None, source: str | None) -> History:
-    return History(*_store_of(store, source))
 
 
 def _store_of(store: str | None, source: str | None) -> tuple[SchemaStore, str]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from strata.schema.answers.tables import TablesAt
     from strata.schema.model.definition import Column, TableDefinition
 
-_SHOWN_DDL: Final = 200
 _COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
 """By the first character of a difference."""
 
@@ -53,10 +52,12 @@ def print_history(changes: Iterable[TableChange]) -> None:
         entry, online = change.entry, change.online
         name = str(entry.name) if entry.name.table else "all tables"
         when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
+        where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
         head = f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]"
         came_from = f" from {escape(entry.renamed_from)}" if entry.renamed_from else ""
         console.print(
-            f"{head}{came_from} [dim]{entry.gtid or f'transaction {entry.seq}'} {entry.origin}[/dim]", highlight=False
+            f"{head}{came_from} [dim]{entry.gtid or f'transaction {entry.seq}'}{where} {entry.origin}[/dim]",
+            highlight=False,
         )
         if entry.gap is not None:
             console.print(f"  [red]not known from here: {escape(entry.gap)}[/red]", highlight=False)
@@ -71,7 +72,8 @@ def print_history(changes: Iterable[TableChange]) -> None:
         if online is not None:
             console.print(f"  [cyan]online change by {online.tool}, through {escape(str(online.copy))}[/cyan]")
         for statement in (*(online.statements if online else ()), *([change.ddl] if change.ddl else [])):
-            console.print(f"  [dim]{escape(_one_line(statement))}[/dim]", highlight=False)
+            for line in statement.strip().splitlines():
+                console.print(f"  [dim]{escape(line)}[/dim]", highlight=False)
 
 
 def print_differences(found: Sequence[TableDifference]) -> None:
@@ -111,11 +113,6 @@ def _described(column: Column) -> str:
         "INVISIBLE" if column.invisible else None,
     )
     return " ".join(part for part in parts if part)
-
-
-def _one_line(ddl: str) -> str:
-    text = " ".join(ddl.split())
-    return text if len(text) <= _SHOWN_DDL else text[:_SHOWN_DDL] + "..."
 
 
 def _console() -> Terminal:

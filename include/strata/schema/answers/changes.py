@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
+from strata.errors import Usage
+from strata.fields import near_names
 from strata.schema.answers.differences import TableDifference
-from strata.schema.answers.lines import ChangeLine, OnlineChangeLine, table_line
-from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, diff
+from strata.schema.answers.lines import ChangeLine, OnlineChangeLine, table_line, written_time
+from strata.schema.answers.tables import require_table
+from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
 from strata.schema.history.lineage import OnlineChange, lineage, online_changes
+from strata.schema.history.renames import Renames, column_renames
 from strata.schema.history.versions import Origin, StoredEntry
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from strata.schema.apply.diff import Difference
     from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.schema.model.definition import Column, TableDefinition, TableName
 
 _PAGE: Final = 1000
 """Changes whose definitions and statements are read at once."""
@@ -40,10 +44,12 @@ class TableChange(Struct, frozen=True):
     """What a snapshot found otherwise on the server than in the stream."""
     is_part: bool
     """Whether an online change that is listed, too, consists of it."""
+    renames: Renames
+    """Columns of `before` that have another name in `after`."""
 
     def differences(self) -> tuple[str, ...]:
         """What it did to the columns, a line each."""
-        return TableDifference(self.entry.name, self.before, self.after).texts()
+        return TableDifference(self.entry.name, self.before, self.after, self.renames).texts()
 
     def line(self) -> ChangeLine:
         """As `schema history` has it."""
@@ -58,13 +64,34 @@ class TableChange(Struct, frozen=True):
             renamed_from=entry.renamed_from or UNSET,
             online_change=OnlineChangeLine(online.tool, str(online.copy), online.statements) if online else UNSET,
             drift=self.drift.texts() if self.drift else UNSET,
+            committed_at=written_time(entry.committed_at),
+            binlog_file=entry.binlog_file,
+            binlog_pos=entry.binlog_pos,
+            renamed_columns=self._renamed_columns() or UNSET,
         )
+
+    def _renamed_columns(self) -> dict[str, str]:
+        if self.before is None or self.after is None:
+            return {}
+        found = (one for one in diff(self.before, self.after, self.renames) if isinstance(one, ColumnRenamed))
+        return {one.before.name: one.after.name for one in found}
 
 
 def changes(
     store: SchemaStore, source: str, table: TableName | None = None, column: str | None = None
 ) -> Iterator[TableChange]:
-    """The changes of all tables, or of one under all of its names; of one column, if it is named."""
+    """The changes of all tables, or of one under all of its names; of one column, if it is named.
+
+    Raises:
+        Usage: There never was such a table, or none of the tables ever had such a column.
+    """
+    if table is not None:
+        require_table(store, source, table)
+    found = _changes(store, source, table)
+    return found if column is None else _of_column(found, column)
+
+
+def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterator[TableChange]:
     entries = store.all_entries(source) if table is None else lineage(store, source, table)
     # That nothing else exists is no change of any table.
     entries = [entry for entry in entries if entry.name.table or entry.gap is not None]
@@ -74,25 +101,45 @@ def changes(
         (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
         for drift in store.drifts(source)
     }
-    for entry, before, after, ddl in _with_definitions(store, entries):
-        if column is None or _touches(before, after, column):
+    newest = _Newest()
+    for page in (entries[at : at + _PAGE] for at in range(0, len(entries), _PAGE)):
+        renames = column_renames(store, page, online)
+        for entry, before, after, ddl in _with_definitions(store, page, newest):
             key = (entry.version_id, entry.name)
             drift = drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
-            yield TableChange(entry, before, after, ddl, online.get(key), drift, key in parts)
+            yield TableChange(entry, before, after, ddl, online.get(key), drift, key in parts, renames.get(key, {}))
+
+
+def _of_column(changes: Iterable[TableChange], column: str) -> Iterator[TableChange]:
+    """The changes that touch a column.
+
+    Raises:
+        Usage: None does: whatever was there came at some time.
+    """
+    names: dict[str, None] = {}
+    touched = False
+    for change in changes:
+        if _touches(change, column):
+            touched = True
+            yield change
+        names |= {one.name: None for one in (*_columns(change.before), *_columns(change.after))}
+    if not touched:
+        near = near_names(column, names, most=3)
+        raise Usage(
+            f"there never was a column {column!r}" + (f": do you mean {' or '.join(near)}?" if near else ""),
+            remedy="`strata schema show` lists columns.",
+        )
 
 
 def _with_definitions(
-    store: SchemaStore, entries: list[StoredEntry]
+    store: SchemaStore, page: Sequence[StoredEntry], newest: _Newest
 ) -> Iterator[tuple[StoredEntry, TableDefinition | None, TableDefinition | None, str | None]]:
-    """Each entry with the definition before it, its own, and the statement; read a page at a time."""
-    newest = _Newest()
-    for at in range(0, len(entries), _PAGE):
-        page = entries[at : at + _PAGE]
-        store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
-        ddls = store.ddls(entry.version_id for entry in page)
-        for entry in page:
-            definition = store.definition(entry.fingerprint) if entry.fingerprint else None
-            yield entry, newest.replace(entry, definition), definition, ddls.get(entry.version_id)
+    """Each entry of a page with the definition before it, its own, and the statement."""
+    store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
+    ddls = store.ddls(entry.version_id for entry in page)
+    for entry in page:
+        definition = store.definition(entry.fingerprint) if entry.fingerprint else None
+        yield entry, newest.replace(entry, definition), definition, ddls.get(entry.version_id)
 
 
 class _Newest:
@@ -114,18 +161,21 @@ class _Newest:
         return own if own is not None or entry.renamed_from is None else self._before.get(entry.renamed_from)
 
 
-def _touches(before: TableDefinition | None, after: TableDefinition | None, column: str) -> bool:
-    """Whether a column came, went or changed between two definitions; None is a table that is not there."""
-    if before is None or after is None:
-        whole = after if before is None else before
-        return whole is not None and whole.column(column) is not None
-    touched = (fold_name(name) for difference in diff(before, after) if (name := _column_of(difference)))
-    return fold_name(column) in touched
+def _touches(change: TableChange, column: str) -> bool:
+    """Whether a column came, went or changed, or got or lost the name."""
+    if change.before is None or change.after is None:
+        return any(fold_name(one.name) == fold_name(column) for one in _columns(change.after or change.before))
+    found = diff(change.before, change.after, change.renames)
+    return fold_name(column) in {fold_name(name) for one in found for name in _columns_of(one)}
 
 
-def _column_of(difference: Difference) -> str | None:
-    if isinstance(difference, ColumnChanged):
-        return difference.after.name
+def _columns(definition: TableDefinition | None) -> tuple[Column, ...]:
+    return definition.columns if definition is not None else ()
+
+
+def _columns_of(difference: Difference) -> tuple[str, ...]:
+    if isinstance(difference, (ColumnChanged, ColumnRenamed)):
+        return difference.before.name, difference.after.name
     if isinstance(difference, (ColumnAdded, ColumnRemoved)):
-        return difference.column.name
-    return None
+        return (difference.column.name,)
+    return ()

@@ -3,6 +3,7 @@ Not here: what is asked for them (`tables.py`, `changes.py`, `differences.py`), 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -14,6 +15,7 @@ from strata.schema.model.types import shown_text
 if TYPE_CHECKING:
     from strata.schema.model.definition import Column, TableDefinition, TableName
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EVERY: Final = "*"
 """Stands for the name where a line speaks of all tables."""
 
@@ -63,6 +65,13 @@ class ChangeLine(TableLine, frozen=True, kw_only=True):
     online_change: OnlineChangeLine | UnsetType = UNSET
     drift: tuple[str, ...] | UnsetType = UNSET
     """What the server had otherwise than the stream."""
+    committed_at: str | None = None
+    """UTC, as MySQL prints times; None for what is no statement of the stream's."""
+    binlog_file: str | None = None
+    binlog_pos: int | None = None
+    """Where the statement's event starts in the server's file."""
+    renamed_columns: dict[str, str] | UnsetType = UNSET
+    """From the old name to the new one."""
 
 
 class DifferenceLine(Struct, frozen=True):
@@ -95,6 +104,11 @@ def table_line(executed: str, name: TableName, known: TableDefinition | str | No
         primary_key=tuple(known.primary_key),
         in_doubt=tuple(doubts) if doubts else UNSET,
     )
+
+
+def written_time(micros: int) -> str | None:
+    """A time of the commit clock (microseconds UTC) as MySQL prints it; None for 0, in front of the first."""
+    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S.%f}" if micros else None
 
 
 def _column_line(column: Column) -> ColumnLine:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.errors import SchemaGapError
+from strata.errors import SchemaGapError, Usage
+from strata.fields import near_names
 from strata.schema.answers.lines import table_line
 from strata.schema.history.historian import Gap
-from strata.schema.history.versions import EVERY_TABLE, SchemaVersion
+from strata.schema.history.versions import EVERY_TABLE, SchemaVersion, every_table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata.schema.answers.lines import TableLine
     from strata.schema.history.historian import History, StreamPosition
-    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.model.definition import TableName
 
 
 class TablesAt(Struct, frozen=True):
@@ -72,10 +74,8 @@ def raise_gap(history: History, position: StreamPosition, name: TableName, gap: 
     raise SchemaGapError(gap.reason, table=str(name))
 
 
-def definitions_at(
-    history: History, position: StreamPosition, table: TableName | None
-) -> dict[TableName, TableDefinition]:
-    """The definitions of all tables at a point, or of one, which need not be there.
+def versions_at(history: History, position: StreamPosition, table: TableName | None) -> dict[TableName, SchemaVersion]:
+    """The versions of all tables at a point, or of one, which need not be there.
 
     Raises:
         SchemaGapError: One of them is not known there.
@@ -87,5 +87,24 @@ def definitions_at(
         if isinstance(version, Gap):
             raise_gap(history, position, name, version)
         else:
-            known[name] = version.definition
+            known[name] = version
     return known
+
+
+def require_table(store: SchemaStore, source: str, table: TableName) -> None:
+    """Refuses a name that no table ever had, as far as the history says: where it says nothing of all tables, or of
+    those of the database, there may have been one.
+
+    Raises:
+        Usage: There never was such a table.
+    """
+    known = store.tables(source)
+    wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})
+    if table in known or any(entry.gap is not None for entry in wider):
+        return
+    near = near_names(str(table), map(str, known), most=3)
+    raise Usage(
+        f"there never was a table {table}" + (f": do you mean {' or '.join(near)}?" if near else ""),
+        source=source,
+        remedy="`strata schema show` lists tables.",
+    )

@@ -1,6 +1,6 @@
 """What is different between two definitions of a table, as values that can be shown and applied.
-Not here: what a statement asks for (`schema/ddl/changes.py`); a rename, which two definitions cannot tell from drop
-and add."""
+Not here: what a statement asks for (`schema/ddl/changes.py`), which columns it renames (`schema/history/renames.py`):
+two definitions alone do not tell that from drop and add."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strata.schema.model.definition import Column, Key, KeyPart, TableDefinition
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class ColumnRemoved(Struct, frozen=True):
@@ -45,6 +45,17 @@ class ColumnChanged(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"~ column {self.before.name}: {_changed_facts(self.before, self.after)}"
+
+
+class ColumnRenamed(Struct, frozen=True):
+    """A column of both under another name, maybe with other facts besides."""
+
+    before: Column
+    after: Column
+
+    def __str__(self) -> str:
+        facts = _changed_facts(self.before, replace(self.after, name=self.before.name))
+        return f"~ column {self.before.name} -> {self.after.name}" + (f": {facts}" if facts else "")
 
 
 class ColumnsReordered(Struct, frozen=True):
@@ -99,6 +110,7 @@ Difference = (
     ColumnRemoved
     | ColumnAdded
     | ColumnChanged
+    | ColumnRenamed
     | ColumnsReordered
     | KeyRemoved
     | KeyAdded
@@ -109,10 +121,19 @@ Difference = (
 _TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
 
 
-def diff(before: TableDefinition, after: TableDefinition) -> tuple[Difference, ...]:
-    """The differences, columns first; applying them to `before` gives `after`."""
+def diff(
+    before: TableDefinition, after: TableDefinition, renames: Mapping[str, str] | None = None
+) -> tuple[Difference, ...]:
+    """The differences, columns first; applying them to `before` gives `after`.
+
+    Args:
+        before: The older definition.
+        after: The newer one.
+        renames: From names of columns of the older, folded, to those that the same columns have in the newer. What is
+            in neither is passed over.
+    """
     return (
-        *_column_differences(before.columns, after.columns),
+        *_column_differences(before.columns, after.columns, renames or {}),
         *_key_differences(before.keys, after.keys),
         *(
             TableFactChanged(fact, getattr(before, fact), getattr(after, fact))
@@ -124,7 +145,12 @@ def diff(before: TableDefinition, after: TableDefinition) -> tuple[Difference, .
 
 def apply(definition: TableDefinition, differences: Iterable[Difference]) -> TableDefinition:
     """The definition that `differences` make of the one they were taken from."""
-    columns = list(definition.columns)
+    differences = list(differences)
+    renamed = {fold_name(one.before.name): one.after for one in differences if isinstance(one, ColumnRenamed)}
+    removed = {fold_name(one.column.name) for one in differences if isinstance(one, ColumnRemoved)}
+    # All at once, as in the statement: names may be swapped, and given to others.
+    names = ((fold_name(column.name), column) for column in definition.columns)
+    columns = [renamed.get(name, column) for name, column in names if name not in removed]
     keys = {fold_name(key.name): key for key in definition.keys}
     facts: dict[str, Any] = {}
     for difference in differences:
@@ -135,18 +161,16 @@ def apply(definition: TableDefinition, differences: Iterable[Difference]) -> Tab
                 keys[fold_name(key.name)] = key
             case TableFactChanged(fact, _, after):
                 facts[fact] = after
+            case ColumnRemoved() | ColumnRenamed():
+                continue
             case _:
                 columns = _with(columns, difference)
     return replace(definition, columns=tuple(columns), keys=in_order(keys.values()), **facts)
 
 
-def _with(
-    columns: list[Column], difference: ColumnRemoved | ColumnAdded | ColumnChanged | ColumnsReordered
-) -> list[Column]:
+def _with(columns: list[Column], difference: ColumnAdded | ColumnChanged | ColumnsReordered) -> list[Column]:
     names = [fold_name(column.name) for column in columns]
     match difference:
-        case ColumnRemoved(column):
-            return [one for one in columns if one is not columns[names.index(fold_name(column.name))]]
         case ColumnChanged(before, after):
             place = names.index(fold_name(before.name))
             return [*columns[:place], after, *columns[place + 1 :]]
@@ -157,11 +181,13 @@ def _with(
             return [columns[names.index(fold_name(name))] for name in order]
 
 
-def _column_differences(before: tuple[Column, ...], after: tuple[Column, ...]) -> list[Difference]:
-    old = {fold_name(column.name): column for column in before}
+def _column_differences(
+    before: tuple[Column, ...], after: tuple[Column, ...], renames: Mapping[str, str]
+) -> list[Difference]:
     new = {fold_name(column.name): column for column in after}
+    old = _by_later_name(before, new, renames)
     found: list[Difference] = [ColumnRemoved(column) for name, column in old.items() if name not in new]
-    found += [ColumnChanged(column, new[name]) for name, column in old.items() if name in new and column != new[name]]
+    found += [_changed(column, new[name]) for name, column in old.items() if name in new and column != new[name]]
     order = [name for name in old if name in new]
     previous: str | None = None
     for name, column in new.items():
@@ -172,6 +198,23 @@ def _column_differences(before: tuple[Column, ...], after: tuple[Column, ...]) -
     if order != list(new):
         found.append(ColumnsReordered(tuple(column.name for column in after)))
     return found
+
+
+def _by_later_name(
+    before: tuple[Column, ...], new: Mapping[str, Column], renames: Mapping[str, str]
+) -> dict[str, Column]:
+    """The older columns by their names, folded; those that are renamed by the later ones."""
+    names = [fold_name(column.name) for column in before]
+    later = {name: fold_name(renames[name]) for name in names if name in renames and fold_name(renames[name]) in new}
+    # Where one takes a name that another keeps, the renames are not of these definitions.
+    if len({later.get(name, name) for name in names}) < len(names):
+        later = {}
+    return {later.get(name, name): column for name, column in zip(names, before, strict=True)}
+
+
+def _changed(before: Column, after: Column) -> Difference:
+    is_renamed = fold_name(before.name) != fold_name(after.name)
+    return ColumnRenamed(before, after) if is_renamed else ColumnChanged(before, after)
 
 
 def _key_differences(before: tuple[Key, ...], after: tuple[Key, ...]) -> list[Difference]:
