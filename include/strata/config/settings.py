@@ -38,6 +38,7 @@ _Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in [
 _Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
 _Switch = Annotated[bool, Meta(description="true or false")]
 _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
+_Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
 _Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
 _FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='either "oldest" or "snapshot"')]
 
@@ -78,6 +79,9 @@ class SourceSettings(Struct, frozen=True):
     on_statement: _Policy = "publish"
     """What becomes of a table in an interval in which a change of it was logged as a statement, so that the binlog does
     not hold the rows: `publish` with a warning, or `hold`."""
+    leave_out_copies: _Copies = "swapped"
+    """Which tables that gh-ost and pt-online-schema-change make beside the one that they change are left out: those
+    that the history shows `swapped`, `all` that are called so beside a table, or `none`."""
     checks: _Text | None = None
     """Folder or URL of users' own expectations, one file a table."""
 

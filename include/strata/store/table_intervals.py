@@ -15,7 +15,7 @@ from strata.store.json_columns import from_column, to_column
 from strata.store.tables import closed_interval, table_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _COUNTED = "counted"
 """State of the row that stands for an interval as a whole: without it nobody has counted the interval's rows."""
@@ -154,25 +154,39 @@ class TableIntervalLedger:
                 else:
                     connection.execute(table_interval.insert().values({**key, **values}))
 
-    def follow_settings(self, source: str, is_wanted: Callable[[str, str], bool], *, since: int | None = None) -> None:
+    def follow_settings(
+        self,
+        source: str,
+        is_wanted: Callable[[str, str], bool],
+        *,
+        since: int | None = None,
+        left_out: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
+    ) -> None:
         """Makes owed what the settings want only now, and unwanted what they no longer want and nobody has published.
 
         Args:
             source: The source.
             is_wanted: Whether the settings name a database and table.
             since: Intervals that start before (microseconds UTC) are unwanted.
+            left_out: By database and table, between which starts (both inclusive) intervals are unwanted, too.
         """
         start = table_interval.c.start_at
         early = start < since if since is not None else sa.false()
+        spans = {name: sa.or_(*(start.between(*span) for span in found)) for name, found in (left_out or {}).items()}
         with writing(self._engine) as connection:
             for name in _names(connection, source, State.UNWANTED):
                 if is_wanted(*name):
-                    _move(connection, source, name, State.UNWANTED, State.OWED, sa.not_(early))
+                    unwanted = early | spans.get(name, sa.false())
+                    _move(connection, source, name, State.UNWANTED, State.OWED, sa.not_(unwanted))
             for name in _names(connection, source, State.OWED):
                 if not is_wanted(*name):
                     _move(connection, source, name, State.OWED, State.UNWANTED, sa.true())
                 elif since is not None:
                     _move(connection, source, name, State.OWED, State.UNWANTED, early)
+            for name, inside in spans.items():
+                unpublished = inside & (table_interval.c.published_rows == 0)
+                for state in (State.OWED, State.FAILED, State.HELD):
+                    _move(connection, source, name, state, State.UNWANTED, unpublished)
 
     def names(self, source: str) -> list[tuple[str, str]]:
         """Databases and tables that the ledger knows of a source."""

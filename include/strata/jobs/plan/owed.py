@@ -14,6 +14,7 @@ from strata.events.prepared import Placement
 from strata.gtid.sets import GtidSet
 from strata.jobs.plan.count_rows import count_rows
 from strata.jobs.plan.intervals import close, cover
+from strata.jobs.plan.left_out import LeftOut
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.plan.wanted import wanted_tables
 from strata.jobs.run.specs import Interval, Left, TimeSpan
@@ -116,6 +117,7 @@ class _Taker:
         self._published = PublishedLedger(engine)
         self._wanted = wanted_tables(source, engine, stream, request.tables)
         self._by_settings = wanted_tables(source, engine, stream)
+        self._left_out = LeftOut(source, self._schema, stream)
         self._tracked = min(position.seq if position else 0, stream.last_seq)
         self._history = self._schema.newest_version(source.name)
         self._newest: dict[TableName, int] = {}
@@ -125,7 +127,12 @@ class _Taker:
         span = self._span()
         self._refuse_untracked(span)
         self._count_former()
-        self._tables.follow_settings(self._source.name, self._is_wanted, since=self._source.settings.owed_since_micros)
+        self._tables.follow_settings(
+            self._source.name,
+            self._is_wanted,
+            since=self._source.settings.owed_since_micros,
+            left_out=self._left_out.ranges(sorted(self._owned(), key=lambda interval: interval.start)),
+        )
         work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
         return Taken(span, tuple(work), self._left(span, work), self._history)
 
@@ -232,7 +239,7 @@ class _Taker:
     def _rows_in(self, interval: Interval) -> frozenset[TableName]:
         found = self._tables.of_interval(self._source.name, interval.start)
         names = (TableName(piece.database, piece.table) for piece in found)
-        return frozenset(name for name in names if self._wanted(name))
+        return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
 
     def _left(self, span: TimeSpan, work: Iterable[Work]) -> Left:
         taken = {(one.interval.start, name.database, name.table) for one in work for name in one.tables}
@@ -337,11 +344,14 @@ class _Taker:
                 database=table.database,
                 table=table.table,
                 rows=count,
-                state=State.OWED if late and self._by_settings(table) else State.UNWANTED,
+                state=State.OWED if late and self._is_owed(table, interval) else State.UNWANTED,
                 changed_at=self._now,
             )
             for table, count in sorted(rows.items())
         ]
+
+    def _is_owed(self, table: TableName, interval: Interval) -> bool:
+        return self._by_settings(table) and not self._left_out.has(table, interval)
 
     def _count_former(self) -> None:
         """Counts intervals that a version without the ledger closed; what it published in full is taken as that."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata.errors import SettingsError, Usage
 from strata.jobs.plan.place_prepared import UNTOLD
+from strata.schema.history.copies import bases_of
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
@@ -30,16 +31,27 @@ def wanted_tables(
     settings = source.settings
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     folded = folds_names(source.name, engine)
+    copies = _copies_by_name(source, engine)
 
     def wanted(table: TableName) -> bool:
         return table == UNTOLD or (
-            table.database not in others
+            table not in copies
+            and table.database not in others
             and matches(table, settings.tables, folded=folded)
             and not matches(table, settings.exclude, folded=folded)
             and (not patterns or matches(table, patterns, folded=folded))
         )
 
     return wanted
+
+
+def _copies_by_name(source: Source, engine: sa.Engine) -> frozenset[TableName]:
+    """Tables that the settings leave out since they are called as the tools call their copies of another."""
+    if source.settings.leave_out_copies != "all":
+        return frozenset()
+    known = frozenset(SchemaStore(engine).tables(source.name))
+    spelled = frozenset(source.settings.tables)
+    return frozenset(table for table in known if str(table) not in spelled and bases_of(table, known))
 
 
 def folds_names(source: str, engine: sa.Engine) -> bool:
