@@ -64,13 +64,13 @@ def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
     named = ", ".join(tables[:_SHOWN_TABLES]) + (" and others" if len(tables) > _SHOWN_TABLES else "")
     why = first.error
     return SchemaGapError(
-        f"{counted(report.refused, 'row')} of {named} cannot be decoded: {why['message']}",
+        f"{counted(report.refused, 'row')} of {named} cannot be decoded: {why.message}",
         source=report.source,
         table=first.table,
-        gtid=str(why["gtid"]) if "gtid" in why else None,
-        file=str(why["file"]) if "file" in why else None,
-        offset=int(why["offset"]) if "offset" in why else None,
-        remedy=f"{why.get('remedy', '')} The plan has all other rows.".strip(),
+        gtid=why.gtid,
+        file=why.file,
+        offset=why.offset,
+        remedy=f"{why.remedy or ''} The plan has all other rows.".strip(),
     )
 
 
