@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.state import REPOSITORY
 from strata.checks.own import columns_of, own_files, own_rules
 from strata.checks.own_file import json_schema, known_types, read_own_file
 from strata.checks.verdict import Severity
 from strata.errors import SettingsError
 from strata.schema.model.definition import TableName
-from tests.mysql_server import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
