@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from strata.errors import StrataError
+from strata.events.changes.files import FileSource
 from strata.events.transactions import read_transactions
 from strata.jobs.decode.decode_files import decode_files, decode_files_physically, track_in_memory
-from strata.jobs.track.feed_tracker import feed_files
+from strata.jobs.track.feed_tracker import feed
 from strata.rows.blocks import Hole
 from strata.rows.decode import ChangeBatch
 from strata.schema.history.memory_store import MemoryStore
@@ -34,7 +35,7 @@ def indexed(path):
 def tracked(path):
     tracker = Tracker(MemoryStore(), "s")
     try:
-        feed_files(tracker, [path])
+        feed(tracker, FileSource([path]))
     except StrataError as error:
         return tracker.position.seq, fault(error)
     return tracker.position.seq, None

@@ -14,9 +14,9 @@ import pytest
 from scripts.mysql import program
 from strata.cli.main import run
 from strata.errors import SchemaGapError, TruncatedEventError
+from strata.events.changes.files import in_stream_order
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.jobs.track.feed_tracker import in_stream_order
 from strata.jobs.track.track_schema import track_files
 from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, History
 from strata.schema.history.sql_store import SchemaStore

@@ -116,7 +116,7 @@ def test_every_step(server: MysqlServer, settings: Settings, spark: Any) -> None
     assert {(table.table, table.gap) for table in found.tables} == {("shop.orders", None), ("shop.kept", None)}
     assert len(retain_landed(source, engine, now=ingest.now_micros() + 2 * DAY).segments) >= 1
     server.run_sql("INSERT INTO kept VALUES (2, 2)", "shop")
-    assert run_all(settings, spark)["rows"] == 1
+    assert run_all(settings, spark).rows == 1
 
 
 def test_what_it_cannot_do_is_said(server: MysqlServer, settings: Settings) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from strata.events.changes.file_start import FileStart
 from strata.events.model import Query, QueryContext
 from strata.gtid.sets import Gtid, GtidSet
-from strata.schema.tracker.stream import FileStart, Statement, Transaction
+from strata.schema.tracker.stream import Statement, Transaction
 from strata.schema.tracker.track import Tracker
 from strata.wire.format import FormatDescription
 

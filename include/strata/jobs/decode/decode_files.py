@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata.errors import CorruptEventError, SchemaGapError, StrataError
+from strata.events.changes.files import FileSource, in_stream_order
 from strata.events.places import chain_of
 from strata.events.repeats import Repeat, find_repeats
 from strata.events.salvage import Damage, find_stretches
@@ -20,7 +21,7 @@ from strata.events.transactions import read_transactions, scan_transactions
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.decode.file_ranges import PreparedInFiles, UndecidedRows
-from strata.jobs.track.feed_tracker import feed_files, in_stream_order
+from strata.jobs.track.feed_tracker import feed
 from strata.rows.blocks import Hole, RowReader
 from strata.rows.decode import Decoded, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
@@ -96,7 +97,7 @@ def track_in_memory(
         known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0)
     tracker = Tracker(versions, source, baseline=known, lower_case_table_names=lower_case_table_names)
     try:
-        feed_files(tracker, paths, skip_corrupt=skip_corrupt)
+        feed(tracker, FileSource(paths, skip_corrupt=skip_corrupt))
     except StrataError as error:
         return versions, error
     return versions, None

@@ -5,19 +5,17 @@ Not here: the protocol (`wire/replication.py`), cutting the stream (`cut_segment
 from __future__ import annotations
 
 import time
-import zlib
 from typing import TYPE_CHECKING
 
 from strata.errors import SourceUnavailableError
-from strata.events.parse import parse_rotate
+from strata.events.changes.live import rotate_name
 from strata.events.recorder import FileHead
 from strata.jobs.land.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata.jobs.land.land_state import Doing, LandNotes, LandProgress
 from strata.jobs.land.resume_landing import open_resume
-from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
+from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
 from strata.wire.format import parse_format_description
 from strata.wire.replication import BinlogStream, Control, Piece, Quiet, Until
-from strata.wire.server_files import server_file_name
 from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
@@ -177,7 +175,7 @@ class Landing:
         if kind == EventType.ROTATE:
             if flags & EventFlag.ARTIFICIAL:
                 self._cutter.finish()
-                self._binlog_file = _rotate_name(event)
+                self._binlog_file = rotate_name(event)
             else:
                 self._cutter.append_last(event)
                 self._cutter.finish()
@@ -207,16 +205,3 @@ class Landing:
                 lag_seconds=round(behind, 3),
             )
         )
-
-
-def _rotate_name(event: bytes) -> str:
-    """The file that an artificial ROTATE names.
-
-    Whether a checksum stands behind the name is said only by the FORMAT_DESCRIPTION that follows
-    (`Binlog_sender::fake_rotate_event`), so the checksum itself has to tell.
-
-    Raises:
-        CorruptEventError: It is not the name of a binlog file.
-    """
-    has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
-    return server_file_name(parse_rotate(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]).file)

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
+from strata.events.changes.landed import LandedSource
+from strata.events.changes.port import Transactions
 from strata.events.landed import LandedStream
-from strata.events.transactions import ddl_events
 from strata.jobs.track.track_schema import track_landed
 from strata.schema.ddl.context import context_of, statement_text
 from strata.schema.ddl.ill_formed import as_one_looks_at
@@ -17,7 +18,6 @@ from strata.schema.history.versions import SYSTEM_DATABASES, TrackedPosition
 from strata.schema.tracker.notices import NoticeKind
 from strata.schema.tracker.stream import TrackReport
 from strata.store.own import own_database
-from strata.wire.files import open_binlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
-    from strata.events.landed import LandedSegment
+    from strata.events.model import TransactionRecord
 
 
 def track_source(source: Source, engine: sa.Engine) -> TrackReport:
@@ -53,27 +53,25 @@ def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     report = TrackReport(source, seq=at.seq, gtid_executed=at.gtid_executed, committed_at=at.committed_at)
     stream = LandedStream.open(lake, source)
     exclude = SYSTEM_DATABASES | own_database(engine, stream.servers())
-    for segment in stream.segments:
-        if segment.summary.last_seq > at.seq:
-            report.transactions += sum(1 for _ in segment.index.records(at.seq + 1))
-            for gtid, text in _statements(segment, at.seq + 1, exclude):
+    for found in LandedSource(stream, at.seq).read():
+        if not isinstance(found, Transactions):
+            continue
+        for record in found.records():
+            report.transactions += 1
+            for text in _statements(found, record, exclude):
                 report.statements += 1
-                report.note(NoticeKind.UNSTORED, "", f"not stored: {gtid}: {text}")
+                where = record.gtid or f"transaction {record.seq}"
+                report.note(NoticeKind.UNSTORED, "", f"not stored: {where}: {text}")
     return report
 
 
-def _statements(segment: LandedSegment, first_seq: int, exclude: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """The GTID and text of each statement that can change a table."""
-    records = [record for record in segment.index.records(first_seq) if record.ddl_offsets]
-    if not records:
-        return
-    with open_binlog(segment.url) as binlog:
-        for record in records:
-            for event in ddl_events(binlog, record):
-                try:
-                    text = statement_text(event.query)
-                except DdlError as fault:
-                    text = fault.ddl
-                context = context_of(event.query, binlog.format)
-                if context.default_database not in exclude and read_ddl_or_gap(text, context):
-                    yield str(record.gtid or f"transaction {record.seq}"), as_one_looks_at(text)
+def _statements(found: Transactions, record: TransactionRecord, exclude: frozenset[str]) -> Iterator[str]:
+    """The text of each statement of a transaction that can change a table."""
+    for event in found.statements(record):
+        try:
+            text = statement_text(event.query)
+        except DdlError as fault:
+            text = fault.ddl
+        context = context_of(event.query, found.bytes().format)
+        if context.default_database not in exclude and read_ddl_or_gap(text, context):
+            yield as_one_looks_at(text)

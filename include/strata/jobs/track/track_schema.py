@@ -1,14 +1,15 @@
 """The step that turns DDL in binlogs into versions: files, or what has been landed of a source.
-Not here: reading them (`feed_tracker.py`), what a version is (`schema/tracker/track.py`), the live server
+Not here: reading them (`events/changes/`), what a version is (`schema/tracker/track.py`), the live server
 (`snapshot_schemas.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.errors import StrataError
+from strata.events.changes.files import FileSource
+from strata.events.changes.landed import LandedSource
 from strata.events.landed import LandedStream
-from strata.jobs.track.feed_tracker import feed_files, feed_segment
+from strata.jobs.track.feed_tracker import feed
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.tracker.track import Tracker
 from strata.store.own import own_database
@@ -54,7 +55,7 @@ def track_files(
         exclude=own_database(engine, ()),
         lower_case_table_names=lower_case_table_names,
     )
-    return feed_files(tracker, paths, progress=progress, skip_corrupt=skip_corrupt)
+    return feed(tracker, FileSource(paths, progress=progress, skip_corrupt=skip_corrupt))
 
 
 def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
@@ -67,11 +68,4 @@ def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     """
     stream = LandedStream.open(lake, source)
     tracker = Tracker(SchemaStore(engine), source, exclude=own_database(engine, stream.servers()))
-    try:
-        for segment in stream.segments:
-            if segment.summary.last_seq > tracker.position.seq or segment is stream.segments[-1]:
-                feed_segment(tracker, segment)
-    except StrataError:
-        tracker.finish()
-        raise
-    return tracker.finish()
+    return feed(tracker, LandedSource(stream, tracker.position.seq))

@@ -1,6 +1,6 @@
 """Follows the stream of a live server and notices its DDL: each statement once, also those of a time without a watcher.
-Not here: finding statements in bytes (`walk_ddl.py`), Airflow's trigger (`plugins/replication_watcher.py`), versions
-(`jobs/track/track_schema.py`)."""
+Not here: the stream's transactions (`events/changes/live.py`), Airflow's trigger
+(`plugins/replication_watcher.py`), versions (`jobs/track/track_schema.py`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
+from strata.events.batch import add_gtids
+from strata.events.changes.live import LiveSource
+from strata.events.changes.port import Transactions
 from strata.events.gtid import encode_gtid_set
 from strata.events.landed import LandedStream
-from strata.gtid.sets import GtidSet
+from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.watch.notices import MOST_TABLES, STATEMENT_CHARACTERS, DdlNotice
-from strata.jobs.watch.walk_ddl import StatementWalk
 from strata.schema.ddl.context import context_of, statement_text
 from strata.schema.ddl.ill_formed import as_one_looks_at
 from strata.schema.ddl.named import named_databases, named_tables
@@ -24,9 +26,7 @@ from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.store.database import open_store
 from strata.store.notified import NotifiedLedger
 from strata.store.own import own_database
-from strata.wire.codes import HEADER_BYTES, EventType
-from strata.wire.format import parse_format_description
-from strata.wire.replication import BinlogStream, Control, Piece, Until
+from strata.wire.replication import BinlogStream, Until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
-    from strata.events.model import Query
-    from strata.jobs.watch.walk_ddl import StatedTransaction
+    from strata.events.changes.port import Item
+    from strata.events.model import Query, TransactionRecord
     from strata.schema.ddl.changes import Change
-    from strata.wire.replication import Quiet
 
 _KEEP_SECONDS = 600.0
 """How often the position is stored where there is no DDL: what is purged behind it was looked at."""
@@ -61,10 +60,10 @@ class DdlWatch:
         landed = LandedStream.open(source.lake, source.name)
         self._exclude = SYSTEM_DATABASES | own_database(engine, landed.servers())
         self._stream: BinlogStream | None = None
-        self._items: Iterator[Piece | Control | Quiet] = iter(())
+        self._items: Iterator[Item] = iter(())
         self._executed: GtidSet | None = None
         """The stream up to and with what was given out."""
-        self._walk = StatementWalk(GtidSet())
+        self._walked = GtidSetBuilder()
         self._unconfirmed = 0
         self._stored: GtidSet | None = None
         self._stored_at = time.monotonic()
@@ -143,8 +142,9 @@ class DdlWatch:
             )
         lost = server.purged - executed
         executed |= lost
-        self._walk, self._executed = StatementWalk(executed), executed
-        self._items = stream.read(encode_gtid_set(executed), Until.CLOSED)
+        self._walked, self._executed = GtidSetBuilder(executed), executed
+        items = stream.read(encode_gtid_set(executed), Until.CLOSED)
+        self._items = LiveSource(items, executed, server.uuid).read()
         if not lost:
             return []
         text = "the server purged these transactions before they were watched"
@@ -152,28 +152,33 @@ class DdlWatch:
 
     def _read(self) -> list[NoticedDdl]:
         item = next(self._items, None)
-        if isinstance(item, Control):
-            if item.event[4] == EventType.FORMAT_DESCRIPTION:
-                self._walk.start_file(parse_format_description(item.event[HEADER_BYTES:]))
-        elif isinstance(item, Piece):
-            found = [noticed for stated in self._walk.take(item.data) for noticed in self._notices(stated)]
-            self._executed = self._walk.executed()
-            return found
-        elif item is None:
+        if item is None:
             raise SourceUnavailableError("the server ended the stream", source=self._source.name)
-        return []
+        return self._notices(item) if isinstance(item, Transactions) else []
 
-    def _notices(self, stated: StatedTransaction) -> list[NoticedDdl]:
-        """The DDL of a transaction, in order."""
-        found = []
-        for number, query in enumerate(stated.queries, start=1):
+    def _notices(self, found: Transactions) -> list[NoticedDdl]:
+        """The DDL of some transactions, in order."""
+        batch, begin, notices = found.batch, 0, []
+        for record in () if batch.is_quiet() else found.records():
+            if record.ddl_offsets and record.gtid is not None:
+                end = record.seq - batch.first_seq + 1
+                add_gtids(self._walked, batch.sids, batch.slots[begin:end], batch.numbers[begin:end])
+                begin = end
+                notices += self._of_transaction(found, record)
+        add_gtids(self._walked, batch.sids, batch.slots[begin:], batch.numbers[begin:])
+        self._executed = self._walked.build()
+        return notices
+
+    def _of_transaction(self, found: Transactions, record: TransactionRecord) -> list[NoticedDdl]:
+        notices = []
+        for number, (_, query, _) in enumerate(found.statements(record), start=1):
             text = _text(query)
-            tables = self._tables(read_ddl_or_gap(text, context_of(query, stated.form)), query.database)
+            tables = self._tables(read_ddl_or_gap(text, context_of(query, found.bytes().format)), query.database)
             if tables is not None:
-                notice = self._notice(str(stated.gtid), number, stated.committed_at, tables, text)
-                found.append(NoticedDdl(notice, None))
+                notice = self._notice(str(record.gtid), number, record.commit_timestamp, tables, text)
+                notices.append(NoticedDdl(notice, None))
         # Confirmed is the whole transaction, or nothing of it.
-        return [*found[:-1], replace(found[-1], executed=stated.executed)] if found else []
+        return [*notices[:-1], replace(notices[-1], executed=self._walked.build())] if notices else []
 
     def _notice(
         self, gtid: str, number: int, committed_at: int, tables: tuple[str, ...], text: str, *, lost: bool = False

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata.events.changes.file_start import file_number
 from strata.gtid.sets import GtidSet
-from strata.schema.tracker.stream import file_number, is_at_or_behind
+from strata.schema.tracker.stream import is_at_or_behind
 
 if TYPE_CHECKING:
+    from strata.events.changes.file_start import FileStart
     from strata.gtid.sets import GtidSetBuilder
     from strata.schema.history.snapshot import Snapshot
     from strata.schema.history.versions import TrackedPosition
-    from strata.schema.tracker.stream import FileStart, QuietRun, Transaction
+    from strata.schema.tracker.stream import QuietRun, Transaction
 
 
 def has_come(transaction: Transaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:

@@ -1,5 +1,5 @@
-"""What the tracker takes and gives: files, transactions and statements of a stream, and its report.
-Not here: tracking (`track.py`), reading binlogs (`jobs/track/track_schema.py`)."""
+"""What the tracker takes and gives: transactions and statements of a stream, and its report.
+Not here: tracking (`track.py`), what gives them (`events/changes/`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from strata.events.changes.file_start import file_number
 from strata.schema.tracker.notices import Notice, NoticeKind, add, worst_first
 
 if TYPE_CHECKING:
@@ -15,39 +16,9 @@ if TYPE_CHECKING:
     from strata.events.model import Query, TableMap
     from strata.flavour import Flavour
     from strata.gtid.position import BinlogPosition
-    from strata.gtid.sets import Gtid, GtidSet, Sid, Span
+    from strata.gtid.sets import Gtid, Sid, Span
     from strata.schema.model.definition import TableName
     from strata.wire.format import FormatDescription
-
-
-class FileStart(Struct, frozen=True):
-    """A binlog file or segment that comes next."""
-
-    binlog_file: str
-    """The server's name for it."""
-    identity: str
-    """What tells files of one name apart: the server's UUID where it is known, else the time of the first event."""
-    begin_pos: int
-    """Offset in the server's file from which the stream has it; 0 for its start."""
-    previous: GtidSet | None
-    """PREVIOUS_GTIDS; None where the server is too old to write it."""
-    created_at: int
-    """Microseconds UTC, of its first event."""
-    restarted: bool = False
-    """Whether the server had been started anew, so that no session lives on."""
-    is_landed: bool = False
-    """Whether it is a landed segment: between it and the one before are at most files without transactions."""
-
-    def starts_empty(self, *, is_anonymous: bool) -> bool:
-        """Whether nothing can have been there before the file. A server without GTIDs writes an empty PREVIOUS_GTIDS
-        into every file, so only its first one says so."""
-        if self.previous is None or self.previous:
-            return False
-        return not is_anonymous or file_number(self.binlog_file) == 1
-
-    def follows(self, binlog_file: str | None) -> bool:
-        """Whether an anonymous stream that has been read in another file goes on here, or is read again."""
-        return binlog_file is None or file_number(self.binlog_file) <= file_number(binlog_file) + 1
 
 
 class Statement(Struct, frozen=True):
@@ -138,9 +109,3 @@ class TrackReport(Struct):
 def is_at_or_behind(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:
     """Whether a place is at or behind a position in the same server's files; a file without a number never is."""
     return (file_number(binlog_file), binlog_pos) >= (position.file_number, position.offset)
-
-
-def file_number(binlog_file: str) -> int:
-    """The number at the end of a binlog file's name; 0 for a file with another name."""
-    digits = binlog_file.rpartition(".")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -40,12 +40,13 @@ from strata.schema.tracker.unlogged import LoggedStatement, UnloggedRows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from strata.events.changes.file_start import FileStart
     from strata.schema.history.snapshot import Snapshot
     from strata.schema.history.version_store import VersionStore
     from strata.schema.model.definition import TableName
     from strata.schema.replay.baseline import Baseline
     from strata.schema.tracker.reconcile import Reconciliation
-    from strata.schema.tracker.stream import FileStart, QuietRun, Statement, Transaction
+    from strata.schema.tracker.stream import QuietRun, Statement, Transaction
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""

@@ -10,10 +10,10 @@ from msgspec import Struct
 from strata.schema.history.versions import TrackedFile
 
 if TYPE_CHECKING:
+    from strata.events.changes.file_start import FileStart
     from strata.gtid.sets import GtidSetBuilder
     from strata.schema.history.version_store import VersionStore
     from strata.schema.history.versions import TrackedPosition
-    from strata.schema.tracker.stream import FileStart
 
 
 class OpenFile(Struct):
