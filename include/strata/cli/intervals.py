@@ -15,7 +15,7 @@ from strata.cli.options import SourceName, Tables
 from strata.cli.plan import parse_time
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
-from strata.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it encodes
+from strata.errors import ErrorFacts
 from strata.jobs.run.specs import from_micros
 from strata.store.table_intervals import State
 from strata.values import to_plain
