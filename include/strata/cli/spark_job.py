@@ -29,8 +29,9 @@ _REFUSED: Final = 65
 _UNAVAILABLE: Final = 75
 """Exit codes of the jobs (`EX_DATAERR`, `EX_TEMPFAIL` of sysexits.h): what they have said is one of our errors."""
 _SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")
-_SHOWN_LINES: Final = 20
-_SHOWN_CHARACTERS: Final = 4000
+_RAISED: Final = re.compile(r"^strata\.errors\.(\w+): (.+)$", re.MULTILINE)
+"""What a task raised so that Spark tried it again, as it stands in Spark's own report."""
+_SHOWN_CHARACTERS: Final = 2000
 
 
 def run_job(
@@ -114,15 +115,21 @@ def _failure(code: int, report: dict[str, Any], said: IO[str]) -> StrataError:
     """
     if code in {_REFUSED, _UNAVAILABLE} and "error" in report:
         return _as_error(report)
-    lines = [line.rstrip() for line in said if line.strip()]
-    last = "\n".join(lines[-_SHOWN_LINES:])[-_SHOWN_CHARACTERS:]
+    text = said.read()
+    raised = _RAISED.findall(text)
+    if raised:
+        name, message = raised[-1]
+        return _as_error({"error": name, "message": message.rstrip(".")})
+    last = "\n".join(line for line in text.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
     what = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
     return Permanent(f"{what}; it said last:\n{last}" if last else f"{what} and said nothing")
 
 
 def _as_error(fields: dict[str, Any]) -> StrataError:
-    kind = getattr(errors, str(fields.pop("error")), Permanent)
-    return kind(fields.pop("message"), **fields)
+    name, message = str(fields.pop("error")), str(fields.pop("message"))
+    known = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
+    kind = known.get(name, Permanent)
+    return kind(message, **fields) if issubclass(kind, StrataError) else Permanent(message, **fields)
 
 
 def _json_of(line: str) -> dict[str, Any]:
