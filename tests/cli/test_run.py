@@ -202,3 +202,34 @@ def test_on_spark_itself(lake):
     assert steps(done.stdout) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
     assert done.stdout.splitlines()[-1] == "publish   3 rows of 2 tables"
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
+
+
+def test_an_idle_source_whose_store_it_has_comes_to_rest(lake, server, in_process, capsys):
+    settings = lake.parent / "strata.toml"
+    settings.write_text(settings.read_text().replace('store = "sqlite:///s.db"\n', ""))
+
+    def executed() -> str:
+        return server.run_sql("SELECT @@gtid_executed")
+
+    def segments() -> int:
+        return len(list((lake / "landing" / "shop").glob("*.binlog")))
+
+    try:
+        assert run(["run"]) == 0
+        assert run(["run"]) == 0, "it lands what the first has written"
+        before = executed(), segments()
+        for command in (["run"], ["track"], ["plan"], ["run", "--dry-run"], ["status"]):
+            assert run(command) == 0
+        assert (executed(), segments()) == before
+        capsys.readouterr()
+        assert run(["status", "--json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert (status["unowned"], status["owed_since"]) == (0, 0)
+        assert status["behind_seconds"] < 60
+        server.run_sql("USE shop; INSERT INTO b VALUES (7)")
+        assert run(["run"]) == 0
+        assert sorted(row[2] for row in rows(lake, "b")) == [1, 7]
+        # All of the span by hand, what is the store's own included, is as complete as any.
+        assert run(["plan", "--start", "2020-01-01"]) == 0
+    finally:
+        server.run_sql("DROP DATABASE strata; DELETE FROM shop.b WHERE id = 7")

@@ -43,12 +43,12 @@ def intervals(
     from strata.events.landed import LandedStream  # noqa: PLC0415  see above
     from strata.jobs.plan.wanted import unmatched_patterns, wanted_tables  # noqa: PLC0415  see above
     from strata.schema.model.definition import TableName  # noqa: PLC0415  see above
-    from strata.store.database import open_store  # noqa: PLC0415  see above
+    from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
     from strata.store.ledgers import IntervalLedger  # noqa: PLC0415  see above
     from strata.store.table_intervals import TableIntervalLedger  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
-    engine = open_store(found.store_url)
+    engine = open_store(found.store_url, OnMissing.EMPTY)
     chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
     states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED]
     span = (parse_time(start), parse_time(end))

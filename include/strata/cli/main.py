@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.metadata
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -59,11 +60,21 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    # With one subcommand and without this, typer would take its arguments for the command's own.
-    app.callback()(lambda: None)
+    # With one subcommand and without a callback, typer would take its arguments for the command's own.
+    app.callback()(_options)
     for command in commands:
         importlib.import_module(f"strata.cli.{command}").register(app)
     return app
+
+
+def _options(
+    version: Annotated[  # noqa: FBT002  a switch of the command line
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"strata {importlib.metadata.version('strata')}")
+        raise typer.Exit
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -86,12 +97,11 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except typer.TyperException as error:
-        # A word of the command line that typer refuses; what it says has a form of its own.
-        message = error.format_message()
-        if as_json:
-            _print_error(ErrorFacts("Usage", message), message, as_json=True)
-        else:
-            error.show(file=sys.stderr)  # type: ignore[attr-defined]
+        # A word of the command line that typer refuses.
+        message = error.format_message().removesuffix(".")
+        help_of = " ".join(["strata", *named, "-h"])
+        wrong = Usage(message[:1].lower() + message[1:], remedy=f"`{help_of}` shows what there is.")
+        _print_error(wrong.facts(), str(wrong), as_json=as_json)
         return Usage.exit_code
     return outcome if isinstance(outcome, int) else 0
 

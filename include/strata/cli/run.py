@@ -47,6 +47,7 @@ def run(
     The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
     """
     # Imported here: the command's help must not load Arrow.
+    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.whole.run_source import Wanted  # noqa: PLC0415  see above
 
     if until is not None and gtid_set is not None:
@@ -55,7 +56,10 @@ def run(
         GtidSet.parse(gtid_set)
     settings = load_settings(os.environ)
     name = settings.source(source).name
-    wanted = Wanted(name, parse_time(until), tuple(table or ()), gtid_set, failed)
+    end = parse_time(until)
+    if end is not None and end > now_micros():
+        raise Usage(f"--until {until} is in the future", remedy="Leave it out: a run takes all there is by now.")
+    wanted = Wanted(name, end, tuple(table or ()), gtid_set, failed)
     if dry_run:
         _rehearse(wanted, settings, as_json=context.obj["json"])
     else:

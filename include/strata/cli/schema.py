@@ -13,7 +13,7 @@ import typer
 from strata.cli.plan import parse_time
 from strata.cli.terminal import say
 from strata.cli.track import source_name, store_url
-from strata.dialects.engines import Dialect  # noqa: TC001 - typer reads the annotations
+from strata.dialects.engines import Dialect
 from strata.errors import UnknownSourceError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet

@@ -32,12 +32,12 @@ def status(
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.progress.status import source_status  # noqa: PLC0415  see above
-    from strata.store.database import open_store  # noqa: PLC0415  see above
+    from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     names = [source] if source else sorted(settings.sources)
     sources = [settings.source(name) for name in names]
-    found = [source_status(one, open_store(one.store_url), now=now_micros()) for one in sources]
+    found = [source_status(one, open_store(one.store_url, OnMissing.EMPTY), now=now_micros()) for one in sources]
     if context.obj["json"]:
         for one in found:
             typer.echo(json.dumps(one.to_json(), ensure_ascii=False))

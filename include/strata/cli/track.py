@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from strata.cli.terminal import Terminal, say
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
+from strata.counted import counted
 from strata.errors import SchemaGapError, Usage
 from strata.schema.tracker.notices import MOST_OF_A_KIND, NoticeKind, worst_first
 from strata.values import to_plain
@@ -78,8 +79,9 @@ def track(
 
 def _gaps_said(report: TrackReport) -> str:
     gaps = [notice for notice in worst_first(report.notices) if notice.kind is NoticeKind.GAP]
-    tables = "1 table" if len(gaps) == 1 else f"{len(gaps)} tables" if len(gaps) < MOST_OF_A_KIND else "many tables"
-    return f"{report.gaps:,} times a table became unknown ({tables}); the worst is {str(gaps[0]).removeprefix('gap: ')}"
+    tables = counted(len(gaps), "table") if len(gaps) < MOST_OF_A_KIND else "many tables"
+    worst = str(gaps[0]).removeprefix("gap: ")
+    return f"{counted(report.gaps, 'time')} a table became unknown ({tables}); the worst is {worst}"
 
 
 def source_name(given: str | None) -> str:
@@ -91,7 +93,7 @@ def source_name(given: str | None) -> str:
     if given is not None:
         return given
     if SETTINGS_VARIABLE not in os.environ:
-        raise Usage("which source", remedy=f"Give --source NAME, or let {SETTINGS_VARIABLE} name the settings.")
+        raise Usage("no source is named", remedy=f"Give --source NAME, or let {SETTINGS_VARIABLE} name the settings.")
     return load_settings(os.environ).source_name(None)
 
 
@@ -122,7 +124,10 @@ def _track_files(
     from strata.jobs.track.track_schema import track_files  # noqa: PLC0415  see above
     from strata.schema.replay.baseline import read_baseline_file  # noqa: PLC0415  see above
     from strata.store.database import open_store  # noqa: PLC0415  see above
+    from strata.wire.files import refuse_missing  # noqa: PLC0415  see above
 
+    # Before there is a store: a wrong name makes none.
+    refuse_missing(files)
     known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0) if baseline else None
     engine = open_store(url)
     console = Terminal(stderr=True)
@@ -158,8 +163,9 @@ def _print(report: TrackReport, *, as_json: bool) -> None:
         typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
         return
     typer.echo(
-        f"{report.transactions:,} transactions, {report.statements:,} DDL statements, {report.versions:,} versions"
-        + (f" ({report.skipped:,} transactions had been tracked before)" if report.skipped else "")
+        f"{counted(report.transactions, 'transaction')}, {counted(report.statements, 'DDL statement')}, "
+        f"{counted(report.versions, 'version')}"
+        + (f" ({counted(report.skipped, 'transaction')} had been tracked before)" if report.skipped else "")
     )
     typer.echo(
         f"{report.source} is known up to transaction {report.seq:,}, GTID set {report.gtid_executed or '(empty)'}"
@@ -168,12 +174,12 @@ def _print(report: TrackReport, *, as_json: bool) -> None:
         say(example, err=True)
     if report.statement_changes:
         typer.echo(
-            f"{report.statement_changes:,} statements changed rows that the binlog does not hold: "
+            f"{counted(report.statement_changes, 'statement')} changed rows that the binlog does not hold: "
             "the server logged them as statements. Set binlog_format=ROW.",
             file=sys.stderr,
         )
     if report.removals:
-        typer.echo(f"{report.removals:,} statements removed rows without delete rows", file=sys.stderr)
+        typer.echo(f"{counted(report.removals, 'statement')} removed rows without delete rows", file=sys.stderr)
 
 
 def register(app: typer.Typer) -> None:

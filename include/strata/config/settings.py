@@ -201,7 +201,11 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
         text = Path(path).read_text(encoding="utf-8")
         raw = tomllib.loads(text)
     except OSError as error:
-        raise SettingsError(f"the settings cannot be read: {error.strerror}", file=path) from None
+        raise SettingsError(
+            f"the settings cannot be read: {error.strerror}",
+            file=path,
+            remedy=f"{SETTINGS_VARIABLE} names the file; docs/settings.md shows one.",
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
     mistakes = Mistakes("the settings have", lambda: key_lines(text))

@@ -16,7 +16,7 @@ from strata.wire.segment import SegmentName
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from strata.events.model import TransactionRecord
     from strata.gtid.position import BinlogPosition
@@ -151,6 +151,21 @@ class LandedStream:
                 return
             for record in segment.index.records(first_seq, last_seq):
                 yield segment, record
+
+    def is_only_of(self, databases: Collection[str], first_seq: int, last_seq: int) -> bool:
+        """Whether transactions with first_seq <= seq <= last_seq change rows of some databases, and do nothing else.
+
+        True if there are no such transactions. Stops at the first that does something else.
+
+        Raises:
+            StreamHoleError: The first of them have landed, and are not here any more.
+        """
+        if first_seq > last_seq:
+            return True
+        return bool(databases) and all(
+            record.is_only_rows and all(table.database in databases for table in record.tables)
+            for _, record in self.records(first_seq, last_seq)
+        )
 
     def segments_of(self, first_seq: int, last_seq: int) -> tuple[LandedSegment, ...]:
         """The segments that hold transactions with first_seq <= seq <= last_seq; none if there are no such.

@@ -231,3 +231,8 @@ class TransactionRecord(Struct, frozen=True):
     """What the server says if it lost events here (INCIDENT): changes are missing from the stream."""
     mark: XaMark | None = None
     """What it has to do with XA. The rows of one that prepares are those of the `XA COMMIT` that follows, if any."""
+
+    @property
+    def is_only_rows(self) -> bool:
+        """Whether rows are all that it has: no statement, nothing of XA, and the server lost nothing."""
+        return not self.ddl_offsets and self.incident is None and self.mark is None

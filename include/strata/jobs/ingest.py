@@ -215,6 +215,8 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
         Usage: The run was published and cleared, and something of it no longer counts as published.
     """
     found = settings.source(source)
+    # A wrong name makes no store.
+    read_plan(run_folder(found.lake, source, run))
     engine = open_store(found.store_url)
     ledger = TableIntervalLedger(engine)
 

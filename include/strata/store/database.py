@@ -40,9 +40,10 @@ _RETRY_SECONDS = 0.01
 _LOGS_STATEMENTS: Final = "strata_logs_statements"
 """What is known of a connection."""
 
-_DENIED = {1044, 1045, 1142, 1143, 1227, 1698, 3118}
-"""Server errors (share/messages_to_clients.txt): no right to a database, wrong password, no right to a table, a column,
-an operation, no such user by socket, account locked."""
+_DENIED = {1045, 1698, 3118}
+"""Server errors (share/messages_to_clients.txt): wrong password, no such user by socket, account locked."""
+_NOT_GRANTED = {1044, 1142, 1143, 1227}
+"""No right to a database, to a table, to a column, for an operation."""
 _READ_ONLY = {1290, 1792, 1836}
 _NO_DATABASE = 1049
 _NO_STORE: Final = "there is no store"
@@ -53,6 +54,8 @@ class OnMissing(Enum):
 
     CREATE = "create"
     REFUSE = "refuse"
+    EMPTY = "empty"
+    """One in memory takes its place, with nothing in it: for who only reads, and makes none."""
 
 
 def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
@@ -67,6 +70,9 @@ def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
         StoreFormatError: There is no store and none is to be made; it is of a newer version; it is not Strata's.
         SettingsError: The text is not a URL of a database.
     """
+    if on_missing is OnMissing.EMPTY:
+        found = find_store(url)
+        return open_store("sqlite://") if found is None else found
     parsed = _parse(url)
     engine = _engine(parsed)
     try:
@@ -103,7 +109,7 @@ def store_errors(engine: sa.Engine) -> Iterator[None]:
     try:
         yield
     except sa.exc.DBAPIError as error:
-        raise _translated(error, describe(engine)) from None
+        raise _translated(error, engine.url) from None
 
 
 def _parse(text: str) -> sa.URL:
@@ -306,8 +312,9 @@ def _code(error: sa.exc.DBAPIError) -> int | None:
     return arguments[0] if arguments and isinstance(arguments[0], int) else None
 
 
-def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
+def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
     """Ours for the database's. Only its own words are repeated, never a URL or a statement's values."""
+    where = url.render_as_string(hide_password=True)
     code = _code(error)
     unsafe = as_unsafe_error(error.orig, f"the store at {where}")
     if unsafe is not None:
@@ -315,8 +322,13 @@ def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
     if code in _DENIED:
         return AccessDeniedError(
             f"the store at {where} refuses the user: {_words(error)}",
-            remedy="Check the user and password of the store's connection; it needs CREATE, SELECT, INSERT, UPDATE and "
-            "DELETE on the store's database.",
+            remedy="Check the user and password of the store's connection.",
+        )
+    if code in _NOT_GRANTED:
+        return AccessDeniedError(
+            f"a grant is missing for the store at {where}: {_words(error)}",
+            remedy=f"As an administrator: `GRANT ALL ON {url.database}.* TO {url.username}`; or put the store "
+            "elsewhere: set `store` or `store_connection` of the source.",
         )
     if code in _READ_ONLY:
         return AccessDeniedError(
@@ -327,6 +339,11 @@ def _translated(error: sa.exc.DBAPIError, where: str) -> StrataError:
         return StoreFormatError(
             f"{_NO_STORE} at {where}",
             remedy="Check the URL; `strata track` makes a store when it stores the first version.",
+        )
+    if isinstance(error.orig, sqlite3.OperationalError) and "unable to open" in str(error.orig):
+        return StoreUnavailableError(
+            f"the store at {where} cannot be opened: its folder is not there, or the file may not be read and written",
+            remedy="Check the path in the store's URL; Strata makes the file, but no folder.",
         )
     if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
         return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")

@@ -35,7 +35,7 @@ from strata.wire.segment import SegmentName
 from strata.wire.storage import Folder, require_room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -64,6 +64,17 @@ class BinlogFile(Struct, frozen=True):
     def first_event(self) -> int:
         """Offset of FORMAT_DESCRIPTION."""
         return len(MAGIC)
+
+
+def refuse_missing(paths: Iterable[str]) -> None:
+    """Looks whether files of this machine are there, without opening them; of URLs nothing is known yet.
+
+    Raises:
+        Usage: One of them is not there.
+    """
+    for path in paths:
+        if "://" not in path and not Path(path).exists():
+            raise Usage("there is no such file", file=path)
 
 
 @contextmanager

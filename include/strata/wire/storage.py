@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from contextlib import contextmanager
-from errno import ENOSPC
+from errno import EACCES, ENOSPC, ENOTDIR, EROFS
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -345,6 +345,16 @@ def _without_login(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
+_LAKE_REMEDY = "Look at the space, the rights and the address of the lake, then run the step again."
+_LAKE_REMEDIES = {
+    ENOSPC: "Make room there, then run the step again.",
+    EACCES: "Give the user of this process the right to read and write there, then run the step again.",
+    EROFS: "The file system is read-only: let `lake` of the settings name another, or mount it anew.",
+    ENOTDIR: "Let `lake` of the settings name a folder: a part of this path is a file.",
+}
+"""By the system's number of the error."""
+
+
 @contextmanager
 def lake_errors(url: str) -> Iterator[None]:
     """Within it, what the storage refuses is a LakeUnavailableError."""
@@ -354,5 +364,5 @@ def lake_errors(url: str) -> Iterator[None]:
         raise LakeUnavailableError(
             f"the lake cannot be read or written: {getattr(error, 'strerror', None) or error}",
             file=_without_login(url),
-            remedy="Look at the space, the rights and the address of the lake, then run the step again.",
+            remedy=_LAKE_REMEDIES.get(getattr(error, "errno", None) or 0, _LAKE_REMEDY),
         ) from error

@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from strata.dialects.conditions.terms import (
     MOST_DIGITS,
-    Arithmetic,
     Call,
     ColumnTerm,
     Compare,

@@ -17,10 +17,11 @@ from strata.jobs.plan.intervals import close, cover
 from strata.jobs.plan.left_out import LeftOut
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.plan.wanted import wanted_tables
-from strata.jobs.run.specs import Interval, Left, TimeSpan
+from strata.jobs.run.specs import Interval, Left, TimeSpan, from_micros
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
+from strata.store.own import own_database
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 
 if TYPE_CHECKING:
@@ -118,7 +119,11 @@ class _Taker:
         self._wanted = wanted_tables(source, engine, stream, request.tables)
         self._by_settings = wanted_tables(source, engine, stream)
         self._left_out = LeftOut(source, self._schema, stream)
+        self._own = own_database(engine, stream.servers())
         self._tracked = min(position.seq if position else 0, stream.last_seq)
+        if self._tracked and stream.is_only_of(self._own, self._tracked + 1, stream.last_seq):
+            # The tracker takes no note of it (`track_landed`).
+            self._tracked = stream.last_seq
         self._history = self._schema.newest_version(source.name)
         self._newest: dict[TableName, int] = {}
         self._known: list[Interval] | None = None
@@ -149,6 +154,8 @@ class _Taker:
         end = self._now if request.end is None else request.end
         start = min(first, end - 1) if request.start is None else request.start
         span = TimeSpan(start, end)
+        if request.start is not None and request.start >= self._now:
+            raise Usage(f"the span begins in the future, at {from_micros(request.start)}", source=name)
         if span.start >= span.end:
             raise Usage(f"{span} is empty", source=name)
         if span.end > self._now:
@@ -251,6 +258,8 @@ class _Taker:
         ]
         landed = self._stream.seq_before(span.end)
         owned = sum(min(one.last_seq, landed) - min(one.first_seq, landed) for one in self._owned())
+        if self._is_idle(span):
+            owned = landed
         counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}
         return Left(counts[State.OWED], counts[State.FAILED], counts[State.HELD], landed - owned)
 
@@ -274,6 +283,8 @@ class _Taker:
                     if opened is None or piece.start in opened:
                         yield piece
                     continue
+                if opened is not None and piece.end == span.end and self._is_idle(span):
+                    return
                 interval = self._close(self._cut(piece, cut, whole=opened is None))
                 if interval is None:
                     break  # Another run closed an overlapping one in between: look again.
@@ -281,6 +292,14 @@ class _Taker:
                 yield interval
                 if interval.end != piece.end:
                     break  # The rest of the piece is next.
+
+    def _is_idle(self, span: TimeSpan) -> bool:
+        """Whether nothing but the store's own is behind the newest interval and in front of a span's end.
+
+        Closing an interval for it would be one more write of the store, and an idle source would never come to rest.
+        """
+        first = max([self._stream.first_seq - 1, *(interval.last_seq for interval in self._owned())])
+        return self._stream.is_only_of(self._own, first + 1, self._seq_before(span.end))
 
     def _owned(self) -> list[Interval]:
         """The intervals that exist; read once, since a year has a hundred thousand."""

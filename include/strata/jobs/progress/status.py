@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata.events.landed import LandedStream
-from strata.jobs.land.land_state import LandState, read_state
+from strata.jobs.land.land_state import Doing, LandState, read_state
 from strata.jobs.plan.wanted import wanted_tables
 from strata.schema.history.historian import AtSeq, Gap, History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger
+from strata.store.own import own_database
 from strata.store.table_intervals import State, TableIntervalLedger
 from strata.values import to_plain
 
@@ -84,9 +85,9 @@ class SourceStatus(Struct, frozen=True):
     owned_until: int
     """End of the newest interval, microseconds UTC; 0 if there is none."""
     behind_seconds: float
-    """From the end of the newest interval to now."""
+    """From the end of the newest interval to now; of an idle source from when its landing looked last."""
     unowned: int
-    """Landed transactions that no interval owns yet: the next run closes them."""
+    """Landed transactions that no interval owns yet: the next run closes them, unless they are the store's own."""
     uncounted: int
     """Intervals of an older version whose rows nobody has counted: the next run does."""
     owed_since: int
@@ -123,6 +124,11 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         for total in TableIntervalLedger(engine).totals(source.name)
         if wanted(TableName(total.database, total.table))
     ]
+    landing = read_state(source.lake, source.name)
+    owned = max([stream.first_seq - 1, *(interval.last_seq for interval in closed)])
+    is_idle = stream.is_only_of(own_database(engine, stream.servers()), owned + 1, stream.last_seq)
+    # What an idle source has published reaches to where its landing has looked.
+    until = landing.at if is_idle and landing and newest and landing.doing is Doing.ENDED else 0
     return SourceStatus(
         source=source.name,
         landed_seq=stream.last_seq,
@@ -130,12 +136,12 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         landed_gtid_set=str(stream.executed()),
         landed_position=_position(stream),
         segments=len(stream.segments),
-        landing=read_state(source.lake, source.name),
+        landing=landing,
         tracked_seq=position.seq if position else 0,
         owned_seq=newest.last_seq if newest else 0,
         owned_until=newest.end if newest else 0,
-        behind_seconds=max(0.0, (now - newest.end) / 1e6) if newest else 0.0,
-        unowned=stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed),
+        behind_seconds=max(0.0, (now - max(newest.end, until)) / 1e6) if newest else 0.0,
+        unowned=0 if is_idle else stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed),
         uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
         owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),

@@ -61,11 +61,18 @@ def track_files(
 def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     """Tracks what has been landed of a source since the last time; only segments with statements are opened.
 
+    Where that is nothing but what the store itself wrote, on the source, nothing is noted: it would be written there,
+    too, and be landed by the next run, for ever. It is passed over with the next change.
+
     Raises:
         CorruptEventError: Versions before the fault have been stored.
         AlreadyRunningError: Another tracker is at work on the source.
         StreamHoleError: A segment is missing.
     """
     stream = LandedStream.open(lake, source)
-    tracker = Tracker(SchemaStore(engine), source, exclude=own_database(engine, stream.servers()))
-    return feed(tracker, LandedSource(stream, tracker.position.seq))
+    own, store = own_database(engine, stream.servers()), SchemaStore(engine)
+    tracker = Tracker(store, source, exclude=own)
+    at = tracker.position.seq
+    if own and at and not store.pending_snapshots(source) and stream.is_only_of(own, at + 1, stream.last_seq):
+        return tracker.finish()
+    return feed(tracker, LandedSource(stream, at))
