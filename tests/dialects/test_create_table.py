@@ -56,7 +56,8 @@ def test_duckdb_takes_it():
             for statement in create_table(HOSTILE, definition, Dialect.DUCKDB).statements:
                 connection.execute(statement)
             columns = connection.execute(
-                "SELECT column_name, is_nullable, comment FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
+                "SELECT column_name, is_nullable, comment FROM duckdb_columns() WHERE NOT internal "
+                "ORDER BY column_index"
             ).fetchall()
             keys = connection.execute(
                 "SELECT constraint_column_names FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY'"

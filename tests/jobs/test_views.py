@@ -195,7 +195,8 @@ def test_a_value_that_no_log_tells_is_an_error(server: MysqlServer, tmp_path: Pa
     engine = open_store(f"sqlite:///{tmp_path}/store.db")
     lake = str(tmp_path / "lake")
     server.run_sql(
-        "CREATE DATABASE told; USE told; CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 1), (2, 2);"
+        "CREATE DATABASE told; USE told; CREATE TABLE t (id INT PRIMARY KEY, n INT);"
+        "INSERT INTO t VALUES (1, 1), (2, 2);"
         "ALTER TABLE t ADD made DATETIME DEFAULT CURRENT_TIMESTAMP, MODIFY n VARCHAR(9)"
     )
     publish_all(server, lake, engine)

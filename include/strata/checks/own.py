@@ -151,4 +151,4 @@ def _rule(placed: PlacedExpectation, file: str) -> Rule:
     notes = one.notes or "the users' own"
     because = " ".join(notes) if isinstance(notes, list) else notes
     where = f"{file}, line {placed.line}" if placed.line else file
-    return Rule(one.type, _SEVERITIES[one.severity], f"{because} ({where})", one.kwargs)
+    return Rule(one.type, _SEVERITIES[one.severity], f"{because} ({where})", one.kwargs, where=one.where)

@@ -24,6 +24,9 @@ SUFFIXES: Final = (".json", *YAML_SUFFIXES)
 
 _Object = Annotated[dict[str, Any], Meta(description='an object, as in {"column": "price", "max_value": 100}')]
 _Notes = Annotated[str | list[str] | None, Meta(description="a text, or a list of texts")]
+_Condition = Annotated[
+    str | None, Meta(description="a condition in MySQL's SQL on the rows that it is about, as in status = 'paid'")
+]
 _Unused = Annotated[Any, Meta(description="anything: Great Expectations writes it, and nothing reads it here")]
 
 
@@ -38,6 +41,7 @@ class OwnExpectation(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["critical", "error", "warning", "info"],
         Meta(description="one of critical (or error), which withholds the table, warning and info"),
     ] = "critical"
+    where: _Condition = None
     notes: _Notes = None
     """Why it must hold; shown wherever it does not."""
     meta: _Unused = None
@@ -101,7 +105,24 @@ def _read(values: Any, mistakes: Mistakes) -> Iterator[OwnExpectation]:
         if "type" in good and good["type"] not in known_types():
             mistakes.add((*path, "type"), f"{spoken(path)}.type: {_no_such(good['type'])}")
         elif "type" in good:
+            _check_where(good, path, mistakes)
             yield OwnExpectation(**good)
+
+
+def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mistakes) -> None:
+    """What is known to be wrong with a condition before a version is there to read it."""
+    if good.get("where") is None:
+        return
+    # Imported here: few have conditions, and sqlglot takes a third of a second.
+    from strata.dialects.conditions.condition import check_condition  # noqa: PLC0415  see above
+    from strata.errors import Usage  # noqa: PLC0415  see above
+
+    if "row_condition" in good.get("kwargs", {}):
+        mistakes.add((*path, "where"), f"{spoken(path)} has a row_condition, too: one of them is enough")
+    try:
+        check_condition(good["where"])
+    except Usage as error:
+        mistakes.add((*path, "where"), f"{spoken(path)}.where: {error.message}")
 
 
 def _no_such(name: str) -> str:

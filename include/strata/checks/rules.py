@@ -49,6 +49,8 @@ class Rule(Struct, frozen=True):
     """The expectation's own arguments, column included."""
     condition: str | None = None
     """SQL that selects the rows it is about; None for all."""
+    where: str | None = None
+    """The same as a user writes it, in MySQL's SQL; it becomes the condition when a version is there to read it."""
 
     @property
     def column(self) -> str | None:

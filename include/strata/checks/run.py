@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from strata.checks.conditions import conditioned
 from strata.checks.own import columns_of
 from strata.checks.rules import (
     IMAGES_AGREE,
@@ -161,7 +162,12 @@ def _rules_of_version(subject: TableSubject, version: int, columns: Sequence[str
     # Where images lack columns, nothing can be said of what the last one left.
     if definition.primary_key and not exempt.partial_rows:
         rules.append(history_rule(definition, names))
-    return [*rules, *(rule for rule in subject.own if _applies(rule, columns))]
+    own = (
+        conditioned(rule, subject.table, definition, subject.definitions, names, exempt)
+        for rule in subject.own
+        if _applies(rule, columns)
+    )
+    return [*rules, *(rule for rule in own if rule is not None)]
 
 
 def _applies(rule: Rule, columns: Sequence[str]) -> bool:

@@ -70,6 +70,9 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     skip_corrupt: Annotated[  # noqa: FBT002 - a flag of the command line
         bool, typer.Option("--skip-corrupt", help="Go on at the next readable transaction behind damage; exit code 1.")
     ] = False,
+    where: Annotated[
+        str | None, typer.Option(help="Only changes of rows for which this holds, before or after: MySQL's SQL.")
+    ] = None,
     master: Annotated[str, typer.Option(help="Of a run: where Spark runs.")] = LOCAL,
 ) -> None:
     """Decodes rows with the schema that was true for each; without a store the same files are tracked first.
@@ -83,7 +86,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     # Imported here: the command's help must not load Arrow.
     from strata.cli.rows_out import JsonlOutput, ParquetOutput  # noqa: PLC0415  see above
 
-    _check_options(store, baseline, lower_case_table_names, physical=physical)
+    _check_options(store, baseline, lower_case_table_names, where, physical=physical)
     wanted = _wanted(table or [])
     steps = (
         _physical(files, wanted, skip_corrupt=skip_corrupt)
@@ -102,7 +105,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out)
     try:
         with output:
-            for step in steps:
+            for step in _chosen(steps, where):
                 output.take(step)
     except BrokenPipeError:
         raise
@@ -157,9 +160,21 @@ def _decode_run(run: str, source: str | None, master: str, *, as_json: bool) -> 
     print_report(report, as_json=as_json)
 
 
+def _chosen(steps: Iterator[Step], where: str | None) -> Iterator[Step]:
+    if where is None:
+        return steps
+    from strata.jobs.decode.choose_rows import choose_rows  # noqa: PLC0415  sqlglot takes a third of a second
+
+    return choose_rows(steps, where)
+
+
 def _check_options(
-    store: str | None, baseline: str | None, lower_case_table_names: int | None, *, physical: bool
+    store: str | None, baseline: str | None, lower_case_table_names: int | None, where: str | None, *, physical: bool
 ) -> None:
+    if physical and where:
+        raise Usage(
+            "--physical knows no names and types that a condition could be about", remedy="Leave one of them out."
+        )
     if physical and (store or baseline):
         raise Usage("--physical looks at no versions", remedy="Leave --store and --baseline out.")
     if store and baseline:

@@ -33,7 +33,9 @@ class Reading(StrEnum):
 
 def views(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="A source of the settings.")],
+    source: Annotated[
+        str | None, typer.Option(help="A source of the settings; not needed if it is the only one.")
+    ] = None,
     dialect: Annotated[Engine, typer.Option(help="For which engine.")] = Engine.DUCKDB,
     through: Annotated[
         Reading, typer.Option(help="Its reader of Delta tables, or the Parquet files that there are now.")
@@ -51,7 +53,7 @@ def views(
     patterns = table or ["*"]
     made = make_views(
         found.lake,
-        source,
+        found.name,
         open_store(found.store_url),
         Dialect(dialect.value),
         Through(through.value),

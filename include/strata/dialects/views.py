@@ -65,6 +65,9 @@ class ViewColumn(Struct, frozen=True):
     """A column of the view."""
 
     name: str
+    """In MySQL's table, and in the view of now."""
+    published: str
+    """In change tables, and in the view of all changes: other than our own columns there."""
     kind: pa.DataType
     is_key: bool = False
     is_document: bool = False
@@ -155,10 +158,10 @@ class Writer:
             if column.is_key:
                 old = self._then(place, column, BEFORE)
                 found = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=found)
-            selected.append(exp.alias_(found, column.name, quoted=True))
+            selected.append(exp.alias_(found, column.published, quoted=True))
         images = exp.Struct(
             expressions=[
-                exp.PropertyEQ(this=_name(column.name), expression=self._then(place, column, BEFORE))
+                exp.PropertyEQ(this=_name(column.published), expression=self._then(place, column, BEFORE))
                 for column, place in zip(self._source.columns, branch.places, strict=True)
             ]
         )
@@ -268,7 +271,7 @@ class Writer:
         return found
 
     def _change_columns(self) -> list[tuple[str, pa.DataType]]:
-        own = [(column.name, column.kind) for column in self._source.columns]
+        own = [(column.published, column.kind) for column in self._source.columns]
         utc = pa.timestamp("us", tz="UTC")
         kinds = {"_seq": pa.int64(), "_row": pa.int64(), "_binlog_pos": pa.int64(), "_committed_at": utc}
         shared = [(name, kinds.get(name, pa.string())) for name in _SHARED]

@@ -17,6 +17,7 @@ What differs between MySQL and the engines that evaluate, and what becomes of it
 | TRUE is 1, a number is a condition | the same |
 | TIMESTAMP is shown in the session's zone | in UTC |
 | TIME, YEAR | `'12:30:00'`, four digits |
+| `dt <> '2024-02-29' AND dt = '2024-02-29 00:00:00'`: 9.7 compares the literals as texts | as dates |
 | zero dates | the tables have NULL for them: a row with one in a column that is named ends the evaluation |
 | columns that a partial image lacks | the same |
 | functions | CHAR_LENGTH, ABS |

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.conditions.read import read_condition
+from strata.dialects.conditions.read import check_condition, read_condition
 from strata.dialects.conditions.sql import SqlWriter
 from strata.dialects.conditions.terms import Node, columns_of
 from strata.dialects.engines import Dialect
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata.schema.model.definition import TableDefinition
+
+
+__all__ = ["Condition", "check_condition", "parse"]
 
 
 def parse(text: str, definition: TableDefinition, table: str = "") -> Condition:

@@ -34,12 +34,13 @@ from strata.dialects.conditions.terms import (
     columns_of,
 )
 from strata.errors import Usage
+from strata.schema.model.definition import TableDefinition
 from strata.schema.model.types import Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.schema.model.definition import Column, TableDefinition
+    from strata.schema.model.definition import Column
 
 _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
@@ -76,6 +77,19 @@ def read_condition(text: str, definition: TableDefinition, table: str = "") -> N
     return _Reader(text, definition, table).read()
 
 
+class UnknownColumnError(ConditionError):
+    """It names a column that the version does not have."""
+
+
+def check_condition(text: str) -> None:
+    """Whether a text can be a condition on any table.
+
+    Raises:
+        ConditionError: It is no expression of MySQL's SQL.
+    """
+    _Reader(text, TableDefinition(), "").tree()
+
+
 class _Reader:
     def __init__(self, text: str, definition: TableDefinition, table: str) -> None:
         self._text = text
@@ -83,19 +97,25 @@ class _Reader:
         self._table = table
 
     def read(self) -> Node:
+        """The whole condition."""
+        found = self.condition(self.tree())
+        if not columns_of(found):
+            self._fail("a condition names a column", 0)
+        return found
+
+    def tree(self) -> exp.Expr:
+        """What the text is, before anything is looked up."""
         self._refuse_tokens()
         try:
-            tree = sqlglot.parse_one(self._text, read="mysql")
+            return sqlglot.parse_one(self._text, read="mysql")
         except ParseError as error:
             first = error.errors[0] if error.errors else {}
             line, column = int(first.get("line") or 1), int(first.get("col") or 1)
             starts = [0, *(at for at, ch in enumerate(self._text, 1) if ch == "\n")]
             length = len(str(first.get("highlight") or " "))
-            self._fail("this is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0))
-        found = self.condition(tree)
-        if not columns_of(found):
-            self._fail("a condition names a column", 0)
-        return found
+            raise self._error(
+                "this is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0)
+            ) from None
 
     def _refuse_tokens(self) -> None:
         """What the parser passes over, or gives another meaning."""
@@ -116,12 +136,12 @@ class _Reader:
     def _fail(self, message: str, at: int | exp.Expr) -> NoReturn:
         raise self._error(message, at)
 
-    def _error(self, message: str, at: int | exp.Expr) -> ConditionError:
+    def _error(self, message: str, at: int | exp.Expr, kind: type[ConditionError] = ConditionError) -> ConditionError:
         offset = at if isinstance(at, int) else _offset(at)
         before = self._text[:offset]
         line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
         shown = self._text.split("\n")[line - 1].replace("\t", " ")
-        return ConditionError(
+        return kind(
             f"{message} (line {line}, column {column})\n  {shown}\n  {' ' * (column - 1)}^", table=self._table or None
         )
 
@@ -343,7 +363,7 @@ class _Reader:
             names = [column.name for column in self._definition.columns]
             near = get_close_matches(node.name, names, n=3)
             hint = f"; near it are {', '.join(near)}" if near else f"; there are {', '.join(names)}"
-            self._fail(f"there is no column {node.name}{hint}", node)
+            raise self._error(f"there is no column {node.name}{hint}", node, UnknownColumnError)
         return found
 
 

@@ -3,11 +3,14 @@ Not here: reading them (`read.py`), writing them (`sql.py`, `arrow.py`)."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from decimal import Decimal
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+    from decimal import Decimal
 
 
 class Kind(Enum):

@@ -86,34 +86,32 @@ def life_of(turns: Sequence[Turn], name: TableName) -> Life | None:
     own = [turn for turn in turns if turn.name == name]
     if not own or own[-1].definition is None:
         return None
-    chain, before = _chain(turns, own[-1])
-    definition = own[-1].definition
-    return Life(definition, tuple(_eras(chain)), before)
+    chain, before = _chain(turns, own[-1], own[-1].definition)
+    return Life(own[-1].definition, tuple(_eras(chain)), before)
 
 
-def _chain(turns: Sequence[Turn], last: Turn) -> tuple[list[Turn], str | None]:
+_Link = tuple["Turn", "TableDefinition"]
+
+
+def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tuple[list[_Link], str | None]:
     """The versions of one table, oldest first, under all of its names."""
-    chain = [last]
+    chain = [(last, definition)]
     while True:
-        turn = chain[0]
+        turn = chain[0][0]
         name = turn.renamed_from or turn.name
         earlier = [one for one in turns if one.name == name and one.order[:2] < turn.order[:2]]
         if not earlier:
             return chain, None
         if earlier[-1].definition is None:
             return chain, earlier[-1].gap
-        chain.insert(0, earlier[-1])
+        chain.insert(0, (earlier[-1], earlier[-1].definition))
 
 
-def _eras(chain: Sequence[Turn]) -> list[Era]:
-    now = chain[-1].definition
-    assert now is not None
-    values = tuple(Value(column) for column in now.columns)
+def _eras(chain: Sequence[_Link]) -> list[Era]:
+    values = tuple(Value(column) for column in chain[-1][1].columns)
     eras: list[Era] = []
     later: Turn | None = None
-    for turn in reversed(chain):
-        definition = turn.definition
-        assert definition is not None
+    for turn, definition in reversed(chain):
         if later is not None:
             values = tuple(_earlier(value, definition, later) for value in values)
         eras.append(Era(turn.name, turn.version_id, turn.order[0], definition, values))

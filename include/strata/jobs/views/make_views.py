@@ -165,7 +165,13 @@ class _Table:
             preludes += prelude
         key = {fold_name(name) for name in self._life.definition.primary_key}
         columns = tuple(
-            ViewColumn(column.name, kind, fold_name(column.name) in key, is_document=column.column_type == "json")
+            ViewColumn(
+                column.name,
+                column_name(column.name),
+                kind,
+                is_key=fold_name(column.name) in key,
+                is_document=column.column_type == "json",
+            )
             for column, kind in zip(self._life.definition.columns, _stored(self._life.definition), strict=True)
         )
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]

@@ -1,0 +1,101 @@
+"""Decoded changes of rows that fulfil a condition, before the change or after it.
+Not here: what the condition means (`dialects/conditions/`), decoding (`rows/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # noqa: TID253  only those who decode import this module
+import pyarrow.compute as pc  # noqa: TID253  see above
+from msgspec.structs import replace
+
+from strata.dialects.conditions.condition import Condition, check_condition, parse
+from strata.errors import Usage
+from strata.rows.arrow import BEFORE, ROW_FIELDS
+from strata.rows.decode import ChangeBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.jobs.decode.decode_files import Step
+
+
+def choose_rows(steps: Iterator[Step], where: str) -> Iterator[Step]:
+    """The steps of decoding with those changes alone whose row fulfils a condition before or after.
+
+    Raises:
+        ConditionError: The text is no condition on one of the tables.
+        Usage: An image lacks a column that the condition names, or has no value of it that could be compared.
+    """
+    check_condition(where)
+    conditions: dict[object, Condition] = {}
+    for step in steps:
+        if not isinstance(step, ChangeBatch):
+            yield step
+            continue
+        key = (step.table, step.version_id)
+        if key not in conditions:
+            conditions[key] = parse(where, step.definition, str(step.table))
+        chosen = step.batch.filter(_holds(step, conditions[key]))
+        if chosen.num_rows:
+            yield replace(step, batch=chosen)
+
+
+def _holds(step: ChangeBatch, condition: Condition) -> pa.Array:
+    batch = step.batch
+    own = batch.num_columns - len(ROW_FIELDS) - 1
+    names = batch.schema.names[:own]
+    op = batch.column(_place(batch, "_op"))
+    befores = dict(zip(names, batch.column(own).flatten(), strict=True))
+    afters = dict(zip(names, batch.columns[:own], strict=True))
+    unknown_after, unknown_before = _no(batch), _no(batch)
+    for name in sorted(condition.columns):
+        lacks_after, lacks_before = (_listed(batch, "_missing", f"{image}{name}") for image in ("", f"{BEFORE}."))
+        # What an update does not name it leaves as it was.
+        is_kept = pc.and_(pc.and_(lacks_after, pc.equal(op, "update")), pc.invert(lacks_before))
+        afters[name] = pc.if_else(is_kept, befores[name], afters[name])
+        lacks_after = pc.and_(lacks_after, pc.invert(is_kept))
+        unknown_after = pc.or_(unknown_after, pc.or_(lacks_after, _listed(batch, "_invalid", name)))
+        unknown_before = pc.or_(unknown_before, pc.or_(lacks_before, _listed(batch, "_invalid", f"{BEFORE}.{name}")))
+    has_after, has_before = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
+    after = _known(condition.evaluate(afters), has_after, unknown_after)
+    before = _known(condition.evaluate(befores), has_before, unknown_before)
+    holds = pc.or_(after, before)
+    doubt = pc.or_(pc.and_(has_after, unknown_after), pc.and_(has_before, unknown_before))
+    _refuse(step, condition, pc.and_(doubt, pc.invert(holds)))
+    return holds
+
+
+def _known(found: pa.Array, is_there: pa.Array, is_unknown: pa.Array) -> pa.Array:
+    return pc.and_(pc.and_(pc.fill_null(found, fill_value=False), is_there), pc.invert(is_unknown))
+
+
+def _no(batch: pa.RecordBatch) -> pa.Array:
+    return pa.repeat(pa.scalar(value=False), batch.num_rows)
+
+
+def _place(batch: pa.RecordBatch, name: str) -> int:
+    """Where one of our columns is: behind those of the table, which may be called so, too."""
+    return int(batch.num_columns) - len(ROW_FIELDS) + [field.name for field in ROW_FIELDS].index(name)
+
+
+def _listed(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
+    """Whether a row's list (or map) has a name."""
+    found = batch.column(_place(batch, column))
+    if found.null_count == len(found):
+        return _no(batch)
+    rows = ([key for key, _ in row] if column == "_invalid" and row else row for row in found.to_pylist())
+    return pa.array([name in (row or ()) for row in rows])
+
+
+def _refuse(step: ChangeBatch, condition: Condition, doubtful: pa.Array) -> None:
+    if not pc.any(doubtful, min_count=0).as_py():
+        return
+    row = step.batch.filter(doubtful).slice(0, 1)
+    columns = ", ".join(sorted(condition.columns))
+    raise Usage(
+        f"whether `{condition.text}` holds is not known of a change: the log has no value of {columns} that compares",
+        table=str(step.table),
+        gtid=row.column(_place(row, "_gtid"))[0].as_py(),
+        remedy="Partial images (binlog_row_image) lack columns, zero dates have no value: take another condition.",
+    )
