@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa  # noqa: TID253  only those who decode import this module
 import pyarrow.compute as pc  # noqa: TID253  see above
+from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.dialects.conditions.condition import Condition, check_condition, parse
 from strata.errors import Usage
 from strata.rows.arrow import BEFORE, ROW_FIELDS
+from strata.rows.blocks import Watermark
 from strata.rows.decode import ChangeBatch
 
 if TYPE_CHECKING:
@@ -29,20 +31,45 @@ def choose_rows(steps: Iterator[Step], where: str) -> Iterator[Step]:
     """
     check_condition(where)
     conditions: dict[object, Condition] = {}
+    fault: _Fault | None = None
     for step in steps:
-        if not isinstance(step, ChangeBatch):
+        if isinstance(step, ChangeBatch):
+            key = (step.table, step.version_id)
+            if key not in conditions:
+                conditions[key] = parse(where, step.definition, str(step.table))
+            chosen, found = _chosen(step, conditions[key])
+            fault = found if fault is None else fault
+            # Rows before a fault are written; those of other tables may come behind it, up to the next watermark.
+            if fault is not None:
+                chosen = chosen.filter(pc.less(chosen.column(_place(chosen, "_seq")), fault.seq))
+            if chosen.num_rows:
+                yield replace(step, batch=chosen)
+        else:
             yield step
-            continue
-        key = (step.table, step.version_id)
-        if key not in conditions:
-            conditions[key] = parse(where, step.definition, str(step.table))
-        chosen = step.batch.filter(_holds(step, conditions[key]))
-        if chosen.num_rows:
-            yield replace(step, batch=chosen)
+        if fault is not None and isinstance(step, Watermark):
+            raise fault.error
+    if fault is not None:
+        raise fault.error
 
 
-def _holds(step: ChangeBatch, condition: Condition) -> pa.Array:
-    batch = step.batch
+class _Fault(Struct, frozen=True):
+    """The first change of which nobody knows whether it is asked for."""
+
+    seq: int
+    error: Usage
+
+
+def _chosen(step: ChangeBatch, condition: Condition) -> tuple[pa.RecordBatch, _Fault | None]:
+    holds, doubtful = _judged(step.batch, condition)
+    first = pc.index(doubtful, value=True).as_py()
+    if first < 0:
+        return step.batch.filter(holds), None
+    error = _unknown(step, condition, first)
+    return step.batch.filter(holds), _Fault(step.batch.column(_place(step.batch, "_seq"))[first].as_py(), error)
+
+
+def _judged(batch: pa.RecordBatch, condition: Condition) -> tuple[pa.Array, pa.Array]:
+    """For each change whether the condition holds before or after it, and whether nobody knows."""
     own = batch.num_columns - len(ROW_FIELDS) - 1
     names = batch.schema.names[:own]
     op = batch.column(_place(batch, "_op"))
@@ -62,8 +89,7 @@ def _holds(step: ChangeBatch, condition: Condition) -> pa.Array:
     before = _known(condition.evaluate(befores), has_before, unknown_before)
     holds = pc.or_(after, before)
     doubt = pc.or_(pc.and_(has_after, unknown_after), pc.and_(has_before, unknown_before))
-    _refuse(step, condition, pc.and_(doubt, pc.invert(holds)))
-    return holds
+    return holds, pc.and_(doubt, pc.invert(holds))
 
 
 def _known(found: pa.Array, is_there: pa.Array, is_unknown: pa.Array) -> pa.Array:
@@ -88,14 +114,11 @@ def _listed(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
     return pa.array([name in (row or ()) for row in rows])
 
 
-def _refuse(step: ChangeBatch, condition: Condition, doubtful: pa.Array) -> None:
-    if not pc.any(doubtful, min_count=0).as_py():
-        return
-    row = step.batch.filter(doubtful).slice(0, 1)
+def _unknown(step: ChangeBatch, condition: Condition, at: int) -> Usage:
     columns = ", ".join(sorted(condition.columns))
-    raise Usage(
+    return Usage(
         f"whether `{condition.text}` holds is not known of a change: the log has no value of {columns} that compares",
         table=str(step.table),
-        gtid=row.column(_place(row, "_gtid"))[0].as_py(),
+        gtid=step.batch.column(_place(step.batch, "_gtid"))[at].as_py(),
         remedy="Partial images (binlog_row_image) lack columns, zero dates have no value: take another condition.",
     )
