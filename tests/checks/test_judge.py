@@ -15,6 +15,7 @@ from strata.checks.rules import Rule, StreamFacts
 from strata.checks.run import JudgedFile, TableSubject, judge_interval
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, IntervalVerdict, Severity
+from strata.dialects.conditions.read import ConditionError
 from strata.rows.arrow import image_fields
 from strata.schema.model.definition import TableDefinition, TableName
 from tests.spark_session import spark
@@ -235,6 +236,44 @@ def test_versions_are_judged_by_their_own_definitions(verdict: IntervalVerdict) 
     assert ("expect_column_value_lengths_to_be_between", "x") in found
     assert ("expect_compound_columns_to_be_unique", None) not in found
     assert found["expect_column_values_to_not_be_null", "gone"].message.startswith("no version of the table")
+
+
+def test_a_condition_selects_the_rows(spark: Any, judge: Judge, tmp_path: Path) -> None:
+    """In MySQL's SQL, of the versions that have its columns; rows whose image lacks one are exempt."""
+    old = definition({"id": "int NOT NULL", "x": "int"})
+    new = definition({"id": "int NOT NULL", "x": "int", "state.now": "enum('new','paid')"})
+
+    def is_null(where: str) -> Rule:
+        return Rule("expect_column_values_to_be_null", Severity.ERROR, where, {"column": "x"}, where=where)
+
+    own = tuple(map(is_null, ("`state.now` = 'PAID'", "id > 2 OR x IS NULL", "x = 7")))
+    rows = [
+        {"op": "insert", "seq": 2, "after": {"id": 2, "x": 1, "state.now": "paid"}},
+        {"op": "insert", "seq": 3, "after": {"id": 3, "x": 1, "state.now": "new"}},
+        {
+            "op": "update",
+            "seq": 4,
+            "before": {"id": 2},
+            "after": {"id": 2, "x": 1},
+            "missing": ["state.now", "_before.x"],
+        },
+        {"op": "delete", "seq": 5, "before": {"id": 3, "x": 1, "state.now": "new"}},
+    ]
+    versions = (
+        batch("where", old, [{"op": "insert", "seq": 1, "after": {"id": 1, "x": 7}}], 1),
+        batch("where", new, rows, 2),
+    )
+    subjects = [subject(tmp_path, *versions, definitions={1: old, 2: new}, own=own)]
+    found = judge_interval(judge, lambda urls: spark.read.parquet(*urls), "shop", 0, "where", subjects)
+    told = {failure.message: failure.unexpected_rows for failure in found.failures if failure.column == "x"}
+    assert {message.split("; ")[0]: rows for message, rows in told.items()} == {
+        "x: `state.now` = 'PAID'": 1,
+        "x: id > 2 OR x IS NULL": 1,
+        "x: x = 7": 1,
+    }
+    wrong = [subject(tmp_path, versions[0], definitions={1: old}, own=(is_null("y = 1"),))]
+    with pytest.raises(ConditionError, match="no column y"):
+        judge_interval(judge, lambda urls: spark.read.parquet(*urls), "shop", 0, "wrong", wrong)
 
 
 def test_an_expectation_that_cannot_be_run_is_a_failure(verdict: IntervalVerdict) -> None:
