@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.mysql_server import REPOSITORY, start_server
+from scripts.state import REPOSITORY
+from tests.mysql_server import start_server
 
 GOLDEN = Path(__file__).with_name("golden")
 BEFORE = """
