@@ -122,7 +122,7 @@ def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mi
     try:
         check_condition(good["where"])
     except Usage as error:
-        mistakes.add((*path, "where"), f"{spoken(path)}.where: {error.message}")
+        mistakes.add((*path, "where"), f"{spoken(path)}.where: {error.message}".replace("\n", "\n  "))
 
 
 def _no_such(name: str) -> str:
