@@ -63,8 +63,8 @@ def test_what_the_log_does_not_tell_is_no_answer(binlog: str, capsys: Any) -> No
     ("where", "said"),
     [
         (
-            "statu = 'new'",
-            "strata: there is no column statu; near it are status (line 1, column 1)\n  statu = 'new'\n  ^",
+            "statusx = 'new'",
+            "strata: there is no column statusx; near it are status (line 1, column 1)\n  statusx = 'new'\n  ^",
         ),
         ("id =", "strata: this is not MySQL's SQL"),
     ],

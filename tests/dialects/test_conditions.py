@@ -210,8 +210,8 @@ def test_the_same_rows_as_the_server(rows):
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("i = 1 AND\n  statu = 'x'", "line 2, column 3", "no column statu"),
-        ("smal > 3", "line 1, column 1", "near it are small"),
+        ("i = 1 AND\n  statusx = 'x'", "line 2, column 3", "no column statusx"),
+        ("smallx > 3", "line 1, column 1", "near it are small"),
         ("i = ", "line 1", "not MySQL's SQL"),
         ("i = 1 OR OR i = 2", "line 1, column 10", "not MySQL's SQL"),
         ("", "line 1, column 1", "no condition"),

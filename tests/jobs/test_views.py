@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings
 from strata.dialects.engines import Dialect
 from strata.dialects.relations import Through
@@ -161,7 +163,7 @@ def test_duckdb(server: MysqlServer, published: tuple[str, sa.Engine], through: 
     with duckdb.connect() as connection:
         if through is Through.DELTA:
             load_delta(connection)
-        connection.execute("CREATE SCHEMA shop; SET TimeZone = 'UTC'")
+        connection.execute("SET TimeZone = 'UTC'")
         for statement in [statement for one in made for statement in one.statements]:
             connection.execute(statement)
         for table in TABLES:
@@ -174,6 +176,32 @@ def test_duckdb(server: MysqlServer, published: tuple[str, sa.Engine], through: 
         assert found.fetchall()[4:6] == [(4, "moved", "x", "update"), (20, None, None, "insert")]
         deleted = connection.execute("SELECT id FROM shop.purchases__changes WHERE _op = 'delete' ORDER BY id")
         assert deleted.fetchall() == [(20,), (21,)]
+
+
+def test_the_command_prints_a_script(
+    published: tuple[str, sa.Engine],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake, engine = published
+    settings = tmp_path / "strata.toml"
+    settings.write_text(f'lake = "{lake}"\n[sources.s]\nconnection = "none"\nstore = "{engine.url}"\n')
+    monkeypatch.setenv("STRATA_SETTINGS", str(settings))
+    monkeypatch.setenv("AIRFLOW_CONN_NONE", "mysql://nobody@127.0.0.1/")
+    assert run(["views", "--through", "files", "--table", "shop.*"]) == 0
+    said = capsys.readouterr().out
+    assert "-- shop.log, now: no view\n--   the table has no primary key" in said
+    with duckdb.connect() as connection:
+        connection.execute(said)
+        assert connection.execute("SELECT * FROM shop.cut").fetchall() == [(2, 3)]
+    assert run(["views", "--dialect", "spark", "--table", "shop.cut", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["database"], line["table"], line["view"]) for line in lines] == [
+        ("shop", "cut", "changes"),
+        ("shop", "cut", "now"),
+    ]
+    assert f"delta.`{lake}/changes/s/shop/cut`" in lines[0]["statements"][-1]
 
 
 @pytest.mark.spark
@@ -202,7 +230,6 @@ def test_a_value_that_no_log_tells_is_an_error(server: MysqlServer, tmp_path: Pa
     publish_all(server, lake, engine)
     made = make_views(lake, "s", engine, Dialect.DUCKDB, Through.FILES, lambda name: name.database == "told")
     with duckdb.connect() as connection:
-        connection.execute("CREATE SCHEMA told")
         for statement in [statement for one in made for statement in one.statements]:
             connection.execute(statement)
         assert connection.execute("SELECT id FROM told.t ORDER BY id").fetchall() == [(1,), (2,)]
@@ -233,4 +260,4 @@ def _files_of(one: MadeView, lake: str, engine: sa.Engine) -> tuple[str, str]:
     """The lists of files in the statements of before, and those of now."""
     made = make_views(lake, "s", engine, Dialect.DUCKDB, Through.FILES, lambda name: name == one.table)
     listed = re.compile(r"\[[^\]]*\]", re.DOTALL)
-    return listed.findall(one.statements[0])[0], listed.findall(made[0].statements[0])[0]
+    return listed.findall(one.statements[-1])[0], listed.findall(made[0].statements[-1])[0]

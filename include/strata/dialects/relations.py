@@ -80,3 +80,11 @@ def view_name(name: TableName, ending: str, dialect: Dialect, through: Through) 
     return exp.Table(
         this=exp.to_identifier(f"{name.table}{ending}", quoted=True), db=exp.to_identifier(name.database, quoted=True)
     )
+
+
+def schema_of(view: exp.Table, dialect: Dialect) -> list[str]:
+    """What makes the schema of a view, if it is in one."""
+    if not view.db:
+        return []
+    place = exp.Table(db=exp.to_identifier(view.db, quoted=True))
+    return [exp.Create(this=place, kind="SCHEMA", exists=True).sql(dialect.value)]

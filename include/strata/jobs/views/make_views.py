@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # noqa: TID253  only those who make views import this module
 from msgspec import Struct
 
-from strata.dialects.relations import relation_of, view_name
+from strata.dialects.relations import relation_of, schema_of, view_name
 from strata.dialects.views import Branch, Place, ViewColumn, ViewSource, Writer
 from strata.jobs.prove.replay import removals_of, turns_of
 from strata.jobs.views.lives import default_of, life_of
@@ -114,7 +114,14 @@ class _Table:
         refusal = self._refusal()
         source, preludes = self._source(dialect, through)
         writer = Writer(dialect, source)
-        made = [MadeView(self._name, Kind.CHANGES, (*preludes, writer.changes(changes)), self._notes_of_changes())]
+        made = [
+            MadeView(
+                self._name,
+                Kind.CHANGES,
+                (*schema_of(changes, dialect), *preludes, writer.changes(changes)),
+                self._notes_of_changes(),
+            )
+        ]
         if refusal is not None:
             return [*made, MadeView(self._name, Kind.NOW, (), (refusal,))]
         return [*made, MadeView(self._name, Kind.NOW, (writer.now(now),), self._notes())]
