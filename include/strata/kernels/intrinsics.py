@@ -76,6 +76,36 @@ def _compiled_copy(source: Any, at: Any, target: Any, to: Any, size: Any) -> Any
     return copy
 
 
+def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """A value without the words by which Numba counts references to its arrays."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value=value)
+        array.meminfo, array.parent = (cgutils.get_null_value(word.type) for word in (array.meminfo, array.parent))
+        return array._getvalue()  # noqa: SLF001 - Numba has no other name for it
+    if isinstance(kind, types.BaseTuple):
+        for at, part in enumerate(kind.types):
+            inner = _uncounted(context, builder, part, builder.extract_value(value, at))
+            value = builder.insert_value(value, inner, at)
+    return value
+
+
+def _borrow(_context: Any, arrays: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _uncounted(context, builder, signature.args[0], arguments[0])
+
+    return arrays(arrays), generate
+
+
+_BORROW: Any = intrinsic(_borrow)
+
+
+def _compiled_borrowed(arrays: Any) -> Any:  # noqa: ARG001 - Numba asks by the types of the arguments
+    def borrow(arrays: Any) -> Any:
+        return _BORROW(arrays)
+
+    return borrow
+
+
 def _multiply(_context: Any, _left: Any, _right: Any) -> Any:
     word: Any = types.uint64
     pair = types.containers.UniTuple(word, 2)
@@ -115,4 +145,5 @@ _replace_load(memory.load_u32, _load_intrinsic(32, swap=False), 4)
 _replace_load(memory.load_i64, _load_intrinsic(64, swap=False), 8)
 _replace_load(memory.load_big_u32, _load_intrinsic(32, swap=True), 4)
 _replace(memory.copy_bytes, _compiled_copy)
+_replace(memory.borrowed, _compiled_borrowed)
 _replace(carryless.carryless, _compiled_carryless)

@@ -8,9 +8,11 @@ puts what `intrinsics.py` has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+Arrays = TypeVar("Arrays")
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int
@@ -45,6 +47,15 @@ def copy_bytes(source: Bytes, at: Int, target: Bytes, to: Int, size: Int) -> Non
     """Copies `size` bytes between two arrays that do not overlap."""
     if size > 0:
         target[to : to + size] = np.frombuffer(_slice(source, at, size), np.uint8)
+
+
+def borrowed(arrays: Arrays) -> Arrays:
+    """The same array, or arrays of a tuple, for a kernel's own use while its caller holds them: they are not counted.
+
+    Numba counts who holds an array wherever one is handed on, taken out of a tuple or cut, with two locked
+    instructions; within loops it cannot be optimised away.
+    """
+    return arrays
 
 
 def _slice(buf: Bytes, at: Int, size: int) -> bytes:

@@ -3,12 +3,12 @@ Not here: which events hold them (`stream.py`), what is in the cells (`numbers.p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from strata.kernels.grammar import PARTIAL_UPDATE, UPDATE_V1, UPDATE_V2, WRITE_V1, WRITE_V2
-from strata.kernels.jit import kernel
+from strata.kernels.jit import kernel, part
 from strata.kernels.layout import (
     ABSENT_CELL,
     AT,
@@ -55,7 +55,28 @@ from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.kernels.widths import PARTIAL_JSON_UPDATES, packed_length, prefix_value
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Cells, Int, IntBlocks, IntRows, Ints
+    from strata.kernels.arrays import Bytes, Cells, Int, IntRows, Ints
+    from strata.kernels.layout import Tables
+
+
+class RowBytes(NamedTuple):
+    """Where the rows of an event lie."""
+
+    buf: Bytes
+    end: Int
+    """Offset behind them."""
+    base: Int
+    """What cells are relative to."""
+    event_type: Int
+
+
+class Images(NamedTuple):
+    """The columns that the images of an event have, by `image_columns`; the second is the after image of an update."""
+
+    first: IntRows
+    second: IntRows
+    in_first: Int
+    in_second: Int
 
 
 @kernel
@@ -162,116 +183,159 @@ def image_columns(buf: Bytes, bitmap: Int, buffer: Ints, columns: IntRows, image
     return found
 
 
-@kernel
-def walk_rows(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - decision 19 has what cutting it costs
-    buf: Bytes,
-    body: Int,
-    end: Int,
-    event_type: Int,
-    base: Int,
-    state: Ints,
-    buffer: Ints,
-    columns: IntRows,
-    scratch: IntBlocks,
-    cells: Cells,
-    facts: Ints,
-) -> Int:
+@part
+def read_images(rows: RowBytes, body: Int, op: Int, buffer: Ints, tables: Tables) -> tuple[Int, Images]:
+    """Reads which columns the images of an event have; `body` is the offset of the column count.
+
+    Returns:
+        Offset of the first row, -1 if these are not the TABLE_MAP's columns or they run past the end.
+    """
+    buf, end, _, _ = rows
+    first, second = tables.scratch[0], tables.scratch[1]
+    in_first, in_second = np.int64(0), np.int64(0)
+    count, at = packed_length(buf, body, end)
+    bitmap = (buffer[COLUMNS] + 7) >> 3
+    behind = at + (bitmap + bitmap if op == UPDATE else bitmap)
+    if at < 0 or count != buffer[COLUMNS] or behind > end:
+        behind = np.int64(-1)
+    else:
+        after_at = buffer[CELLS_AT]
+        first_at = after_at if op == INSERT else after_at + buffer[TARGETS] * buffer[STRIDE]
+        in_first = image_columns(buf, at, buffer, tables.columns, first_at, first)
+        if op == UPDATE:
+            in_second = image_columns(buf, at + bitmap, buffer, tables.columns, after_at, second)
+    return behind, Images(first, second, in_first, in_second)
+
+
+@part
+def image_flags(images: Images, op: Int, columns: Int) -> Int:
+    """Which images the rows of an event have, and whether those lack columns: `HAS_*`."""
+    flags = np.int64(HAS_BEFORE | HAS_AFTER)
+    if op == INSERT:
+        flags = np.int64(HAS_AFTER)
+    elif op == DELETE:
+        flags = np.int64(HAS_BEFORE)
+    if images.in_first < columns or (op == UPDATE and images.in_second < columns):
+        flags |= HAS_ABSENT
+    return flags
+
+
+@part
+def begin_row(cells: Cells, buffer: Ints, op: Int, flags: Int) -> bool:
+    """Whether the buffer has place for a row; the images are then NULL that it, or those before it, lack."""
+    images = np.int64(HAS_AFTER | HAS_BEFORE)
+    has_place = buffer[COUNT] != buffer[CAPACITY] and buffer[BYTES] < MOST_BYTES
+    if has_place and (buffer[FLAGS] & flags != flags or buffer[FLAGS] & images != flags & images):
+        clear_other_image(cells, buffer, op, flags)
+    return has_place
+
+
+@part
+def walk_image(rows: RowBytes, at: Int, image: IntRows, count: Int, row: Int, cells: Cells) -> Int:
+    """Notes the cells of one image.
+
+    Args:
+        rows: Where it lies.
+        at: Offset of its null bits.
+        image: Its columns.
+        count: How many they are.
+        row: Place of the row in its buffer.
+        cells: Of all buffers.
+
+    Returns:
+        The offset behind it; beyond the end if it is not whole.
+    """
+    buf, end, base, _ = rows
+    nulls = at
+    at += (count + 7) >> 3
+    for k in range(count if at <= end else 0):
+        out = image[k, 2]
+        if (load_u8(buf, nulls + (k >> 3)) >> (k & 7)) & 1:
+            if out >= 0:
+                cells[out + row] = NULL_CELL
+            continue
+        if out >= 0:
+            cells[out + row] = at - base
+        width = image[k, 1]
+        if width < 0:
+            # Of a length that is not whole it is enough that it goes beyond the end.
+            width = prefix_value(buf, at, -width) - width if at - width <= end else end + 1 - at
+        at += width
+        if at > end:
+            break
+    return at
+
+
+@part
+def walk_row(rows: RowBytes, at: Int, images: Images, buffer: Ints, cells: Cells) -> tuple[Int, Int]:
+    """Notes the cells of a row; the offset of its partial bits (0: none), and that behind it as of `walk_image`."""
+    partial, end = np.int64(0), rows.end
+    at = walk_image(rows, at, images.first, images.in_first, buffer[COUNT], cells)
+    if at <= end and rows.event_type == PARTIAL_UPDATE:
+        partial, at = partial_bits(rows.buf, at, end, buffer)
+        if at < 0:
+            at = end + 1
+    if at <= end and operation(rows.event_type) == UPDATE:
+        at = walk_image(rows, at, images.second, images.in_second, buffer[COUNT], cells)
+    return partial, at
+
+
+@part
+def mark_lacking(images: Images, op: Int, buffer: Ints, columns: IntRows, cells: Cells) -> None:
+    """Marks the wanted columns that the images of a row lack."""
+    row, after_at = buffer[COUNT], buffer[CELLS_AT]
+    if images.in_first < buffer[COLUMNS]:
+        first_at = after_at if op == INSERT else after_at + buffer[TARGETS] * buffer[STRIDE]
+        mark_absent(buffer, columns, images.first, images.in_first, cells, first_at + row)
+    if op == UPDATE and images.in_second < buffer[COLUMNS]:
+        mark_absent(buffer, columns, images.second, images.in_second, cells, after_at + row)
+
+
+@part
+def keep_row(images: Images, op: Int, flags: Int, partial: Int, size: Int, buffer: Ints, tables: Tables) -> None:
+    """Counts a row of `size` bytes that was found whole."""
+    if flags & HAS_ABSENT:
+        mark_lacking(images, op, buffer, tables.columns, tables.cells)
+    tables.facts[buffer[FACTS_AT] + FACT_PARTIAL * buffer[STRIDE] + buffer[COUNT]] = partial
+    buffer[COUNT] += 1
+    buffer[BYTES] += size
+
+
+@part
+def walk_rows(rows: RowBytes, body: Int, buffer: Ints, tables: Tables) -> Int:
     """Notes the rows of one event from `state[AT]` on; DONE, FULL (go on after the buffer was emptied) or CORRUPT.
 
     A row is counted only when all of it was found to lie in the event.
 
     Args:
-        buf: The event's buffer.
+        rows: Where they lie.
         body: Offset of the column count.
-        end: Offset behind the rows.
-        event_type: Type code.
-        base: What cells are relative to.
-        state: Of the walk.
         buffer: Of the rows' table and shape.
-        columns: Of all buffers.
-        scratch: For the walk's own use.
-        cells: Of all buffers.
-        facts: Of all buffers.
+        tables: What the walk keeps.
     """
-    count, at = packed_length(buf, body, end)
-    bitmap = (buffer[COLUMNS] + 7) >> 3
-    op = operation(event_type)
-    images = 2 if op == UPDATE else 1
-    if at < 0 or count != buffer[COLUMNS] or at + bitmap * images > end:
-        return np.int64(CORRUPT)
-    before_at = buffer[CELLS_AT] + buffer[TARGETS] * buffer[STRIDE]
-    start = buffer[CELLS_AT] if op == INSERT else before_at
-    present = image_columns(buf, at, buffer, columns, start, scratch[0])
-    updated = np.int64(0)
-    if op == UPDATE:
-        updated = image_columns(buf, at + bitmap, buffer, columns, buffer[CELLS_AT], scratch[1])
-    at += bitmap * images
-    flags = (HAS_AFTER if op != DELETE else 0) | (HAS_BEFORE if op != INSERT else 0)
-    if present < buffer[COLUMNS] or (op == UPDATE and updated < buffer[COLUMNS]):
-        flags |= HAS_ABSENT
+    state, cells, facts = tables.state, tables.cells, tables.facts
+    op, end = operation(rows.event_type), rows.end
+    at, images = read_images(rows, body, op, buffer, tables)
     # An image without columns takes no bytes; the server applies such an event once (sql/log_event.cc).
-    empty = present + updated == 0 and event_type != PARTIAL_UPDATE
-    if empty and at < end:
+    empty = images.in_first + images.in_second == 0 and rows.event_type != PARTIAL_UPDATE
+    if at < 0 or (empty and at < end):
         return np.int64(CORRUPT)
-    if state[AT] > 0:
-        at = state[AT]
-    wanted = buffer[WANTED] != 0
-    first, first_row = buffer[COUNT], state[ROW]
-    status = np.int64(DONE)
+    at = state[AT] or at
+    flags, wanted = image_flags(images, op, buffer[COLUMNS]), buffer[WANTED] != 0
+    first, first_row, status = buffer[COUNT], state[ROW], np.int64(DONE)
     while at < end or empty:
-        row, row_at = buffer[COUNT], at
-        if wanted:
-            if row == buffer[CAPACITY] or buffer[BYTES] >= MOST_BYTES:
-                state[AT] = at
-                status = np.int64(FULL)
-                break
-            if buffer[FLAGS] & flags != flags or (buffer[FLAGS] & (HAS_AFTER | HAS_BEFORE)) != (
-                flags & (HAS_AFTER | HAS_BEFORE)
-            ):
-                clear_other_image(cells, buffer, op, flags)
-        partial = np.int64(0)
-        for image in range(images):
-            if image == 1 and event_type == PARTIAL_UPDATE:
-                partial, at = partial_bits(buf, at, end, buffer)
-                if at < 0:
-                    status = np.int64(CORRUPT)
-                    break
-            nulls, here = at, present if image == 0 else updated
-            at += (here + 7) >> 3
-            if at > end:
-                status = np.int64(CORRUPT)
-                break
-            for k in range(here):
-                out = scratch[image, k, 2]
-                if (load_u8(buf, nulls + (k >> 3)) >> (k & 7)) & 1:
-                    if out >= 0:
-                        cells[out + row] = NULL_CELL
-                    continue
-                if out >= 0:
-                    cells[out + row] = at - base
-                width = scratch[image, k, 1]
-                if width < 0:
-                    if at - width > end:
-                        status = np.int64(CORRUPT)
-                        break
-                    width = prefix_value(buf, at, -width) - width
-                at += width
-                if at > end:
-                    status = np.int64(CORRUPT)
-                    break
-            if status != DONE:
-                break
-            if wanted and here < buffer[COLUMNS]:
-                image_at = start if image == 0 else buffer[CELLS_AT]
-                mark_absent(buffer, columns, scratch[image], here, cells, image_at + row)
-        if status != DONE:
+        if wanted and not begin_row(cells, buffer, op, flags):
+            state[AT] = at
+            status = np.int64(FULL)
+            break
+        partial, behind = walk_row(rows, at, images, buffer, cells)
+        if behind > end:
+            status = np.int64(CORRUPT)
             break
         if wanted:
-            facts[buffer[FACTS_AT] + FACT_PARTIAL * buffer[STRIDE] + row] = partial
-            buffer[COUNT] = row + 1
-            buffer[BYTES] += at - row_at
+            keep_row(images, op, flags, partial, behind - at, buffer, tables)
+        at, empty = behind, False
         state[ROW] += 1
-        empty = False
     if wanted:
         note_facts(facts, buffer, state, op, first, first_row)
     return status

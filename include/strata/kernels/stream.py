@@ -55,12 +55,13 @@ from strata.kernels.layout import (
     SID,
     STATEMENT_NUMBER,
 )
-from strata.kernels.row_images import walk_rows
+from strata.kernels.memory import borrowed
+from strata.kernels.row_images import RowBytes, walk_rows
 from strata.kernels.scan import read_i64
 from strata.kernels.status import CORRUPT, DONE, FULL
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import ByteRows, Bytes, Cells, Int, IntBlocks, IntRows, Ints
+    from strata.kernels.arrays import Bytes, Int, IntRows, Ints
     from strata.kernels.layout import Events, Tables
 
 
@@ -87,17 +88,18 @@ def same_bytes(left: Bytes, at: Int, right: Bytes, other: Int, length: Int) -> b
 
 
 @part
-def known_map(buf: Bytes, at: Int, end: Int, post_header: Int, maps: IntRows, bodies: Bytes, state: Ints) -> Int:
+def known_map(buf: Bytes, at: Int, end: Int, post_header: Int, tables: Tables) -> Int:
     """Puts a TABLE_MAP in force that was registered with equal bytes: DONE; else NEW_TABLE_MAP or BAD_TABLE_MAP."""
     if not has_table_id(at, end, post_header):
         return np.int64(BAD_TABLE_MAP)
+    maps = tables.maps
     place = find_map(maps, read_table_id(buf, at, post_header))
     begin = at + post_header
     if maps[place, MAP_ID] == 0 or maps[place, MAP_BODY_LENGTH] != end - begin:
         return np.int64(NEW_TABLE_MAP)
-    if not same_bytes(buf, begin, bodies, maps[place, MAP_BODY_AT], end - begin):
+    if not same_bytes(buf, begin, tables.bodies, maps[place, MAP_BODY_AT], end - begin):
         return np.int64(NEW_TABLE_MAP)
-    maps[place, MAP_STATEMENT] = state[STATEMENT_NUMBER]
+    maps[place, MAP_STATEMENT] = tables.state[STATEMENT_NUMBER]
     return np.int64(DONE)
 
 
@@ -114,9 +116,7 @@ def open_transaction(state: Ints, sid: Int, gno: Int, timestamp: Int) -> None:
 
 
 @part
-def begin(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is taken out of a tuple is counted
-    buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp: Int, keys: ByteRows, key: Bytes, state: Ints
-) -> Int:
+def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp: Int, tables: Tables) -> Int:
     """Opens a transaction with an event; DONE, NEW_SERVER or BAD_GTID.
 
     Args:
@@ -126,14 +126,13 @@ def begin(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is taken out 
         event_type: Its type code.
         word: The word that it is.
         timestamp: Of its header, seconds; the transaction's time where the server is older than 8.0.1.
-        keys: As in `layout.Tables`; so the next two.
-        key: As above.
-        state: As above.
+        tables: What the walk keeps.
     """
+    state, key = tables.state, tables.key
     stamp = np.int64(0)
     sid, number = np.int64(-1), np.int64(0)
     if word == GTID:
-        status, sid, stamp = read_head(buf, body, end, event_type, keys, state[KEYS], state[SID], key)
+        status, sid, stamp = read_head(buf, body, end, event_type, tables.keys, state[KEYS], state[SID], key)
         if status != DONE:
             return status
         number = read_i64(key, KEY_NUMBER)
@@ -156,22 +155,10 @@ def place_in_file(state: Ints, position: Int, length: Int, log_position: Int) ->
 
 
 @part
-def take_rows(  # noqa: PLR0913, PLR0917 - as above
-    buf: Bytes,
-    body: Int,
-    end: Int,
-    event_type: Int,
-    post_header: Int,
-    base: Int,
-    maps: IntRows,
-    buffers: IntRows,
-    columns: IntRows,
-    scratch: IntBlocks,
-    cells: Cells,
-    facts: Ints,
-    state: Ints,
-) -> Int:
+def take_rows(rows: RowBytes, body: Int, post_header: Int, tables: Tables) -> Int:
     """Takes the rows of an event; DONE, FULL, BAD_ROWS or NO_TABLE_MAP."""
+    buf, end, _, event_type = rows
+    state, maps = tables.state, tables.maps
     if not has_table_id(body, end, post_header):
         return np.int64(BAD_ROWS)
     is_last, table_id = ends_statement(buf, body, post_header), read_table_id(buf, body, post_header)
@@ -181,13 +168,13 @@ def take_rows(  # noqa: PLR0913, PLR0917 - as above
             return np.int64(NO_TABLE_MAP)
     else:
         buffer = maps[place, MAP_BUFFER]
-        rows = rows_begin(buf, body, end, event_type, post_header)
-        if rows < 0:
+        at = rows_begin(buf, body, end, event_type, post_header)
+        if at < 0:
             return np.int64(BAD_ROWS)
         state[BUFFER] = -1 if state[FOREIGN] else buffer
         if state[FOREIGN]:
             return np.int64(FULL)
-        status = walk_rows(buf, rows, end, event_type, base, state, buffers[buffer], columns, scratch, cells, facts)
+        status = walk_rows(rows, at, tables.buffers[buffer], tables)
         if status != DONE:
             return np.int64(BAD_ROWS) if status == CORRUPT else status
     state[AT] = 0
@@ -212,25 +199,24 @@ def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tab
         `grammar.py` about event `state[EVENT]`: with a request that lets the stream go on, `state[FOLLOWING]` is the
         state behind it.
     """
-    positions, lengths, types, timestamps, log_positions, flags = events
-    state, keys, key, maps, bodies, buffers, columns, scratch, cells, facts, post_headers = tables
+    buf, tables = borrowed(buf), borrowed(tables)
+    positions, lengths, types, timestamps, log_positions, flags = borrowed(events)
+    state = tables.state
     for i in range(state[EVENT], positions.shape[0]):
         state[EVENT] = i
         kind, body, end = np.int64(types[i]), positions[i] + HEADER, positions[i] + lengths[i] - trailer
-        post_header = post_headers[kind]
+        post_header = tables.post_headers[kind]
         place_in_file(state, positions[i], lengths[i], log_positions[i])
         word = word_of(buf, kind, flags[i], body, end, post_header)
         step = step_of(state[OPEN], word)
         status = step >> FAULT_SHIFT
         if status == DONE and step & OPENS:
-            status = begin(buf, body, end, kind, word, timestamps[i], keys, key, state)
+            status = begin(buf, body, end, kind, word, timestamps[i], tables)
         if status == DONE:
             if word == ROWS:
-                status = take_rows(
-                    buf, body, end, kind, post_header, base, maps, buffers, columns, scratch, cells, facts, state
-                )
+                status = take_rows(RowBytes(buf, end, base, kind), body, post_header, tables)
             elif word == TABLE_MAP:
-                status = known_map(buf, body, end, post_header, maps, bodies, state)
+                status = known_map(buf, body, end, post_header, tables)
             else:
                 status = request_of(word)
         state[FOLLOWING] = step & NEXT

@@ -36,6 +36,7 @@ from strata.kernels.grammar import (
 )
 from strata.kernels.gtid import KEY_NUMBER, read_head
 from strata.kernels.jit import kernel, part
+from strata.kernels.memory import borrowed
 from strata.kernels.scan import HEADER_BYTES, read_i64
 from strata.kernels.statements import END, STATEMENT
 from strata.kernels.status import DONE, FULL
@@ -43,7 +44,7 @@ from strata.kernels.table_maps import MAP_JSON, MAP_TABLE, MAP_WIDTHS, NO_MAP, f
 from strata.kernels.widths import count_image_rows
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import ByteRows, Bytes, Int, IntRows, Ints
+    from strata.kernels.arrays import Bytes, Int, IntRows, Ints
     from strata.kernels.layout import Events, Known, Notes
 
 # Entries of the state.
@@ -160,16 +161,15 @@ def close_transaction(transactions: IntRows, state: Ints, end: Int, seconds: Int
 
 
 @part
-def _open(
-    buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, keys: ByteRows, key: Bytes, state: Ints
-) -> Int:
+def _open(buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, known: Known, notes: Notes) -> Int:
     """Opens a transaction with the event at `position`; DONE, NEW_SERVER or BAD_GTID."""
+    state, key = notes.state, notes.key
     if word != GTID:
         open_transaction(position, log_begin, state)
         return np.int64(DONE)
     kind = np.int64(buf[position + 4])
     body = position + HEADER_BYTES
-    status, at, stamp = read_head(buf, body, end, kind, keys, state[KEYS], state[SID], key)
+    status, at, stamp = read_head(buf, body, end, kind, known.keys, state[KEYS], state[SID], key)
     if status == DONE:
         open_transaction(position, log_begin, state)
         state[SID] = at
@@ -206,9 +206,10 @@ def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state:
     return np.int64(DONE)
 
 
-@kernel
-def _note_split(splits: IntRows, split_maps: Ints, maps: IntRows, position: Int, form: Ints, state: Ints) -> Int:
+@part
+def _note_split(position: Int, form: Ints, notes: Notes) -> Int:
     """Notes a split point in front of the event at `position` if it is due; FULL if there is no room for it."""
+    state, splits, split_maps, maps = notes.state, notes.splits, notes.split_maps, notes.maps
     if form[F_PAYLOAD] >= 0 or position - state[SPLIT_AT] < form[F_SPLIT_BYTES]:
         return np.int64(DONE)
     count = state[MAPS]
@@ -249,26 +250,16 @@ def _entry_of(table: Int, entries: IntRows, state: Ints) -> Int:
 
 
 @part
-def _take_table_map(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is taken out of a tuple is counted
-    buf: Bytes,
-    position: Int,
-    end: Int,
-    post_header: Int,
-    bodies: Bytes,
-    table_maps: IntRows,
-    places: Ints,
-    maps: IntRows,
-    entries: IntRows,
-    state: Ints,
-) -> Int:
+def _take_table_map(buf: Bytes, position: Int, end: Int, post_header: Int, known: Known, notes: Notes) -> Int:
     """Puts a TABLE_MAP in force; DONE, NEW_TABLE_MAP or BAD_TABLE_MAP."""
+    state, maps = notes.state, notes.maps
     body = position + HEADER_BYTES
     if not has_table_id(body, end, post_header):
         return np.int64(BAD_TABLE_MAP)
-    table_map = find_equal(bodies, table_maps, places, buf, body + post_header, end)
+    table_map = find_equal(known.bodies, known.table_maps, known.places, buf, body + post_header, end)
     if table_map == NO_MAP:
         return np.int64(NEW_TABLE_MAP)
-    entry = _entry_of(table_maps[table_map, MAP_TABLE], entries, state)
+    entry = _entry_of(known.table_maps[table_map, MAP_TABLE], notes.entries, state)
     table_id = read_table_id(buf, body, post_header)
     at = _find_map(maps, state[MAPS], table_id)
     if at < 0:
@@ -282,19 +273,9 @@ def _take_table_map(  # noqa: PLR0913, PLR0917 - arrays one by one: whatever is 
 
 
 @part
-def _take_rows(  # noqa: PLR0913, PLR0917 - as above
-    buf: Bytes,
-    position: Int,
-    end: Int,
-    post_header: Int,
-    table_maps: IntRows,
-    all_widths: Ints,
-    maps: IntRows,
-    entries: IntRows,
-    present: Ints,
-    state: Ints,
-) -> Int:
+def _take_rows(buf: Bytes, position: Int, end: Int, post_header: Int, known: Known, notes: Notes) -> Int:
     """Counts the rows of an event; DONE, BAD_ROWS or NO_TABLE_MAP."""
+    state, maps, entries, table_maps = notes.state, notes.maps, notes.entries, known.table_maps
     kind, body = np.int64(buf[position + 4]), position + HEADER_BYTES
     if not has_table_id(body, end, post_header):
         return np.int64(BAD_ROWS)
@@ -303,11 +284,11 @@ def _take_rows(  # noqa: PLR0913, PLR0917 - as above
     at = _find_map(maps, state[MAPS], table_id)
     if at >= 0:
         table_map = maps[at, M_TABLE_MAP]
-        widths = all_widths[table_maps[table_map, MAP_WIDTHS] : table_maps[table_map + 1, MAP_WIDTHS]]
+        widths = known.widths[table_maps[table_map, MAP_WIDTHS] : table_maps[table_map + 1, MAP_WIDTHS]]
         first = rows_begin(buf, body, end, kind, post_header)
         if first < 0:
             return np.int64(BAD_ROWS)
-        status, rows = count_image_rows(buf, first, end, widths, table_maps[table_map, MAP_JSON], kind, present)
+        status, rows = count_image_rows(buf, first, end, widths, table_maps[table_map, MAP_JSON], kind, notes.present)
         if status != DONE:
             return np.int64(BAD_ROWS)
         entries[maps[at, M_ENTRY], E_EVENTS] += 1
@@ -336,9 +317,9 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Ints, known: Know
         Status and the event that it is about: DONE, FULL (`split_maps`), a request or a fault of `grammar.py`. Behind
         INFLATE and COMPARE_FORMAT the stream goes on with the next event, else with the same once more.
     """
-    positions, lengths, types, timestamps, log_positions, flags = events
-    keys, bodies, table_maps, places, widths = known
-    state, key, maps, transactions, entries, statements, splits, split_maps, present = notes
+    buf, form, known, notes = borrowed(buf), borrowed(form), borrowed(known), borrowed(notes)
+    positions, lengths, types, timestamps, log_positions, flags = borrowed(events)
+    state = notes.state
     for i in range(first, len(positions)):
         position, behind = positions[i], positions[i] + lengths[i]
         kind, body, end = np.int64(types[i]), position + HEADER_BYTES, behind - form[F_CHECKSUM_BYTES]
@@ -348,22 +329,20 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Ints, known: Know
         status = step >> FAULT_SHIFT
         if status == DONE and step & OPENS:
             log_begin = (log_positions[i] - lengths[i]) & 0xFFFFFFFF
-            status = _open(buf, position, end, word, log_begin, keys, key, state)
+            status = _open(buf, position, end, word, log_begin, known, notes)
         if status == DONE and word in (ROWS, TABLE_MAP):
-            status = _note_split(splits, split_maps, maps, position, form, state)
+            status = _note_split(position, form, notes)
         if status == DONE:
             if word == ROWS:
-                status = _take_rows(buf, position, end, post_header, table_maps, widths, maps, entries, present, state)
+                status = _take_rows(buf, position, end, post_header, known, notes)
             elif word == TABLE_MAP:
-                status = _take_table_map(
-                    buf, position, end, post_header, bodies, table_maps, places, maps, entries, state
-                )
+                status = _take_table_map(buf, position, end, post_header, known, notes)
             else:
-                status = _take_other(word, position, form[F_PAYLOAD], statements, state)
+                status = _take_other(word, position, form[F_PAYLOAD], notes.statements, state)
         if goes_on(status):
             state[WHERE] = step & NEXT
             if step & CLOSES:
-                close_transaction(transactions, state, behind, timestamps[i])
+                close_transaction(notes.transactions, state, behind, timestamps[i])
         if status != DONE:
             return status, np.int64(i)
     return np.int64(DONE), np.int64(len(positions))
