@@ -117,7 +117,7 @@ expectations:
     severity: fatal
   - a
   - type: expect_column_to_exist
-    sevrity: info
+    sever_ity: info
   - type: expect_column_to_exist
     kwargs: {row_condition: a = 1}
     where: state = 'paid' OR OR total > 3
@@ -130,7 +130,7 @@ SAID = [
     "line 6: expectations[2].kwargs is not an object, as in",
     "line 7: expectations[2].severity is not one of critical (or error), which withholds the table, warning and info",
     "line 8: expectations[3] is not an object with a type and kwargs",
-    "line 10: expectations[4].sevrity is not a field: do you mean severity? (there are: type, kwargs,",
+    "line 10: expectations[4].sever_ity is not a field: do you mean severity? (there are: type, kwargs,",
     "line 13: expectations[5] has a row_condition, too: one of them is enough",
     "line 13: expectations[5].where: this is not MySQL's SQL (line 1, column 19)",
     "line 14: expectation is not a field: do you mean expectations?",

@@ -123,10 +123,12 @@ def test_a_run_stops_at_a_mistake_in_front_of_decoding(shop, capsys):
     """Relative paths are beside the settings, wherever the command stands."""
     assert [run([step, "--source", "shop"]) for step in ("land", "track")] == [0, 0]
     assert {path.name for path in shop.parent.iterdir()} >= {"a lake", "my.db"}
-    (shop.parent / "checks" / "words.orders.yaml").write_text("expectations:\n- {tipe: a}")
+    (shop.parent / "checks" / "words.orders.yaml").write_text("expectations:\n- {ty_pe: a}")
     capsys.readouterr()
     assert run(["check", "--dry-run", "--source", "shop"]) == 2
-    assert "line 2: expectations[0].tipe is not a field: do you mean type?" in " ".join(capsys.readouterr().out.split())
+    assert "line 2: expectations[0].ty_pe is not a field: do you mean type?" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert run(["plan", "--source", "shop"]) == 2
     assert "words.orders.yaml" in capsys.readouterr().err
     (shop.parent / "checks" / "words.orders.yaml").unlink()
@@ -138,9 +140,9 @@ def test_a_run_stops_at_a_mistake_in_front_of_decoding(shop, capsys):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_dry_run_asks_for_the_arguments(tmp_path):
-    (tmp_path / "app.orders.yaml").write_text(EXPECTATION.replace("column:", "colum:"))
+    (tmp_path / "app.orders.yaml").write_text(EXPECTATION.replace("column:", "col_umn:"))
     (found,) = check_arguments(str(tmp_path))
     assert (found.severity, "app.orders.yaml, line 1" in found.what) == ("error", True)
-    assert "colum: extra fields not permitted" in found.what
+    assert "col_umn: extra fields not permitted" in found.what
     (tmp_path / "app.orders.yaml").write_text(EXPECTATION)
     assert list(check_arguments(str(tmp_path))) == []

@@ -224,3 +224,13 @@ def test_on_any_storage(lake: str) -> None:
     delete_file(staged[0].url)
     with pytest.raises(DamagedFileError, match="is gone"):
         publish(lake, SOURCE, ORDERS, INTERVAL, staged)
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "100%", "a#b", "it's"])
+def test_a_lake_may_be_called_oddly(tmp_path: Path, name: str) -> None:
+    lake = str(tmp_path / name / "lake")
+    for number in (1, 2):
+        staged = stage(f"{lake}/runs", inserts({"id": pa.int32()}, [{"id": number}], version_id=1), interval=INTERVAL)
+        publish(lake, SOURCE, ORDERS, INTERVAL, staged)
+    assert read_changes(lake, SOURCE, ORDERS)["id"].to_pylist() == [2]
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from strata.schema.answers.changes import TableChange
     from strata.schema.answers.differences import TableDifference
     from strata.schema.answers.tables import TablesAt
+    from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import Column, TableDefinition
 
 _COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
@@ -50,15 +51,7 @@ def print_history(changes: Iterable[TableChange]) -> None:
     console = _console()
     for change in changes:
         entry, online = change.entry, change.online
-        name = str(entry.name) if entry.name.table else "all tables"
-        when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
-        where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
-        head = f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]"
-        came_from = f" from {escape(entry.renamed_from)}" if entry.renamed_from else ""
-        console.print(
-            f"{head}{came_from} [dim]{entry.gtid or f'transaction {entry.seq}'}{where} {entry.origin}[/dim]",
-            highlight=False,
-        )
+        console.print(_head(entry), highlight=False)
         if entry.gap is not None:
             console.print(f"  [red]not known from here: {escape(entry.gap)}[/red]", highlight=False)
         elif change.after is None:
@@ -71,9 +64,19 @@ def print_history(changes: Iterable[TableChange]) -> None:
             _print_differences(console, change.drift.texts())
         if online is not None:
             console.print(f"  [cyan]online change by {online.tool}, through {escape(str(online.copy))}[/cyan]")
-        for statement in (*(online.statements if online else ()), *([change.ddl] if change.ddl else [])):
-            for line in statement.strip().splitlines():
-                console.print(f"  [dim]{escape(line)}[/dim]", highlight=False)
+        statements = (*(online.statements if online else ()), change.ddl or "")
+        for line in (line for statement in statements for line in statement.strip().splitlines()):
+            console.print(f"  [dim]{escape(line)}[/dim]", highlight=False)
+
+
+def _head(entry: StoredEntry) -> str:
+    """When, which table, by which transaction and where in the server's binlog."""
+    name = str(entry.name) if entry.name.table else "all tables"
+    came_from = f" from {escape(entry.renamed_from)}" if entry.renamed_from else ""
+    where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
+    by = f"{entry.gtid or f'transaction {entry.seq}'}{where} {entry.origin}"
+    when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
+    return f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]{came_from} [dim]{by}[/dim]"
 
 
 def print_differences(found: Sequence[TableDifference]) -> None:

@@ -173,19 +173,21 @@ class TableIntervalLedger:
         start = table_interval.c.start_at
         early = start < since if since is not None else sa.false()
         spans = {name: sa.or_(*(start.between(*span) for span in found)) for name, found in (left_out or {}).items()}
+
+        def unwanted(name: tuple[str, str]) -> sa.ColumnElement[bool]:
+            if not is_wanted(*name):
+                return sa.true()
+            return early | spans[name] if name in spans else early
+
         with writing(self._engine) as connection:
             for name in _names(connection, source, State.UNWANTED):
-                if is_wanted(*name):
-                    unwanted = early | spans.get(name, sa.false())
-                    _move(connection, source, name, State.UNWANTED, State.OWED, sa.not_(unwanted))
+                _move(connection, source, name, State.UNWANTED, State.OWED, sa.not_(unwanted(name)))
             for name in _names(connection, source, State.OWED):
-                if not is_wanted(*name):
-                    _move(connection, source, name, State.OWED, State.UNWANTED, sa.true())
-                elif since is not None:
-                    _move(connection, source, name, State.OWED, State.UNWANTED, early)
+                _move(connection, source, name, State.OWED, State.UNWANTED, unwanted(name))
             for name, inside in spans.items():
+                # What failed or is held of them would wait for ever for somebody to look.
                 unpublished = inside & (table_interval.c.published_rows == 0)
-                for state in (State.OWED, State.FAILED, State.HELD):
+                for state in (State.FAILED, State.HELD):
                     _move(connection, source, name, state, State.UNWANTED, unpublished)
 
     def names(self, source: str) -> list[tuple[str, str]]:
@@ -240,6 +242,8 @@ def _move(
     after: State,
     when: sa.ColumnElement[bool],
 ) -> None:
+    if isinstance(when, sa.False_):
+        return  # A source has thousands of tables, and of most there is nothing to move.
     found = table_interval.c
     mine = (found.source == source) & (found.state == str(before)) & when
     table = (found.database_name == name[0]) & (found.table_name == name[1])
