@@ -72,8 +72,8 @@ def track(
         raise SchemaGapError(
             _gaps_said(report),
             source=name,
-            remedy=f"`strata schema history --source {name}` shows the statements; `strata snapshot "
-            f"--source {name}`, then `strata track`, closes a gap from there on. All other tables have been tracked.",
+            remedy=f"`strata schema history --source {name}` shows the statements; `strata snapshot --source {name}`, "
+            f"then `strata track --source {name}`, closes a gap from there on. All other tables have been tracked.",
         )
 
 

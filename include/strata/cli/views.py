@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from strata.cli.options import SourceName, Tables
 from strata.config.settings import load_settings
 
 if TYPE_CHECKING:
@@ -33,28 +34,26 @@ class Reading(StrEnum):
 
 def views(
     context: typer.Context,
-    source: Annotated[
-        str | None, typer.Option(help="A source of the settings; not needed if it is the only one.")
-    ] = None,
+    source: SourceName = None,
     dialect: Annotated[Engine, typer.Option(help="For which engine.")] = Engine.DUCKDB,
     through: Annotated[
         Reading, typer.Option(help="Its reader of Delta tables, or the Parquet files that there are now.")
     ] = Reading.DELTA,
-    table: Annotated[list[str] | None, typer.Option(help="Patterns of database.table; may be repeated.")] = None,
+    table: Tables = None,
 ) -> None:
     """Prints CREATE VIEW statements: per table one with all changes (NAME__changes) and one with the rows of now."""
     # Imported here: the command's help must not load Arrow and sqlglot.
     from strata.dialects.engines import Dialect  # noqa: PLC0415  see above
     from strata.dialects.relations import Through  # noqa: PLC0415  see above
     from strata.jobs.views.make_views import make_views  # noqa: PLC0415  see above
-    from strata.store.database import open_store  # noqa: PLC0415  see above
+    from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
     patterns = table or ["*"]
     made = make_views(
         found.lake,
         found.name,
-        open_store(found.store_url),
+        open_store(found.store_url, OnMissing.EMPTY),
         Dialect(dialect.value),
         Through(through.value),
         lambda name: any(fnmatchcase(str(name), pattern) for pattern in patterns),

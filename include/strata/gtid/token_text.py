@@ -82,7 +82,7 @@ def from_text(text: str) -> Token:
     text = text.strip()
     form = _FORM.fullmatch(text)
     if form is None:
-        raise _refused(text, "is not an event token", "A token begins with `v1.`; `strata token show` reads one.")
+        raise _refused(text, "is not an event token", "A token begins with `v1.`; `strata token show TOKEN` reads one.")
     if form[1] != _VERSION:
         raise _refused(text, f"is an event token of version {form[1]}", "Read it with a newer version of Strata.")
     try:

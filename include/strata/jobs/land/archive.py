@@ -88,7 +88,7 @@ def _read_events(url: str, stream: BinaryIO) -> ArchivedFile:
     if previous_event[4] != EventType.PREVIOUS_GTIDS:
         raise Usage(
             "the file does not say what had been executed before it",
-            remedy="Servers write that since MySQL 5.6; decode older files with `strata decode`.",
+            remedy="Servers write that since MySQL 5.6; decode older files with `strata decode FILES --out FILE`.",
         )
     end = len(previous_event) - form.checksum_bytes
     previous = parse_previous_gtids(previous_event[HEADER_BYTES:end]).gtid_set

@@ -126,7 +126,7 @@ class _FileLanding:
                     "a transaction has no GTID, so nothing tells whether it has landed",
                     file=binlog.path,
                     offset=at,
-                    remedy="Decode such files with `strata decode`.",
+                    remedy="Decode such files with `strata decode FILES --out FILE`.",
                 )
             yield from _missing_spans(batch, executed)
 

@@ -180,6 +180,7 @@ def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
     """
     if not folder.exists(VERDICT):
         return {}
-    remedy = "Check the run again (`strata check`, task `check`)."
+    _, _, source, run = folder.url.rsplit("/", 3)
+    remedy = f"Check the run again: `strata check {run} --source {source}` (task `check`)."
     found = decode_stored(folder.read(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy)
     return {verdict.interval: verdict for verdict in found.intervals}

@@ -365,7 +365,8 @@ class History:
             gtid=entry.gtid or entry.missing or None,
             file=entry.binlog_file,
             offset=entry.binlog_pos if entry.binlog_file else None,
-            remedy=f"`strata snapshot {self._source}`, then `strata track`, closes the gap from there on.",
+            remedy=f"`strata snapshot --source {self._source}`, then `strata track --source {self._source}`, closes "
+            "the gap from there on.",
         )
 
     def _absent(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:

@@ -1,0 +1,89 @@
+"""Every command that a message of ours suggests is one, as it stands there: found in the source, parsed by the command
+line itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+
+from strata.cli.main import build_app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ROOMS = ("include", "dags", "plugins", "spark_jobs")
+SUGGESTED = re.compile(r"`strata ([^`]*)`")
+VALUE = "20261121T033000Z-20261121T033500Z-shop-rows-0f1e2d3c4b"
+"""In the place of what a message fills in."""
+BY_NAME = re.compile(r"\b(?:FILES|FILE|NAME|TOKEN|URL|FOLDER|RUN|TIME|SET)(?:\.\.\.|\.sql)?(?![\w-])")
+
+
+COMMAND = typer.main.get_command(build_app())
+
+
+def texts(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts of a module with their lines; what is filled in is some value. No docstrings: nobody is shown them."""
+    documents = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    for node in ast.walk(module):
+        if id(node) in documents:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            found = (part.value if isinstance(part, ast.Constant) else VALUE for part in node.values)
+            yield node.lineno, "".join(map(str, found))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield node.lineno, node.value
+
+
+def suggestions() -> list[tuple[str, str]]:
+    """Where a command is suggested, and its words behind `strata`."""
+    found = []
+    for room in ROOMS:
+        for path in sorted((REPOSITORY / room).rglob("*.py")):
+            if "__pycache__" not in path.parts:
+                for line, text in texts(ast.parse(path.read_text())):
+                    where = f"{path.relative_to(REPOSITORY)}:{line}"
+                    found += [(where, words) for words in SUGGESTED.findall(text)]
+    return found
+
+
+def parse(words: list[str]) -> None:
+    """Reads a command line to its end without running it.
+
+    Raises:
+        typer.TyperException: It is none.
+    """
+    command, context, name = COMMAND, None, "strata"
+    while True:
+        context = command.make_context(name, list(words), parent=context)
+        if not hasattr(command, "resolve_command"):
+            return
+        name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+
+
+@pytest.mark.parametrize(("where", "words"), suggestions())
+def test_what_a_message_suggests_is_a_command(where, words):
+    given = [word for word in shlex.split(BY_NAME.sub(VALUE, words)) if word not in {"-h", "--json"}]
+    try:
+        parse(given)
+    except typer.TyperException as error:
+        pytest.fail(f"{where}: `strata {words}`: {error.format_message()}")
+
+
+def test_there_are_such_messages_and_a_wrong_one_is_found():
+    assert len(suggestions()) > 30
+    for wrong in (
+        ["snapshot", "--sauce", "shop"],
+        ["snapshot", "late"],
+        ["schema", "history", "--tabel", "a.b"],
+        ["sho"],
+    ):
+        with pytest.raises(typer.TyperException):
+            parse(wrong)
