@@ -38,17 +38,19 @@ def check(
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
     # Imported here: the command's help must not load Arrow.
     from strata.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
+    from strata.jobs.publish.publish_interval import in_quarantine  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
     verdicts = SparkSteps(found, master).check(run)
     _show(verdicts, as_json=context.obj["json"])
-    errors = [failure for verdict in verdicts for failure in verdict.errors]
+    errors = [(verdict.interval, failure) for verdict in verdicts for failure in verdict.errors]
     if errors:
+        first = errors[0][1]
         raise ChecksFailedError(
-            f"{counted(len(errors), 'check')} failed, the first: {errors[0].message}",
+            f"{counted(len(errors), 'check')} failed, the first: {first.message}",
             source=found.name,
-            table=errors[0].table or None,
-            remedy="The rows are in quarantine, with the verdict as the reason.",
+            table=first.table or None,
+            remedy=in_quarantine(found.lake, found.name, run, errors[0][0]).strip(),
         )
     return 0
 

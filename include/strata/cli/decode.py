@@ -16,6 +16,7 @@ from strata.cli.report import print_report
 from strata.cli.step_lines import StepLines
 from strata.cli.terminal import say
 from strata.config.settings import STORE_DATABASE, load_settings
+from strata.counted import counted
 from strata.errors import LakeUnavailableError, Usage
 from strata.jobs.run.run_name import RunName
 
@@ -193,7 +194,9 @@ def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: boo
         print_report(output.report(), as_json=as_json)
     elif output.quarantined and not as_json:
         tables = ", ".join(f"{table}: {rows:,}" for table, rows in output.quarantined.most_common())
-        typer.echo(f"{output.quarantined.total():,} rows are in quarantine ({tables}): {output.quarantine}", err=True)
+        typer.echo(
+            f"{counted(output.quarantined.total(), 'row')} in quarantine ({tables}): {output.quarantine}", err=True
+        )
 
 
 def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:

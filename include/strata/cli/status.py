@@ -52,7 +52,7 @@ def _print(console: Terminal, found: SourceStatus) -> None:
     steps = Table(box=None, pad_edge=False)
     for title in ("step", "transactions", "until (UTC)"):
         steps.add_column(title)
-    steps.add_row("landed", f"{found.landed_seq:,} in {found.segments} segments", _time(found.landed_until))
+    steps.add_row("landed", f"{found.landed_seq:,} in {counted(found.segments, 'segment')}", _time(found.landed_until))
     steps.add_row("tracked", f"{found.tracked_seq:,}", "")
     steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
     console.print(steps)
@@ -101,7 +101,7 @@ def _left(found: SourceStatus) -> list[str]:
         lines.append(f"`strata intervals --source {found.source} --failed --held` lists them")
     if found.statements:
         lines.append(
-            f"[yellow]warning:[/yellow] {found.statements:,} changes were logged as statements: their rows are in no "
+            f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
             "binlog (`strata intervals`)"
         )
     return lines
@@ -117,7 +117,9 @@ def _prepared(held: PreparedStatus) -> str:
 
 def _landing(state: LandState) -> str:
     lag = "" if state.lag_seconds is None else f", {state.lag_seconds:,.1f} s behind"
-    what = f"{state.doing} {state.origin}: {state.transactions:,} transactions, {state.bytes / 1e6:,.1f} MB{lag}"
+    what = (
+        f"{state.doing} {state.origin}: {counted(state.transactions, 'transaction')}, {state.bytes / 1e6:,.1f} MB{lag}"
+    )
     error = f"\n[red]{escape(state.error)}[/red]" if state.error else ""
     return f"{escape(what)} (at {_time(state.at)}){error}"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.checks.own import read_own_checks
+from strata.counted import counted
 from strata.errors import (
     AlreadyRunningError,
     ChecksFailedError,
@@ -339,7 +340,8 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     tables = sorted({piece.name for piece, _ in left})
     kind = ChecksFailedError if worst.state is State.FAILED else SchemaGapError
     raise kind(
-        f"{rows or 'some'} rows of {', '.join(tables[:5])}{' and others' if len(tables) > 5 else ''} were left out; "
+        f"{counted(rows, 'row') if rows else 'rows'} of {', '.join(tables[:5])}"
+        f"{' and others' if len(tables) > 5 else ''} left out; "
         f"{reason.message}",
         source=source,
         table=worst.name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from strata.counted import counted
 from strata.errors import AccessDeniedError, StrataError, Usage
 from strata.events.landed import LandedStream
 from strata.flavour import Flavour
@@ -225,13 +226,15 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
         if is_by_gtid(server, stream.resume):
             landed = stream.executed()
             check_sets(landed, server)
-            return ok("landed", f"{stream.last_seq} transactions; {(server.executed - landed).count()} to come")
+            return ok(
+                "landed", f"{counted(stream.last_seq, 'transaction')}; {(server.executed - landed).count()} to come"
+            )
         tail = LandedTail.read(last)
         check_files(tail, server, ServerFiles.read(connection))
         tail.check_bytes(source.address)
     except StrataError as failure:
         return _failed("landed", failure)
-    return ok("landed", f"{stream.last_seq} transactions, up to {tail.end}")
+    return ok("landed", f"{counted(stream.last_seq, 'transaction')}, up to {tail.end}")
 
 
 def _check_store(source: Source) -> Finding:

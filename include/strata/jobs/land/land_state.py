@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from strata.counted import counted
 from strata.errors import DamagedFileError, LakeUnavailableError, StoreFormatError
 from strata.events.landed import landing_folder
 from strata.jobs.run.specs import from_micros
@@ -53,7 +54,7 @@ class LandProgress(Struct, frozen=True):
         lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s behind the server"
         until = f", committed until {from_micros(self.clock):%Y-%m-%d %H:%M:%S} UTC" if self.clock else ""
         return (
-            f"{self.transactions:,} of {self.of_transactions:,} transactions, {self.bytes / _MEGABYTE:,.1f} MB"
+            f"{self.transactions:,} of {counted(self.of_transactions, 'transaction')}, {self.bytes / _MEGABYTE:,.1f} MB"
             f"{until}{lag}"
         )
 

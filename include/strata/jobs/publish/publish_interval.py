@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
+from strata.counted import counted
 from strata.errors import AlreadyRunningError, ChecksFailedError, DamagedFileError
 from strata.jobs.check.check_interval import told_of_interval
 from strata.jobs.run.run_folder import (
@@ -23,6 +24,7 @@ from strata.jobs.run.run_folder import (
 from strata.schema.model.definition import TableName
 from strata.store.table_intervals import State
 from strata.tables.commit import publish
+from strata.tables.quarantine import quarantine_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -119,15 +121,24 @@ class PublishReport(Struct, frozen=True):
         if self.withheld:
             first = self.withheld[0]
             names = sorted({one.table for one in self.withheld})
-            others = f" and of {len(names) - 1} other tables" if len(names) > 1 else ""
+            others = f" and of {counted(len(names) - 1, 'other table')}" if len(names) > 1 else ""
+            withheld = sum(one.rows for one in self.withheld)
+            are = "is" if withheld == 1 else "are"
             raise ChecksFailedError(
-                f"{sum(one.rows for one in self.withheld)} rows of {first.table}{others} are not published: "
-                f"{first.reason.message}",
+                f"{counted(withheld, 'row')} of {first.table}{others} {are} not published: {first.reason.message}",
                 source=self.source,
                 table=first.table,
                 remedy=f"`strata intervals --source {self.source} --failed --held` lists them; "
                 "all others are published.",
             )
+
+
+def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
+    """Where the rows of a failed check are, and how they get out: a sentence in front of others."""
+    return (
+        f"The rows are in quarantine, in {quarantine_folder(lake, source, interval, run)}. Once the check holds, or is "
+        f"corrected, `strata run --source {source} --failed` takes them from the binlog again. "
+    )
 
 
 class Publication:
@@ -175,7 +186,7 @@ class Publication:
         verdict = self.verdicts.get(interval.start)
         failures = verdict.failures_of(planned.name) if verdict else ()
         if failures:
-            return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures))
+            return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures, files))
         reason = self._left_out(planned)
         if reason and self._is_published(planned):
             return TableOutcome(planned, State.PUBLISHED)
@@ -195,15 +206,17 @@ class Publication:
                 remedy="Publish the run again: it tells what is published.",
             )
 
-    def _failed(self, planned: PlannedTable, failures: Sequence[Failure]) -> ErrorFacts:
+    def _failed(self, planned: PlannedTable, failures: Sequence[Failure], files: Sequence[StagedFile]) -> ErrorFacts:
+        plan = self.plan
         others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         first = failures[0]
         column = f"column {first.column}: " if first.column else ""
         return ChecksFailedError(
             f"{column}{first.message}{others}",
-            source=self.plan.source,
+            source=plan.source,
             table=planned.name,
-            remedy=f"`strata check {self.plan.run} --source {self.plan.source}` shows all; the rows are in quarantine.",
+            remedy=(in_quarantine(plan.lake, plan.source, plan.run, planned.interval) if files else "")
+            + f"`strata check {plan.run} --source {plan.source}` shows all.",
         ).facts()
 
     def _left_out(self, planned: PlannedTable) -> ErrorFacts | None:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata.counted import counted
 from strata.gtid.sets import Gtid, GtidSet
 from strata.schema.history.versions import (
     EVERY_TABLE,
@@ -357,7 +358,7 @@ def outcome_text(snapshot: Snapshot, reconciled: Reconciliation) -> str:
     """What became of a snapshot, for people."""
     if reconciled.useless:
         return f"snapshot {snapshot.id} says nothing of this stream: {reconciled.useless}"
-    parts = [f"snapshot {snapshot.id}: {len(snapshot.tables)} tables compared"]
+    parts = [f"snapshot {snapshot.id}: {counted(len(snapshot.tables), 'table')} compared"]
     if reconciled.known:
         parts.append(f"{len(reconciled.known)} became known")
     if reconciled.drifts:
