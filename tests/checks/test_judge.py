@@ -17,7 +17,7 @@ from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, IntervalVerdict, Severity
 from strata.dialects.conditions.read import ConditionError
 from strata.rows.arrow import image_fields
-from strata.schema.model.definition import TableDefinition, TableName
+from strata.schema.model.definition import Column, TableDefinition, TableName
 from tests.spark_session import spark
 from tests.tables.changes import Batch, changes, definition, stage
 
@@ -241,7 +241,8 @@ def test_versions_are_judged_by_their_own_definitions(verdict: IntervalVerdict) 
 def test_a_condition_selects_the_rows(spark: Any, judge: Judge, tmp_path: Path) -> None:
     """In MySQL's SQL, of the versions that have its columns; rows whose image lacks one are exempt."""
     old = definition({"id": "int NOT NULL", "x": "int"})
-    new = definition({"id": "int NOT NULL", "x": "int", "state.now": "enum('new','paid')"})
+    collated = {"character_set": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
+    new = TableDefinition((*old.columns, Column("state.now", "enum('new','paid')", **collated)), old.keys)
 
     def is_null(where: str) -> Rule:
         return Rule("expect_column_values_to_be_null", Severity.ERROR, where, {"column": "x"}, where=where)

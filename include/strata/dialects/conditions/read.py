@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from strata.dialects.conditions.collations import BINARY, RULES
+from strata.dialects.conditions.columns import column_term, is_plain_text, is_year
 from strata.dialects.conditions.literals import number, temporal
 from strata.dialects.conditions.terms import (
     EXACT,
@@ -35,7 +36,6 @@ from strata.dialects.conditions.terms import (
 )
 from strata.errors import Usage
 from strata.schema.model.definition import TableDefinition
-from strata.schema.model.types import Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +47,7 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
 }  # fmt: skip
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
-_TEMPORAL: Final = {
-    TypeKind.DATE: Kind.DATE, TypeKind.DATETIME: Kind.DATETIME, TypeKind.TIMESTAMP: Kind.TIMESTAMP,
-    TypeKind.TIME: Kind.TIME,
-}  # fmt: skip
 _YEARS: Final = range(1901, 2156)
-_DIGITS_OF_YEAR: Final = (4, 0)
 _FORMS: Final = {
     Kind.DATE: "'2024-02-29'", Kind.DATETIME: "'2024-02-29 12:34:56'", Kind.TIMESTAMP: "'2024-02-29 12:34:56', in UTC,",
     Kind.TIME: "'12:34:56'",
@@ -195,7 +190,7 @@ class _Reader:
         text = str(pattern.this)
         if "\\" in text:
             self._fail("escapes in LIKE are not translated", pattern)
-        if rule.only_plain and not _is_plain(text):
+        if rule.only_plain and not is_plain_text(text):
             self._fail(f"{column.collation} compares this text by more than its characters{_HINT}", pattern)
         return Like(column, text, rule)
 
@@ -210,15 +205,20 @@ class _Reader:
 
     def _compare(self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> Node:
         left, right = left.unnest(), right.unnest()
-        if isinstance(right, exp.Null) and operator == "<=>" and isinstance(left, exp.Column):
-            return IsNull(self._any_column(left))
         if isinstance(left, exp.Null) or isinstance(right, exp.Null):
-            self._fail("nothing is equal to NULL: write IS NULL", node)
+            return self._with_null(operator, left, node)
         if _is_text(left) and not _is_text(right):
             return self._compare(_TURNED.get(operator, operator), right, left, node)
         if _is_text(right) and not _is_text(left):
             return self._with_text(operator, left, right, node)
-        one, other = self._operand(left), self._operand(right)
+        return self._terms(operator, self._operand(left), self._operand(right), node)
+
+    def _with_null(self, operator: str, left: exp.Expr, node: exp.Expr) -> Node:
+        if operator != "<=>" or not isinstance(left, exp.Column):
+            self._fail("nothing is equal to NULL: write IS NULL", node)
+        return IsNull(self._any_column(left))
+
+    def _terms(self, operator: str, one: Term, other: Term, node: exp.Expr) -> Node:
         if {_kind(one), _kind(other)} <= {*EXACT, Kind.DOUBLE}:
             return self._numbers(operator, one, other, node)
         if _kind(one) is not _kind(other):
@@ -250,13 +250,11 @@ class _Reader:
         if len(collations) != 1:
             self._fail("these two are compared by different collations", node)
         collation = str(collations.pop())
-        rule = RULES.get(collation)
-        if rule is None:
-            self._fail(f"what is equal in {collation} is not known here{_HINT}", node)
+        rule = self._rule(collation, node)
         if operator not in {"=", "<>", "<=>"} and collation != BINARY:
             self._fail(f"what is smaller in {collation} is not known here{_HINT}", node)
         texts = [str(term.value) for term in (left, right) if isinstance(term, Constant)]
-        if rule.only_plain and not all(map(_is_plain, texts)):
+        if rule.only_plain and not all(map(is_plain_text, texts)):
             self._fail(f"{collation} compares this text by more than its characters{_HINT}", node)
         return Compare(operator, left, right, Kind.TEXT, text=rule)
 
@@ -266,7 +264,7 @@ class _Reader:
             if Kind.DECIMAL in kinds:
                 self._fail("MySQL would round one of the two to a double: write the number the other way", node)
             return Compare(operator, left, right, Kind.DOUBLE)
-        if any(_is_year(term) for term in (left, right)):
+        if any(is_year(term) for term in (left, right)):
             self._check_year(left, right, node)
         if kinds == {Kind.INTEGER}:
             return Compare(operator, left, right, Kind.INTEGER)
@@ -278,7 +276,7 @@ class _Reader:
 
     def _check_year(self, left: Term, right: Term, node: exp.Expr) -> None:
         """MySQL reads 70 as 1970 beside a YEAR."""
-        others = [term for term in (left, right) if not _is_year(term)]
+        others = [term for term in (left, right) if not is_year(term)]
         if any(not isinstance(term, Constant) or term.value not in _YEARS for term in others):
             self._fail("a YEAR is compared with years of four digits", node)
 
@@ -287,26 +285,38 @@ class _Reader:
     def term(self, node: exp.Expr) -> Term:
         """A value."""
         node = node.unnest()
+        if isinstance(node, (exp.Boolean, exp.Literal)):
+            return self._constant(node)
         if isinstance(node, exp.Column):
             return self._column(node)
-        if isinstance(node, exp.Boolean):
-            return Constant(Kind.INTEGER, int(bool(node.this)), (1, 0))
-        if isinstance(node, exp.Literal) and not node.is_string:
-            found = number(str(node.this))
-            return found if found is not None else self._fail("this number has too many digits", node)
         if isinstance(node, exp.Neg):
             return self._negated(node)
         if type(node) in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[type(node)], node)
-        if isinstance(node, exp.Length) and not node.args.get("binary"):
-            column = self.term(node.this)
-            if _kind(column) is Kind.TEXT:
-                return Call("CHAR_LENGTH", column)
-        if isinstance(node, exp.Abs):
-            argument = self.term(node.this)
-            if _kind(argument) is Kind.INTEGER:
-                return Call("ABS", argument)
-        raise self._error(f"{_called(node)} is not translated", node)
+        if isinstance(node, (exp.Length, exp.Abs)):
+            return self._call(node)
+        raise self._untranslated(node)
+
+    def _constant(self, node: exp.Boolean | exp.Literal) -> Term:
+        if isinstance(node, exp.Boolean):
+            return Constant(Kind.INTEGER, int(bool(node.this)), (1, 0))
+        if node.is_string:
+            raise self._untranslated(node)
+        found = number(str(node.this))
+        if found is None:
+            self._fail("this number has too many digits", node)
+        return found
+
+    def _call(self, node: exp.Length | exp.Abs) -> Term:
+        """LENGTH counts bytes, and so is no CHAR_LENGTH."""
+        function, kind = ("ABS", Kind.INTEGER) if isinstance(node, exp.Abs) else ("CHAR_LENGTH", Kind.TEXT)
+        argument = self.term(node.this)
+        if _kind(argument) is not kind or node.args.get("binary"):
+            raise self._untranslated(node)
+        return Call(function, argument)
+
+    def _untranslated(self, node: exp.Expr) -> ConditionError:
+        return self._error(f"{_called(node)} is not translated", node)
 
     def _negated(self, node: exp.Expr) -> Term:
         inner = self.term(node.this)
@@ -339,21 +349,24 @@ class _Reader:
             self._fail("this column is no text", node)
         if collation is not None:
             column = ColumnTerm(column.name, Kind.TEXT, collation, is_plain=column.is_plain)
-        rule = RULES.get(str(column.collation))
+        return column, self._rule(column.collation, node)
+
+    def _rule(self, collation: str | None, node: exp.Expr) -> TextRule:
+        rule = RULES.get(collation or "")
         if rule is None:
-            self._fail(f"what is equal in {column.collation} is not known here{_HINT}", node)
-        return column, rule
+            self._fail(f"what is equal in {collation or 'its unknown collation'} is not known here{_HINT}", node)
+        return rule
 
     def _column(self, node: exp.Column) -> ColumnTerm:
         column = self._named(node)
-        found = _column_term(column)
+        found = column_term(column)
         if found is None:
             self._fail(f"values of {column.column_type} are not compared here", node)
         return found
 
     def _any_column(self, node: exp.Column) -> ColumnTerm:
         column = self._named(node)
-        return _column_term(column) or ColumnTerm(column.name, Kind.TEXT)
+        return column_term(column) or ColumnTerm(column.name, Kind.TEXT)
 
     def _named(self, node: exp.Column) -> Column:
         if node.table and f"{node.db}.{node.table}".lstrip(".") not in {self._table, self._table.partition(".")[2]}:
@@ -380,31 +393,8 @@ _CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = 
 }
 
 
-def _column_term(column: Column) -> ColumnTerm | None:
-    """What values of the column are compared as; None for types that are not."""
-    kind = parse_column_type(column.column_type)
-    family = kind.kind.facts.family
-    if family in {Family.INTEGER, Family.YEAR}:
-        return ColumnTerm(column.name, Kind.INTEGER, digits=_DIGITS_OF_YEAR if family is Family.YEAR else (20, 0))
-    if family is Family.DECIMAL and (kind.length or 10) <= MOST_DIGITS:
-        scale = kind.decimals or 0
-        return ColumnTerm(column.name, Kind.DECIMAL, digits=((kind.length or 10) - scale, scale))
-    if family is Family.FLOATING:
-        return ColumnTerm(column.name, Kind.DOUBLE)
-    if family in {Family.CHARACTERS, Family.TEXT} or (kind.kind is TypeKind.ENUM and column.collation is not None):
-        is_plain = kind.kind is TypeKind.ENUM and all(map(_is_plain, kind.labels))
-        return ColumnTerm(column.name, Kind.TEXT, column.collation, is_plain=is_plain)
-    if family is Family.TEMPORAL:
-        return ColumnTerm(column.name, _TEMPORAL[kind.kind])
-    return None
-
-
 def _kind(term: Term) -> Kind:
     return term.kind if isinstance(term, (ColumnTerm, Constant)) else Kind.INTEGER
-
-
-def _is_year(term: Term) -> bool:
-    return isinstance(term, ColumnTerm) and term.kind is Kind.INTEGER and term.digits == _DIGITS_OF_YEAR
 
 
 def _digits(term: Term) -> tuple[int, int]:
@@ -416,10 +406,6 @@ def _is_text(node: exp.Expr) -> bool:
     if isinstance(node, exp.Cast):
         return isinstance(node.this, exp.Literal) and node.to.this.name in {"DATE", "TIMESTAMP", "DATETIME", "TIME"}
     return isinstance(node, exp.Literal) and node.is_string
-
-
-def _is_plain(text: str) -> bool:
-    return all(" " <= ch <= "~" for ch in text)
 
 
 def _called(node: exp.Expr) -> str:

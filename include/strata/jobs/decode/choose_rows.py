@@ -30,26 +30,18 @@ def choose_rows(steps: Iterator[Step], where: str) -> Iterator[Step]:
         Usage: An image lacks a column that the condition names, or has no value of it that could be compared.
     """
     check_condition(where)
-    conditions: dict[object, Condition] = {}
-    fault: _Fault | None = None
+    chooser = _Chooser(where)
     for step in steps:
         if isinstance(step, ChangeBatch):
-            key = (step.table, step.version_id)
-            if key not in conditions:
-                conditions[key] = parse(where, step.definition, str(step.table))
-            chosen, found = _chosen(step, conditions[key])
-            fault = found if fault is None else fault
-            # Rows before a fault are written; those of other tables may come behind it, up to the next watermark.
-            if fault is not None:
-                chosen = chosen.filter(pc.less(chosen.column(_place(chosen, "_seq")), fault.seq))
+            chosen = chooser.chosen(step)
             if chosen.num_rows:
                 yield replace(step, batch=chosen)
         else:
             yield step
-        if fault is not None and isinstance(step, Watermark):
-            raise fault.error
-    if fault is not None:
-        raise fault.error
+            # Rows before a fault are written first; those of other tables may come behind it, up to here.
+            if isinstance(step, Watermark):
+                chooser.end()
+    chooser.end()
 
 
 class _Fault(Struct, frozen=True):
@@ -59,13 +51,37 @@ class _Fault(Struct, frozen=True):
     error: Usage
 
 
-def _chosen(step: ChangeBatch, condition: Condition) -> tuple[pa.RecordBatch, _Fault | None]:
-    holds, doubtful = _judged(step.batch, condition)
-    first = pc.index(doubtful, value=True).as_py()
-    if first < 0:
-        return step.batch.filter(holds), None
-    error = _unknown(step, condition, first)
-    return step.batch.filter(holds), _Fault(step.batch.column(_place(step.batch, "_seq"))[first].as_py(), error)
+class _Chooser:
+    """The condition as each version reads it, and the first change that ends the choice."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._conditions: dict[object, Condition] = {}
+        self._fault: _Fault | None = None
+
+    def chosen(self, step: ChangeBatch) -> pa.RecordBatch:
+        """The rows of a batch, those behind a fault left out."""
+        key = (step.table, step.version_id)
+        if key not in self._conditions:
+            self._conditions[key] = parse(self._where, step.definition, str(step.table))
+        condition = self._conditions[key]
+        holds, doubtful = _judged(step.batch, condition)
+        first = pc.index(doubtful, value=True).as_py()
+        seqs = step.batch.column(_place(step.batch, "_seq"))
+        if first >= 0 and self._fault is None:
+            self._fault = _Fault(seqs[first].as_py(), _unknown(step, condition, first))
+        if self._fault is not None:
+            holds = pc.and_(holds, pc.less(seqs, self._fault.seq))
+        return step.batch.filter(holds)
+
+    def end(self) -> None:
+        """Ends with the fault, if there was one.
+
+        Raises:
+            Usage: There was.
+        """
+        if self._fault is not None:
+            raise self._fault.error
 
 
 def _judged(batch: pa.RecordBatch, condition: Condition) -> tuple[pa.Array, pa.Array]:

@@ -138,6 +138,10 @@ def _attributes(column: Column, kind: ColumnType, table_collation: str | None, w
     default = _default_sql(column, kind)
     if default is not None and not (default == "NULL" and fold_name(column.name) in written.without_default):
         yield f"DEFAULT {default}"
+    yield from _marks(column)
+
+
+def _marks(column: Column) -> Iterator[str]:
     if column.on_update is not None:
         yield f"ON UPDATE {column.on_update}"
     if column.auto_increment:
