@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from strata.cli.main import run
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
 
@@ -29,10 +31,11 @@ INSERT INTO t VALUES (9, 'new', 1, '0000-00-00');
 
 
 @pytest.fixture(scope="module")
-def binlog(tmp_path_factory: pytest.TempPathFactory) -> str:
-    with start_server(tmp_path_factory.mktemp("mysql")) as server:
-        server.run_sql(LIFE)
-        return str(server.binlogs()[-1])
+def binlog(mysql_server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    mysql_server.run_sql(
+        f"DROP DATABASE IF EXISTS d; RESET BINARY LOGS AND GTIDS; {LIFE} FLUSH BINARY LOGS; DROP DATABASE d"
+    )
+    return str(shutil.copy(mysql_server.binlogs()[0], tmp_path_factory.mktemp("binlog")))
 
 
 def decoded(binlog: str, where: str, capsys: Any) -> tuple[int, list[tuple[str, int]], str]:

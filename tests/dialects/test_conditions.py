@@ -192,7 +192,7 @@ def test_the_same_rows_as_the_server(rows):
         # DuckDB 1.4 does not compare with IS NOT DISTINCT FROM while it scans Arrow.
         connection.execute("CREATE TABLE t AS FROM given")
 
-        @settings(max_examples=400, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=250, suppress_health_check=list(HealthCheck))
         @given(conditions)
         def agree(text: str):
             if not _is_taken(rows, text):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from strata.cli.terminal import say
+from strata.cli.terminal import say, say_exactly
 from strata.dialects.engines import Dialect
 from strata.schema.answers.create_statements import create_statement
 from strata.schema.history.historian import Gap
@@ -63,6 +63,6 @@ def _print(name: TableName, dialect: Dialect, statements: Sequence[str], notes: 
             say(f"strata: {name}: {_IN_DOUBT}{note}", err=True)
     else:
         for note in notes:
-            typer.echo(f"-- {_LOST}{' '.join(note.splitlines())}")
+            say_exactly(f"-- {_LOST}{' '.join(note.splitlines())}")
     for statement in statements:
-        typer.echo(f"{statement};\n")
+        say_exactly(f"{statement};\n")

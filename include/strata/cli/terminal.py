@@ -3,6 +3,7 @@ Not here: errors (`strata.errors` writes them so), JSON, which has its own way."
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -25,3 +26,8 @@ class Terminal(Console):
 def say(text: str, *, err: bool = False) -> None:
     """Prints a line."""
     typer.echo(printable(text), err=err)
+
+
+def say_exactly(text: str) -> None:
+    """Prints what a program may read: byte for byte, but for a terminal, which names and comments must not steer."""
+    typer.echo(printable(text) if sys.stdout.isatty() else text)

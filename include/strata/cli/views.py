@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from strata.cli.options import SourceName, Tables
+from strata.cli.terminal import say_exactly
 from strata.config.settings import load_settings
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def _line(one: MadeView) -> dict[str, object]:
 def _print(one: MadeView) -> None:
     head = f"-- {one.table}, {one.kind.value}" + ("" if one.statements else ": no view")
     for line in (head, *(f"--   {note}" for note in one.notes)):
-        typer.echo(" ".join(line.splitlines()))
+        say_exactly(" ".join(line.splitlines()))
     for statement in one.statements:
-        typer.echo(f"{statement};\n")
+        say_exactly(f"{statement};\n")
 
 
 def register(app: typer.Typer) -> None:

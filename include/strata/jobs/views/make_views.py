@@ -128,8 +128,9 @@ class _Table:
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
-        first = self._life.begins or "if the table was there before the stream"
-        return made, f"rows that no change of the log has touched are missing ({first})"
+        first = self._life.eras[0].version_id
+        missing = f"rows that no change since version {first} has touched are missing"
+        return made, missing if self._life.begins is None else f"{missing}: {self._life.begins}"
 
     def _notes_of_changes(self) -> tuple[str, ...]:
         apart = [
