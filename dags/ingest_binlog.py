@@ -6,9 +6,9 @@
 | `track` | DDL to schema versions, in the table `schema_version`; each is an event of `strata://SOURCE/schema` |
 | `plan` | takes what is owed, oldest first, and cuts it into slices, none of which spans a DDL |
 | `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
-| `check` | Spark: expectations compiled from the schema versions; a table that fails is withheld |
+| `check` | expectations compiled from the schema versions, judged in one pass; a table that fails is withheld |
 | `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
-| `report_left` | fails when rows were left out, and says which, why, and what to run |
+| `report_left` | makes the Data Docs; fails when rows were left out, and says which, why, and what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
   when the DAG was paused, of a run that died, of tables that nobody had asked for.
@@ -68,7 +68,8 @@ def ingest_binlog() -> None:
         planned: Any = plan(source)
         url = planned["run_url"]
         decoded = spark("decode", "decode_slices.py", "--run-url", url)
-        checked = spark("check", "check_interval.py", "--run-url", url, "--checks", planned["checks"])
+        judged = ("--checks", planned["checks"], "--engine", planned["checks_engine"])
+        checked = spark("check", "check_interval.py", "--run-url", url, *judged)
         published = publish(source, planned)
         land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
         published >> report_left(source, planned)

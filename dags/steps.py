@@ -121,7 +121,8 @@ def plan(source: str) -> Xcom:
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
     report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
-    return to_plain(PlannedRun(**asdict(report), checks=_settings().sources[source].checks or ""))
+    found = _settings().sources[source]
+    return to_plain(PlannedRun(**asdict(report), checks=found.checks or "", checks_engine=found.checks_engine))
 
 
 def _span(context: Context) -> tuple[int | None, int | None]:

@@ -25,6 +25,8 @@ class PlannedRun(PlanReport, frozen=True, kw_only=True):
 
     checks: str = ""
     """Folder or URL of the users' own checks: the Spark job that runs them has no settings."""
+    checks_engine: str = "one_pass"
+    """What judges the other checks, likewise."""
     format: int = PLANNED_FORMAT
 
 

@@ -1,19 +1,26 @@
-"""Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER]`.
+"""Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]`.
 Not here: the checks (`strata.checks`), what is read and left (`strata.jobs`), the session (`session.py`).
 
-The last line on stdout is the report as JSON; the verdict is in the run folder."""
+A session is opened only if one is used. The last line on stdout is the report as JSON; the verdict is in the run
+folder."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from functools import cache
+from typing import TYPE_CHECKING
 
 from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
-from strata.jobs.check.check_interval import check_interval
+from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval
+from strata.jobs.check.progress import CheckProgress
 from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(arguments: list[str]) -> int:
@@ -21,19 +28,31 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--checks", help="folder of users' own expectations, one file a table")
+    parser.add_argument("--engine", choices=list(ChecksEngine), default=ChecksEngine.ONE_PASS)
     given = parser.parse_args(arguments)
     lake, _, source, run = given.run_url.rstrip("/").rsplit("/", 3)
-    spark = open_session(f"strata check {run}")
+
+    @cache
+    def open_spark() -> SparkSession:
+        return open_session(f"strata check {run}")
+
+    checking = Checking(given.checks or None, ChecksEngine(given.engine))
     try:
-        report = check_interval(lake, source, run, spark, given.checks or None)
+        report = check_interval(lake, source, run, open_spark, checking, CheckProgress(_write))
         sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")
         report.raise_if_failed()
     except StrataError as error:
         sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED
     finally:
-        spark.stop()
+        if open_spark.cache_info().currsize:
+            open_spark().stop()
     return 0
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from strata.checks.one_pass import look_at, pass_over
+from strata.checks.pass_engine import PassEngine, task_of
 from strata.checks.rules import Rule, StreamFacts
-from strata.checks.run import JudgedFile, TableSubject, judge_interval
+from strata.checks.run import judge_interval
+from strata.checks.spark_engine import SparkEngine, frame_of
+from strata.checks.subject import JudgedFile, Suite, TableSubject
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, IntervalVerdict, Severity
 from strata.dialects.conditions.read import ConditionError
@@ -112,7 +116,16 @@ def subject(
 ) -> TableSubject:
     staged = stage(folder, *batches)
     files = [
-        JudgedFile(file.url, file.digest, file.version_id, file.rows, file.partial_rows, file.invalid_rows)
+        JudgedFile(
+            file.url,
+            file.digest,
+            file.version_id,
+            file.rows,
+            file.partial_rows,
+            file.invalid_rows,
+            file.size_bytes,
+            file.stats,
+        )
         for file in staged
     ]
     expected = sum(file.rows for file in staged) if rows < 0 else rows
@@ -127,7 +140,7 @@ def judge() -> Judge:
 
 
 @pytest.fixture(scope="module")
-def verdict(spark: Any, judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> IntervalVerdict:
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[TableSubject]:
     folder = tmp_path_factory.mktemp("staged")
     old, new = definition({"id": "int NOT NULL", "x": "int"}), definition({"id": "int NOT NULL", "x": "varchar(1)"})
     own = (
@@ -151,7 +164,7 @@ def verdict(spark: Any, judge: Judge, tmp_path_factory: pytest.TempPathFactory) 
         {"op": "insert", "seq": 1, "after": {"id": 1, "j": "{}"}},
         {"op": "update", "seq": 2, "before": {"id": 2}, **diff},
     ]
-    subjects = [
+    return [
         subject(folder, batch("right", ALL_TYPES, right_rows()), definitions={1: ALL_TYPES}),
         subject(folder, batch("wrong", ALL_TYPES, wrong_rows()), definitions={1: ALL_TYPES}, rows=30),
         subject(folder, *versions, definitions={1: old, 2: new, 3: new}, own=own),
@@ -161,9 +174,27 @@ def verdict(spark: Any, judge: Judge, tmp_path_factory: pytest.TempPathFactory) 
         TableSubject(TableName("shop", "absent"), (), StreamFacts(3, 1, 20, (7,)), {7: old}),
         TableSubject(TableName("shop", "empty"), (), StreamFacts(0, 1, 20, ()), {}),
     ]
-    return judge_interval(
-        judge, lambda urls: spark.read.parquet(*urls), "shop", 0, "now", subjects,
-    )  # fmt: skip
+
+
+def by_spark(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
+    profiles = {file.url: look_at(task_of(one, file)) for one in subjects for file in one.files}
+    engine = SparkEngine(judge, lambda urls: spark.read.parquet(*urls), profiles)
+    return judge_interval(engine, "shop", 0, "now", subjects)
+
+
+def by_pass(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
+    def own(one: TableSubject, suite: Suite) -> list[Failure]:
+        assert suite.version is not None
+        frame = frame_of(lambda urls: spark.read.parquet(*urls), one, suite.version)
+        return judge.run(f"{suite.name}, own", str(one.table), frame, suite.own)
+
+    passes = {file.url: pass_over(task_of(one, file)) for one in subjects for file in one.files}
+    return judge_interval(PassEngine(passes, own), "shop", 0, "now", subjects)
+
+
+@pytest.fixture(scope="module", params=[by_pass, by_spark])
+def verdict(request: Any, spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
+    return request.param(spark, judge, subjects)
 
 
 def failures(verdict: IntervalVerdict, table: str) -> list[Failure]:
@@ -198,6 +229,7 @@ def test_every_wrong_row_is_told(verdict: IntervalVerdict) -> None:
         ("values_to_be_between", "took"): 1,
         ("values_to_be_between", "since"): 1,
         ("values_to_be_between", "bits"): 1,
+        ("rows_are_in_stream_order", None): 2,
         ("unexpected_rows_expectation", None): 3,
     }
 
@@ -238,7 +270,8 @@ def test_versions_are_judged_by_their_own_definitions(verdict: IntervalVerdict) 
     assert found["expect_column_values_to_not_be_null", "gone"].message.startswith("no version of the table")
 
 
-def test_a_condition_selects_the_rows(spark: Any, judge: Judge, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [by_pass, by_spark])
+def test_a_condition_selects_the_rows(engine: Any, spark: Any, tmp_path: Path) -> None:
     """In MySQL's SQL, of the versions that have its columns; rows whose image lacks one are exempt."""
     old = definition({"id": "int NOT NULL", "x": "int"})
     collated = {"character_set": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
@@ -265,7 +298,7 @@ def test_a_condition_selects_the_rows(spark: Any, judge: Judge, tmp_path: Path) 
         batch("where", new, rows, 2),
     )
     subjects = [subject(tmp_path, *versions, definitions={1: old, 2: new}, own=own)]
-    found = judge_interval(judge, lambda urls: spark.read.parquet(*urls), "shop", 0, "where", subjects)
+    found = engine(spark, Judge(), subjects)
     told = {failure.message: failure.unexpected_rows for failure in found.failures if failure.column == "x"}
     assert {message.split("; ")[0]: rows for message, rows in told.items()} == {
         "x: `state.now` = 'PAID'": 1,
@@ -274,7 +307,7 @@ def test_a_condition_selects_the_rows(spark: Any, judge: Judge, tmp_path: Path) 
     }
     wrong = [subject(tmp_path, versions[0], definitions={1: old}, own=(is_null("y = 1"),))]
     with pytest.raises(ConditionError, match="no column y"):
-        judge_interval(judge, lambda urls: spark.read.parquet(*urls), "shop", 0, "wrong", wrong)
+        engine(spark, Judge(), wrong)
 
 
 def test_an_expectation_that_cannot_be_run_is_a_failure(verdict: IntervalVerdict) -> None:
@@ -300,6 +333,7 @@ def test_a_table_of_which_nothing_was_decoded_is_a_failure(verdict: IntervalVerd
 
 
 @pytest.mark.usefixtures("verdict")
+@pytest.mark.parametrize("verdict", [by_spark], indirect=True)
 def test_data_docs_show_every_suite(judge: Judge, tmp_path: Path) -> None:
     index = judge.write_docs(str(tmp_path / "docs"))
     text = Path(index).read_text()

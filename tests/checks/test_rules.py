@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from strata.checks import subject
 from strata.checks.rules import Exemptions, Rule, StreamFacts, history_rule, rules_of_definition, rules_of_stream
 from strata.checks.verdict import Severity
+from strata.tables import layout
 from tests.tables.changes import definition
 
 NOTHING = Exemptions(0, 0)
@@ -40,7 +42,6 @@ def only(column_type: str) -> tuple[str, dict[str, Any]]:
         ("bit(3)", 0, 7),
         ("bit(64)", 0, 2**64 - 1),
         ("time(6)", -3020399000000, 3020399000000),
-        ("decimal(10,2) unsigned", 0, None),
         ("double unsigned", 0, None),
     ],
 )
@@ -50,11 +51,23 @@ def test_bounds_of_numbers(column_type: str, low: int, high: int | None) -> None
 
 @pytest.mark.parametrize(
     "column_type",
-    ["tinyint(1)", "smallint", "int", "bigint", "decimal(10,2)", "decimal(65,2) unsigned", "float", "bit(1)", "date",
-     "datetime(6)", "timestamp", "json", "text", "longblob", "geometry", "vector(3)"],
+    ["tinyint(1)", "smallint", "int", "bigint", "decimal(65,2) unsigned", "float", "bit(1)", "date",
+     "datetime(6)", "timestamp", "text", "longblob", "geometry", "vector(3)"],
 )  # fmt: skip
 def test_types_that_their_column_cannot_leave_expect_nothing(column_type: str) -> None:
     assert rules(column_type) == []
+
+
+def test_decimals_have_no_more_digits_than_declared() -> None:
+    between = "expect_column_values_to_be_between"
+    bounds = {"max_value": 10**8, "strict_max": True}
+    assert only("decimal(10,2)") == (between, {"min_value": -(10**8), "strict_min": True, **bounds})
+    assert only("decimal(10,2) unsigned") == (between, {"min_value": 0, "strict_min": False, **bounds})
+    assert only("decimal(38)")[1]["max_value"] == 10**38
+
+
+def test_documents() -> None:
+    assert only("json") == ("expect_column_values_to_be_json_parseable", {})
 
 
 def test_lengths() -> None:
@@ -90,8 +103,8 @@ def test_not_null_exempts_what_the_image_lacks_and_what_the_column_cannot_expres
 
 
 def test_changes_of_unknown_documents_are_a_warning() -> None:
-    assert rules("json") == []
-    (rule,) = rules("json", Exemptions(1, 1))
+    assert len(rules("json")) == 1
+    (rule, _) = rules("json", Exemptions(1, 1))
     assert (rule.severity, rule.column) == (Severity.WARNING, "_invalid")
     assert rule.condition == "map_contains_key(_invalid, 'c')"
 
@@ -117,6 +130,10 @@ def test_the_stream_has_its_rules() -> None:
     assert by_column["expect_column_values_to_be_in_set", "_schema_version"].kwargs["value_set"] == [1, 2]
     warnings = [rule.column for rule in found if rule.severity is Severity.WARNING]
     assert warnings == ["_invalid"]
+
+
+def test_what_the_checks_expect_of_a_file_is_what_readers_get() -> None:
+    assert layout.METADATA == subject.METADATA
 
 
 def test_histories_are_told_apart_by_all_columns_of_the_key() -> None:

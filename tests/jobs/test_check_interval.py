@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,63 +13,39 @@ from msgspec.structs import replace
 
 from strata.checks.verdict import Severity
 from strata.errors import ChecksFailedError
-from strata.jobs.check.check_interval import _missing_transactions, check_interval, spark_url
+from strata.jobs.check.check_interval import Checking, _missing_transactions, check_interval, spark_url
+from strata.jobs.check.data_docs import complete_docs
 from strata.jobs.publish.publish_interval import publish_interval
 from strata.jobs.run.run_folder import (
     Decoded,
     read_decoded,
     read_plan,
     read_verdicts,
-    run_folder,
     write_decoded,
-    write_plan,
 )
-from strata.jobs.run.run_plan import PlannedSlice, RunPlan
-from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved
 from strata.tables.layout import table_url
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables
+from tests.jobs.checked_run import FIELDS, RUN, write_run
 from tests.spark_session import spark
-from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, definition, inserts, stage
-
-if TYPE_CHECKING:
-    from strata.wire.storage import Folder
+from tests.tables.changes import INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 __all__ = ["spark"]
 
-RUN = "r1"
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-SHAPE = definition({"id": "int NOT NULL", "status": "enum('new','sent') NOT NULL"})
-FIELDS = {"id": pa.int32(), "status": pa.string()}
-
-
-def write_run(lake: Path, rows: list[dict[str, Any]], *, gtids: int = 9, truncated: bool = False) -> Folder:
-    folder = run_folder(str(lake), SOURCE, RUN)
-    files = stage(folder.join("staged"), inserts(FIELDS, rows))
-    plan = RunPlan(
-        source=SOURCE,
-        run=RUN,
-        lake=str(lake),
-        intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
-        slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),),
-        tables=(PlannedTable(INTERVAL, "shop", "orders", len(rows), len(rows)),),
-        versions=(PlannedVersion(1, "shop", "orders", SHAPE.to_json()),),
-        executed_before={str(INTERVAL): ""},
-        removed=(RowsRemoved(INTERVAL, "shop.orders", f"{SERVER}:4", "TRUNCATE orders"),) if truncated else (),
-    )
-    write_plan(folder, plan)
-    write_decoded(folder, Decoded(files))
-    return folder
 
 
 def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path) -> None:
     folder = write_run(tmp_path, [{"id": 1, "status": "new"}, {"id": 2, "status": "sent"}])
-    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark)
     report.raise_if_failed()
     assert (report.tables, report.rows, report.errors, report.warnings) == (1, 2, 0, 0)
     assert len(json.dumps(report.to_json())) < 1000
-    assert (tmp_path / "runs" / SOURCE / RUN / "docs" / "index.html").exists()
+    index = tmp_path / "runs" / SOURCE / RUN / "docs" / "index.html"
+    assert not index.exists(), "nobody waits for them"
+    assert complete_docs(folder) == str(index)
+    assert "shop.orders 20261121T033000.000000Z, version 1" in index.read_text()
     assert read_verdicts(folder)[INTERVAL].passed
     assert quarantined(str(tmp_path), SOURCE) == []
     publish_interval(str(tmp_path), SOURCE, RUN)
@@ -89,7 +65,8 @@ def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path)
 
 def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_path: Path) -> None:
     folder = write_run(tmp_path, [{"id": 1, "status": "lost"}, {"id": 2, "status": "sent"}])
-    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark)
+    assert (tmp_path / "runs" / SOURCE / RUN / "docs" / "index.html").exists()
     assert (report.errors, report.messages) == (
         1, ("shop.orders: status: status is enum('new','sent'); 1 rows do not comply",),
     )  # fmt: skip
@@ -104,7 +81,7 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     assert pa.parquet.read_table(f"{reason['folder']}/{kept['url']}").num_rows == 2
     # What was wrong is mended and the run done again: the new verdict replaces the old one.
     write_run(tmp_path, [{"id": 1, "status": "new"}])
-    check_interval(str(tmp_path), SOURCE, RUN, spark).raise_if_failed()
+    check_interval(str(tmp_path), SOURCE, RUN, lambda: spark).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed
     assert publish_interval(str(tmp_path), SOURCE, RUN).rows == 1
 
@@ -117,7 +94,7 @@ def test_a_file_that_is_not_what_was_decoded_fails(content: bytes | None, spark:
         (other,) = stage(tmp_path / "x", inserts(FIELDS, [{"id": 2, "status": "new"}]))
         content = Path(other.url).read_bytes()
     Path(staged.url).write_bytes(content)
-    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark)
     (failure,) = read_verdicts(folder)[INTERVAL].errors
     assert (report.errors, failure.check, failure.table) == (1, "files_are_those_that_were_decoded", "shop.orders")
     assert "decode the run again" in failure.message
@@ -128,7 +105,7 @@ def test_a_file_that_is_not_what_was_decoded_fails(content: bytes | None, spark:
 
 def test_rows_that_a_truncate_removed_are_a_warning(spark: Any, tmp_path: Path) -> None:
     folder = write_run(tmp_path, [{"id": 1, "status": "new"}], truncated=True)
-    report = check_interval(str(tmp_path), SOURCE, RUN, spark)
+    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark)
     assert (report.errors, report.warnings) == (0, 1)
     said = f"`TRUNCATE orders` at {SERVER}:4: rows that it removed are gone without delete rows"
     assert [failure.message for failure in read_verdicts(folder)[INTERVAL].failures] == [said]
@@ -146,7 +123,7 @@ def test_transactions_that_never_landed_are_an_error(spark: Any, tmp_path: Path)
     other = stage(folder.join("staged"), quarantined_rows, slice_key="other")
     reason = json.dumps({"error": "UndecodableTextError", "message": "column c: no text"})
     write_decoded(folder, Decoded((*read_decoded(folder).files, replace(other[0], reason=reason))))
-    report = check_interval(str(tmp_path), SOURCE, RUN, spark, str(own))
+    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark, Checking(str(own)))
     found = {failure.check: failure for failure in read_verdicts(folder)[INTERVAL].failures}
     assert found["no_transaction_is_missing"].severity is Severity.ERROR
     assert "differ by 12 GTIDs, but only 9" in found["no_transaction_is_missing"].message

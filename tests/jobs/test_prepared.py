@@ -14,6 +14,7 @@ from msgspec import structs
 from strata.cli.main import run
 from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
+from strata.jobs.check.check_interval import check_interval
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.land_binlog import land_binlog
@@ -79,6 +80,7 @@ class Shop:
         store_decoded(
             report.run_url, [f for task in planned_tasks(report.run_url) for f in decode_slice_to_files(task)]
         )
+        check_interval(self.source.lake, "s", report.run, pytest.fail).raise_if_failed()
         self.plans.append(read_plan(run_folder(self.source.lake, "s", report.run)))
         self.publish()
         return report.rows, len(self.plans[-1].refused)

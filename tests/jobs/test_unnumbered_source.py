@@ -70,7 +70,7 @@ def run_all(settings: Settings, spark: Any) -> PlanReport:
     planned = ingest.plan(S, None, None, settings=settings)
     files = [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
     store_decoded(planned.run_url, files)
-    check_interval(settings.lake, S, planned.run, spark).raise_if_failed()
+    check_interval(settings.lake, S, planned.run, lambda: spark).raise_if_failed()
     ingest.publish(S, planned.run, settings=settings)
     return planned
 

@@ -53,7 +53,7 @@ def changes(
         "_committed_at": [INTERVAL + row.get("seq", at + 1) for at, row in enumerate(rows)],
         "_binlog_file": ["binlog.000001"] * len(rows),
         "_binlog_pos": [4 + 100 * row.get("seq", at + 1) for at, row in enumerate(rows)],
-        "_schema_version": [version_id] * len(rows),
+        "_schema_version": [row.get("version", version_id) for row in rows],
         "_missing": [row.get("missing") for row in rows],
         "_invalid": [row.get("invalid") for row in rows],
     }

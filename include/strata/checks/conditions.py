@@ -53,7 +53,7 @@ def conditioned(
             return None
         raise
     frame = {name: frame_column(published) for name, published in names.items()}
-    parts = [exempt.condition(column) for column in definition.columns if column.name in condition.columns]
+    parts = [exempt.selection(column).sql() for column in definition.columns if column.name in condition.columns]
     return replace(rule, condition=" AND ".join([*dict.fromkeys(parts), f"({condition.spark(frame)})"]))
 
 

@@ -31,10 +31,44 @@ MOST_LABELS = 2000
 """Enums with more labels are not listed in an expectation: the page that shows it would be unreadable."""
 
 _NOT_IN_FRAMES = re.compile("[.`]")
-_NO_DELETE = "_op != 'delete'"
 _LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 """Microseconds; `838:59:59` has no fraction behind it (manual, "The TIME Type")."""
 _LAST_YEAR = 2155
+
+
+class Selection(Struct, frozen=True):
+    """Which rows of a change table a rule is about."""
+
+    deletes: bool = True
+    """Whether deletes are among them; these have no after image."""
+    unless_missing: str | None = None
+    """Without the rows whose images lack this column."""
+    unless_invalid: str | None = None
+    """Without the rows of which the column's type cannot express the value."""
+    if_invalid: str | None = None
+    """Only those."""
+
+    def sql(self) -> str:
+        """The condition in Spark SQL."""
+        parts = [] if self.deletes else ["_op != 'delete'"]
+        if self.unless_missing is not None:
+            parts.append(f"(_missing IS NULL OR NOT array_contains(_missing, {_literal(self.unless_missing)}))")
+        if self.unless_invalid is not None:
+            parts.append(f"(_invalid IS NULL OR NOT map_contains_key(_invalid, {_literal(self.unless_invalid)}))")
+        if self.if_invalid is not None:
+            parts.append(f"map_contains_key(_invalid, {_literal(self.if_invalid)})")
+        return " AND ".join(parts)
+
+
+ALL_ROWS = Selection()
+AFTER_IMAGES = Selection(deletes=False)
+
+
+class ImageChain(Struct, frozen=True):
+    """The columns by which a row is known, and those of its images, as the change table calls them."""
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
 
 
 class Rule(Struct, frozen=True):
@@ -51,6 +85,33 @@ class Rule(Struct, frozen=True):
     """SQL that selects the rows it is about; None for all."""
     where: str | None = None
     """The same as a user writes it, in MySQL's SQL; it becomes the condition when a version is there to read it."""
+    selection: Selection = ALL_ROWS
+    """The same of a rule of ours, for who does not ask Spark."""
+    members: tuple[str, ...] = ()
+    """Of a rule about a SET: its labels, which its regular expression is made of."""
+    chain: ImageChain | None = None
+    """Of the rule that images follow from each other: what its query reads."""
+
+    @classmethod
+    def of_rows(
+        cls,
+        expectation: str,
+        severity: Severity,
+        because: str,
+        kwargs: dict[str, Any],
+        selection: Selection,
+        members: tuple[str, ...] = (),
+    ) -> Rule:
+        """A rule of ours about the rows of a selection."""
+        return cls(
+            expectation,
+            severity,
+            because,
+            kwargs,
+            condition=selection.sql() or None,
+            selection=selection,
+            members=members,
+        )
 
     @property
     def column(self) -> str | None:
@@ -65,15 +126,13 @@ class Exemptions(Struct, frozen=True):
     partial_rows: int
     invalid_rows: int
 
-    def condition(self, column: Column) -> str:
-        """SQL for the rows whose after image must have a value of this column."""
-        parts = [_NO_DELETE]
-        name = _literal(column.name)
-        if self.partial_rows:
-            parts.append(f"(_missing IS NULL OR NOT array_contains(_missing, {name}))")
-        if self.invalid_rows:
-            parts.append(f"(_invalid IS NULL OR NOT map_contains_key(_invalid, {name}))")
-        return " AND ".join(parts)
+    def selection(self, column: Column) -> Selection:
+        """The rows whose after image must have a value of this column."""
+        return Selection(
+            deletes=False,
+            unless_missing=column.name if self.partial_rows else None,
+            unless_invalid=column.name if self.invalid_rows else None,
+        )
 
 
 def frame_column(name: str) -> str:
@@ -98,32 +157,33 @@ def rules_of_definition(definition: TableDefinition, names: Mapping[str, str], e
 
 def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rule]:
     if not column.nullable:
-        yield Rule(
+        yield Rule.of_rows(
             "expect_column_values_to_not_be_null",
             Severity.ERROR,
             f"{column.name} is declared NOT NULL",
             {"column": name},
-            exempt.condition(column),
+            exempt.selection(column),
         )
     kind = parse_column_type(column.column_type)
     if kind.kind is TypeKind.JSON and exempt.invalid_rows:
-        yield Rule(
+        yield Rule.of_rows(
             "expect_column_values_to_be_null",
             Severity.WARNING,
             f"of {column.name} the log has only what changed in these documents (MINIMAL images with "
             "binlog_row_value_options=PARTIAL_JSON): the column is NULL, and the change is kept here",
             {"column": "_invalid"},
-            f"map_contains_key(_invalid, {_literal(column.name)})",
+            Selection(if_invalid=column.name),
         )
     found = TYPE_RULES[kind.kind](kind)
     if found is not None:
         expectation, kwargs = found
-        yield Rule(
+        yield Rule.of_rows(
             expectation,
             Severity.ERROR,
             f"{column.name} is {_shortened(column.column_type)}",
             {"column": name, **kwargs},
-            _NO_DELETE,
+            AFTER_IMAGES,
+            kind.labels if kind.kind is TypeKind.SET else (),
         )
 
 
@@ -152,7 +212,19 @@ def _not_negative(kind: ColumnType) -> _Found | None:
 
 def _decimal(kind: ColumnType) -> _Found | None:
     # Decimals of more than 38 digits are kept as text, which has no order of numbers.
-    return None if (kind.length or 10) > 38 else _not_negative(kind)
+    digits = kind.length or 10
+    if digits > 38:
+        return None
+    # The bounds are no values of the column, and whole: JSON has no decimals.
+    above = 10 ** (digits - (kind.decimals or 0))
+    kwargs: dict[str, Any] = {"min_value": -above, "max_value": above, "strict_min": True, "strict_max": True}
+    if kind.unsigned:
+        kwargs |= {"min_value": 0, "strict_min": False}
+    return "expect_column_values_to_be_between", kwargs
+
+
+def _document(_: ColumnType) -> _Found:
+    return "expect_column_values_to_be_json_parseable", {}
 
 
 def _bits(kind: ColumnType) -> _Found | None:
@@ -205,7 +277,7 @@ TYPE_RULES: Final[dict[TypeKind, _Compiled]] = {
     TypeKind.TIMESTAMP: _nothing,
     TypeKind.TIME: lambda _: _between(-_LONGEST_TIME, _LONGEST_TIME),
     TypeKind.YEAR: lambda _: _between(0, _LAST_YEAR),
-    TypeKind.JSON: _nothing,
+    TypeKind.JSON: _document,
     TypeKind.VECTOR: _nothing,
     **dict.fromkeys(SPATIAL, _nothing),
 }
@@ -314,12 +386,23 @@ def history_rule(definition: TableDefinition, names: Mapping[str, str]) -> Rule:
         Severity.WARNING,
         "what a change of a row found is what the change before it left",
         {"unexpected_rows_query": query},
+        chain=ImageChain(tuple(key_columns), tuple(columns)),
     )
 
 
 _PLACE = "_gtid, _seq, _row"
 _UPDATE_DELETE = "'update', 'delete'"
 _INSERT_UPDATE = "'insert', 'update'"
+
+
+def rule_of_version(version: int) -> Rule:
+    """Rows of a file are of the schema version that the file says."""
+    return Rule(
+        "expect_column_values_to_be_in_set",
+        Severity.ERROR,
+        "this version has decoded the file",
+        {"column": "_schema_version", "value_set": [version]},
+    )
 
 
 def _literal(text: str) -> str:

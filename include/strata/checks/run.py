@@ -1,64 +1,49 @@
-"""The checks of one interval: frames over staged files, rules over frames, a verdict over all.
-Not here: the rules (`rules.py`), Great Expectations (`suite.py`), storing the verdict
+"""The checks of one interval: each table judged by an engine, and a verdict over all.
+Not here: the engines (`spark_engine.py`, `pass_engine.py`), the rules (`rules.py`), storing the verdict
 (`jobs/check/check_interval.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
-
-from strata.checks.conditions import conditioned
 from strata.checks.own import columns_of
-from strata.checks.rules import (
-    IMAGES_AGREE,
-    Exemptions,
-    StreamFacts,
-    frame_column,
-    history_rule,
-    images_agree_sql,
-    rules_of_definition,
-    rules_of_stream,
-)
+from strata.checks.subject import applies
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from strata.checks.profile import FileProfile
     from strata.checks.rules import Rule
-    from strata.checks.suite import Judge
-    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.checks.subject import JudgedFile, TableSubject
+
+FILE_CHECKS = 2
+"""Those of a table that are about its files as such: their order and their statistics."""
 
 
-class JudgedFile(Struct, frozen=True):
-    """A staged file, as the checks see it."""
+class Engine(Protocol):
+    """Judges tables."""
 
-    url: str
-    digest: str
-    """Of the bytes that were decoded."""
-    version_id: int
-    rows: int
-    partial_rows: int
-    invalid_rows: int
-    damage: str | None = None
-    """How it differs from what was decoded."""
+    def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:
+        """What is known of a table's files, by their URL."""
 
+    def judge(
+        self, subject: TableSubject, label: str, columns: Mapping[int, Sequence[str] | None]
+    ) -> tuple[int, list[Failure]]:
+        """Runs the suites of a table whose files can be read.
 
-class TableSubject(Struct, frozen=True):
-    """One table of an interval: what was staged of it and what must hold of it."""
+        Args:
+            subject: The table.
+            label: The interval's name in the Data Docs.
+            columns: As `suites_of` takes them.
 
-    table: TableName
-    files: tuple[JudgedFile, ...]
-    facts: StreamFacts
-    definitions: Mapping[int, TableDefinition]
-    """By schema version; at least those of the files."""
-    own: tuple[Rule, ...] = ()
-    """Users' own rules."""
+        Returns:
+            How many checks were run, and what does not hold.
+        """
 
 
 def judge_interval(
-    judge: Judge,
-    read: Callable[[Sequence[str]], Any],
+    engine: Engine,
     source: str,
     interval: int,
     label: str,
@@ -68,8 +53,7 @@ def judge_interval(
     """Runs all checks of an interval.
 
     Args:
-        judge: Runs the suites, and can write the Data Docs afterwards.
-        read: From URLs of Parquet files of one schema to a Spark DataFrame.
+        engine: Judges each table.
         source: The source's name.
         interval: Start of the interval (microseconds UTC).
         label: The interval's name in the Data Docs.
@@ -80,65 +64,43 @@ def judge_interval(
     verdicts: list[TableVerdict] = []
     for subject in sorted(subjects, key=lambda subject: subject.table):
         if subject.files:
-            verdicts.append(judge_table(judge, read, label, subject))
+            verdicts.append(judge_table(engine, label, subject))
         elif subject.facts.rows:
             found.append(_nothing_staged(subject))
     digest = staged_digest((str(subject.table), file.digest) for subject in subjects for file in subject.files)
     return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(found))
 
 
-def judge_table(judge: Judge, read: Callable[[Sequence[str]], Any], label: str, subject: TableSubject) -> TableVerdict:
-    """Runs all checks of one table: a suite for each schema version, and one over what the versions share.
+def judge_table(engine: Engine, label: str, subject: TableSubject) -> TableVerdict:
+    """Runs all checks of one table.
 
-    A table with a single version has a single suite with all of it. Files that are not what was decoded are judged by
-    nothing else: they may not even be readable.
+    Files that are not what was decoded are judged by nothing else: they may not even be readable.
     """
-    damaged = [file for file in subject.files if file.damage is not None]
-    if damaged:
-        return _not_as_decoded(subject, damaged)
-    versions = tuple(sorted({file.version_id for file in subject.files}))
-    staged = {version: read([file.url for file in subject.files if file.version_id == version]) for version in versions}
-    frames = {version: _frame(frame) for version, frame in staged.items()}
-    failures: list[Failure] = []
-    checks = 0
-    stream = rules_of_stream(subject.facts)
-    if len(versions) > 1:
-        frame = _shared_columns(list(frames.values()))
-        checks += len(stream)
-        failures += judge.run(f"{subject.table} {label}, all versions", str(subject.table), frame, stream)
-    for version, frame in frames.items():
-        unlike = _unlike(subject, version, staged[version].columns)
-        if unlike is not None:
-            checks += 1
-            failures.append(unlike)
-            continue
-        rules = [*(stream if len(versions) == 1 else ()), *_rules_of_version(subject, version, staged[version].columns)]
-        checks += len(rules)
-        failures += judge.run(f"{subject.table} {label}, version {version}", str(subject.table), frame, rules)
-    never = [rule for rule in subject.own if not any(_applies(rule, frame.columns) for frame in frames.values())]
-    failures += [_no_such_column(subject, rule) for rule in never]
-    return TableVerdict(
-        table=str(subject.table),
-        rows=sum(file.rows for file in subject.files),
-        versions=versions,
-        checks=checks + len(never),
-        failures=tuple(failures),
-    )
-
-
-def _not_as_decoded(subject: TableSubject, damaged: Sequence[JudgedFile]) -> TableVerdict:
-    failures = [
-        damaged_file(str(subject.table), file.url, file.rows, file.damage)
-        for file in damaged
-        if file.damage is not None
+    profiles = engine.profiles(subject)
+    damaged = [
+        damaged_file(str(subject.table), file.url, file.rows, damage)
+        for file in subject.files
+        if (damage := profiles[file.url].damage) is not None
     ]
-    return TableVerdict(
-        table=str(subject.table),
-        rows=sum(file.rows for file in subject.files),
-        versions=tuple(sorted({file.version_id for file in subject.files})),
-        checks=len(subject.files),
-        failures=tuple(failures),
-    )
+    if damaged:
+        return _verdict(subject, len(subject.files), damaged)
+    columns = {version: _columns_of(subject.files_of(version), profiles) for version in subject.versions}
+    unlike = [_unlike(subject, version, profiles) for version, names in columns.items() if names is None]
+    checks, failures = engine.judge(subject, label, columns)
+    seen = [names for names in columns.values() if names is not None]
+    never = [rule for rule in subject.own if not any(applies(rule, names) for names in seen)]
+    failures = [
+        *failures,
+        *unlike,
+        *_faults(subject, profiles),
+        *(_no_such_column(subject, rule) for rule in never),
+    ]
+    return _verdict(subject, checks + len(unlike) + FILE_CHECKS + len(never), failures)
+
+
+def _verdict(subject: TableSubject, checks: int, failures: Sequence[Failure]) -> TableVerdict:
+    rows = sum(file.rows for file in subject.files)
+    return TableVerdict(str(subject.table), rows, subject.versions, checks, tuple(failures))
 
 
 def damaged_file(table: str, url: str, rows: int, damage: str) -> Failure:
@@ -153,38 +115,16 @@ def damaged_file(table: str, url: str, rows: int, damage: str) -> Failure:
     )
 
 
-def _rules_of_version(subject: TableSubject, version: int, columns: Sequence[str]) -> list[Rule]:
-    files = [file for file in subject.files if file.version_id == version]
-    exempt = Exemptions(sum(file.partial_rows for file in files), sum(file.invalid_rows for file in files))
-    definition = subject.definitions[version]
-    names = _published_names(definition, columns)
-    rules = rules_of_definition(definition, names, exempt)
-    # Where images lack columns, nothing can be said of what the last one left.
-    if definition.primary_key and not exempt.partial_rows:
-        rules.append(history_rule(definition, names))
-    own = (
-        conditioned(rule, subject.table, definition, subject.definitions, names, exempt)
-        for rule in subject.own
-        if _applies(rule, columns)
-    )
-    return [*rules, *(rule for rule in own if rule is not None)]
+def _columns_of(files: Sequence[JudgedFile], profiles: Mapping[str, FileProfile]) -> tuple[str, ...] | None:
+    """The columns of a version's files; None if they are not its own, or not the same in all."""
+    found = {profiles[file.url].columns for file in files}
+    if len(found) > 1 or any(profiles[file.url].is_unlike for file in files):
+        return None
+    return found.pop()
 
 
-def _applies(rule: Rule, columns: Sequence[str]) -> bool:
-    """Users' rules hold for the rows of the versions that have the columns they name."""
-    return columns_of(rule) <= set(columns)
-
-
-def _unlike(subject: TableSubject, version: int, columns: Sequence[str]) -> Failure | None:
-    """Staged columns that are not those of the schema version that is said to have decoded them."""
-    definition = subject.definitions.get(version)
-    if definition is not None:
-        names = _published_names(definition, columns)
-        # Some have more underscores in front (`tables/layout.py`).
-        if len(names) == len(definition.columns) and all(
-            published.lstrip("_") == name.lstrip("_") for name, published in names.items()
-        ):
-            return None
+def _unlike(subject: TableSubject, version: int, profiles: Mapping[str, FileProfile]) -> Failure:
+    columns = profiles[subject.files_of(version)[0].url].columns
     return Failure(
         table=str(subject.table),
         check="columns_are_those_of_the_version",
@@ -194,27 +134,19 @@ def _unlike(subject: TableSubject, version: int, columns: Sequence[str]) -> Fail
     )
 
 
-def _published_names(definition: TableDefinition, columns: Sequence[str]) -> dict[str, str]:
-    """A staged file begins with the columns of its version, in order."""
-    own = columns[: columns.index("_before")]
-    return {column.name: name for column, name in zip(definition.columns, own, strict=False)}
-
-
-def _frame(frame: Any) -> Any:
-    """The judged frame, not cached: the few jobs that read it want few columns each, and reading those from Parquet
-    costs less than keeping all (8 against 11 seconds of CPU for 100,000 rows on a busy machine, Spark 4.3)."""
-    # A dot in a name would be read as a field of a struct, by Great Expectations as by Spark.
-    columns = [f"`{name.replace('`', '``')}` AS `{frame_column(name)}`" for name in frame.columns]
-    return frame.selectExpr(*columns, f"{images_agree_sql()} AS {IMAGES_AGREE}")
-
-
-def _shared_columns(frames: Sequence[Any]) -> Any:
-    """The rows of all versions with the columns that do not depend on one."""
-    shared = ["_op", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_schema_version", "_invalid"]
-    first, *rest = [frame.select(*shared, "_interval", IMAGES_AGREE) for frame in frames]
-    for frame in rest:
-        first = first.unionByName(frame)
-    return first
+def _faults(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> list[Failure]:
+    return [
+        Failure(
+            table=str(subject.table),
+            check=fault.check,
+            column=None,
+            severity=Severity.ERROR,
+            message=f"{fault.message} ({file.url})",
+            unexpected_rows=fault.rows,
+        )
+        for file in subject.files
+        for fault in profiles[file.url].faults
+    ]
 
 
 def _nothing_staged(subject: TableSubject) -> Failure:

@@ -3,34 +3,32 @@ Not here: which rules there are (`rules.py`), which frames (`run.py`)."""
 
 from __future__ import annotations
 
-import json
+import io
 import logging
 import tempfile
+import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strata.checks.data_docs import hide, page_name, show
+from strata.checks.profile import EXAMPLES, POSITION, example_text
 from strata.checks.verdict import Failure, Severity
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from strata.checks.judged import JudgedSuite
     from strata.checks.rules import Rule
-
-EXAMPLES = 3
-"""Offending rows that a verdict quotes."""
-EXAMPLE_LENGTH = 200
-"""Characters of one of them."""
 
 _QUICKLY = "BOOLEAN_ONLY"
 """All of a suite's columns in one or two Spark jobs; anything more costs a job for each expectation."""
-_POSITION = ["_gtid", "_seq", "_row"]
 _IN_DETAIL = {
     "result_format": "SUMMARY",
-    "unexpected_index_column_names": _POSITION,
+    "unexpected_index_column_names": list(POSITION),
     "partial_unexpected_count": EXAMPLES,
 }
 _GX_SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "warning"}
@@ -49,7 +47,8 @@ class Judge:
             self._gx = gx
             self._context = gx.get_context(mode="ephemeral")
             self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
-            self._source = self._context.data_sources.add_or_update_spark(name="staged", persist=False)
+            self._began = datetime.fromtimestamp(time.time(), UTC)
+            self._source: Any = None
 
     def run(self, name: str, table: str, frame: Any, rules: Sequence[Rule]) -> list[Failure]:
         """What does not hold, in the order of the rules.
@@ -65,6 +64,9 @@ class Judge:
         """
         name = page_name(name)
         with _quiet():
+            if self._source is None:
+                # Starts Spark if nobody has.
+                self._source = self._context.data_sources.add_or_update_spark(name="staged", persist=False)
             batch = self._source.add_dataframe_asset(name=name).add_batch_definition_whole_dataframe("staged")
             failed = self._validate(name, batch, frame, rules, _QUICKLY)
             if not failed:
@@ -96,6 +98,59 @@ class Judge:
             if not results.get(number, {}).get("success")
         }
 
+    def record(self, judged: JudgedSuite) -> None:
+        """Takes the results of a suite that was judged without it, for the Data Docs."""
+        with _quiet():
+            from great_expectations import core  # noqa: PLC0415  as above
+            from great_expectations.core.run_identifier import RunIdentifier  # noqa: PLC0415  as above
+            from great_expectations.data_context.types.resource_identifiers import (  # noqa: PLC0415  as above
+                ExpectationSuiteIdentifier,
+                ValidationResultIdentifier,
+            )
+
+            name = page_name(judged.name)
+            expectations = [_expectation(number, one.rule) for number, one in enumerate(judged.rules)]
+            suite = self._context.suites.add(self._gx.ExpectationSuite(name=name, expectations=expectations))
+            # Great Expectations may bring the rules into another order.
+            results = [
+                core.ExpectationValidationResult(
+                    success=one.success,
+                    expectation_config=expectation,
+                    result=one.details(),
+                    exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
+                    meta={},
+                )
+                for expectation in suite.expectation_configurations
+                for one in [judged.rules[expectation.meta["strata_rule"]]]
+            ]
+            good = sum(one.success for one in judged.rules)
+            run = RunIdentifier(run_time=self._began)
+            found = core.ExpectationSuiteValidationResult(
+                success=good == len(results),
+                results=results,
+                suite_name=name,
+                statistics={
+                    "evaluated_expectations": len(results),
+                    "successful_expectations": good,
+                    "unsuccessful_expectations": len(results) - good,
+                    "success_percent": 100 * good / len(results) if results else None,
+                },
+                meta={
+                    "great_expectations_version": self._gx.__version__,
+                    "run_id": run,
+                    "validation_time": run.run_time,
+                },
+                batch_id=name,
+            )
+            suite_id = ExpectationSuiteIdentifier(name=name)
+            self._context.validation_results_store.store_validation_results(
+                suite_validation_result=found,
+                suite_validation_result_identifier=ValidationResultIdentifier(
+                    batch_identifier=name, expectation_suite_identifier=suite_id, run_id=run
+                ),
+                expectation_suite_identifier=suite_id,
+            )
+
     def _failure(self, table: str, rule: Rule, result: dict[str, Any], batch: Any, frame: Any) -> Failure:
         raised = _exception(result)
         details = result.get("result") or {}
@@ -109,9 +164,9 @@ class Judge:
             check=rule.expectation,
             column=rule.column,
             severity=rule.severity,
-            message=_message(rule, raised, details),
+            message=message_of(rule, raised, details),
             unexpected_rows=count if isinstance(count, int) else None,
-            examples=tuple(_example(example) for example in examples[:EXAMPLES]),
+            examples=tuple(example_text(example) for example in examples[:EXAMPLES]),
         )
 
     def _rows_of_query(self, rule: Rule, batch: Any, frame: Any) -> list[Any]:
@@ -134,7 +189,8 @@ class Judge:
             LakeUnavailableError: The storage does not take the pages.
         """
         # Great Expectations writes to local folders; the lake may be anywhere.
-        with _quiet(), tempfile.TemporaryDirectory() as folder:
+        # It prints what it thinks of queries whose braces are hidden; what we print may be read by a program.
+        with _quiet(), redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
             self._hide_markup()
             self._context.add_data_docs_site(
                 "docs",
@@ -190,7 +246,8 @@ def _exception(result: dict[str, Any]) -> str | None:
     return None
 
 
-def _message(rule: Rule, raised: str | None, details: dict[str, Any]) -> str:
+def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> str:
+    """What was expected, and what was found as Great Expectations has it in `details`."""
     subject = f"{rule.column}: " if rule.column else ""
     if raised is not None:
         return f"{subject}the check could not be run: {raised}"
@@ -200,11 +257,6 @@ def _message(rule: Rule, raised: str | None, details: dict[str, Any]) -> str:
     elif details.get("observed_value") is not None:
         found = f"; found {details['observed_value']}"
     return f"{subject}{rule.because}{found}"
-
-
-def _example(example: Any) -> str:
-    text = json.dumps(example, ensure_ascii=False, default=str)
-    return text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 3]}..."
 
 
 @contextmanager

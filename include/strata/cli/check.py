@@ -1,12 +1,14 @@
 """`strata check`: judges what a run has decoded, and shows what does not hold.
-Not here: the checks (`checks/`), Spark (`spark_steps.py`)."""
+Not here: the checks (`checks/`), Spark where it is needed (`spark_steps.py`)."""
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from strata.cli.doctor import print_findings
@@ -18,8 +20,13 @@ from strata.counted import counted
 from strata.errors import ChecksFailedError, Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from strata.checks.verdict import IntervalVerdict
     from strata.config.settings import Source
+    from strata.jobs.check.progress import CheckProgress
+
+_BAR_SECONDS = 0.2
 
 
 def check(
@@ -31,18 +38,25 @@ def check(
         bool, typer.Option("--dry-run", help="Only read the files of your own expectations; exit code 2 for a mistake.")
     ] = False,
 ) -> int:
-    """Runs the checks of a decoded run on Spark; the verdict decides whether `strata publish` may go on."""
+    """Runs the checks of a decoded run; the verdict decides whether `strata publish` may go on."""
     if dry_run:
         return _look_at_own(load_settings(os.environ).source(source), as_json=context.obj["json"])
     if run is None:
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
     # Imported here: the command's help must not load Arrow.
     from strata.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
+    from strata.jobs.check.data_docs import complete_docs  # noqa: PLC0415  see above
     from strata.jobs.publish.publish_interval import in_quarantine  # noqa: PLC0415  see above
+    from strata.jobs.run.run_folder import run_folder  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
-    verdicts = SparkSteps(found, master).check(run)
-    _show(verdicts, as_json=context.obj["json"])
+    as_json = context.obj["json"]
+    with progress_bar(is_shown=not as_json) as progress:
+        verdicts = SparkSteps(found, master, checking=progress).check(run)
+    _show(verdicts, as_json=as_json)
+    docs = complete_docs(run_folder(found.lake, found.name, run))
+    if docs and not as_json:
+        Terminal(markup=False).print(f"Data Docs: {docs}", style="dim", soft_wrap=True)
     errors = [(verdict.interval, failure) for verdict in verdicts for failure in verdict.errors]
     if errors:
         first = errors[0][1]
@@ -66,6 +80,25 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
     else:
         print_findings(Terminal(), str(source.settings.checks), found)
     return Usage.exit_code if any(finding.severity is Severity.ERROR for finding in found) else 0
+
+
+@contextmanager
+def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
+    """A bar of the rows that are judged, on a terminal."""
+    from strata.jobs.check.progress import CheckProgress  # noqa: PLC0415  the command's help must not load Arrow
+
+    console = Terminal(markup=False, stderr=True)
+    columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    is_off = not (is_shown and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=is_off) as bar:
+        task = bar.add_task("checking", total=None, told="")
+
+        class Bar(CheckProgress):
+            def show(self, files: int, rows: int, all_files: int, all_rows: int) -> None:
+                told = f"{rows:,} of {all_rows:,} rows, {files:,} of {all_files:,} files"
+                bar.update(task, total=all_rows, completed=rows, told=told)
+
+        yield Bar(seconds=_BAR_SECONDS)
 
 
 def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:

@@ -40,6 +40,7 @@ def run_job(
     master: str,
     arguments: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
+    heard: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Runs a job to its end.
 
@@ -49,6 +50,7 @@ def run_job(
         master: Spark's master.
         arguments: Of the job, beside the run.
         progress: Is told how many slices are done, and of how many.
+        heard: Is told each line.
 
     Returns:
         The job's report; empty if it has none.
@@ -68,7 +70,7 @@ def run_job(
         )
         with process:
             try:
-                report = _listen(process.stdout or (), progress)
+                report = _listen(process.stdout or (), progress, heard)
             except BaseException:
                 process.terminate()
                 raise
@@ -78,9 +80,12 @@ def run_job(
     return report
 
 
-def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None) -> dict[str, Any]:
+def _listen(
+    lines: Iterable[str], progress: Callable[[int, int], None] | None, heard: Callable[[str], None]
+) -> dict[str, Any]:
     report: dict[str, Any] = {}
     for line in lines:
+        heard(line)
         found = _SLICES.match(line)
         if found and progress:
             progress(int(found[1]), int(found[2]))

@@ -1,14 +1,16 @@
-"""The two steps of a run that Spark does, for the commands: decode and check.
+"""The two steps of a run that Spark does, or may do, for the commands: decode and check.
 Not here: starting Spark (`spark_job.py`), the steps themselves (`spark_jobs/`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from strata.cli.spark_job import CHECK, DECODE, run_job
 from strata.errors import ChecksFailedError
-from strata.jobs.run.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder
+from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval, needs_spark
+from strata.jobs.check.progress import CheckProgress
+from strata.jobs.run.run_folder import VERDICT, read_plan, read_verdicts, run_folder
 from strata.wire.storage import delete_file
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ class SparkSteps:
     master: str
     progress: Callable[[int, int], None] | None = None
     """Is told how many slices are decoded, and of how many."""
+    checking: CheckProgress = field(default_factory=CheckProgress)
+    """Is told how much is checked."""
 
     def decode(self, run: str) -> dict[str, Any]:
         """Decodes a planned run, and says what was staged.
@@ -49,13 +53,23 @@ class SparkSteps:
         folder = run_folder(self.source.lake, self.source.name, run)
         if not read_plan(folder).slices:
             return []
-        read_staged(folder)
+        settings = self.source.settings
+        checking = Checking(settings.checks, ChecksEngine(settings.checks_engine))
+        on_spark = needs_spark(folder, checking)
         # Its absence is how a job that died is told from one that has judged.
         delete_file(folder.join(VERDICT))
-        own = self.source.settings.checks
+        own = ["--checks", settings.checks] if settings.checks else []
+        arguments = ["--engine", checking.engine, *own]
         try:
-            run_job(CHECK, folder.url, self.master, ["--checks", own] if own else [])
+            if on_spark:
+                run_job(CHECK, folder.url, self.master, arguments, heard=self.checking.hear)
+            else:
+                check_interval(self.source.lake, self.source.name, run, _no_spark, checking, self.checking)
         except ChecksFailedError:
             if not read_verdicts(folder):
                 raise
         return list(read_verdicts(folder).values())
+
+
+def _no_spark() -> Any:
+    raise AssertionError("needs_spark said that none is needed")

@@ -40,6 +40,9 @@ _Switch = Annotated[bool, Meta(description="true or false")]
 _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
 _Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
 _Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
+_Engine = Annotated[
+    Literal["one_pass", "great_expectations"], Meta(description='either "one_pass" or "great_expectations"')
+]
 _FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='either "oldest" or "snapshot"')]
 
 
@@ -84,6 +87,9 @@ class SourceSettings(Struct, frozen=True):
     that the history shows `swapped`, `all` that are called so beside a table, or `none`."""
     checks: _Text | None = None
     """Folder or URL of users' own expectations, one file a table."""
+    checks_engine: _Engine = "one_pass"
+    """What judges the rules that follow from schema and stream: one pass over the files, or Great Expectations on
+    Spark."""
 
     @property
     def owed_since_micros(self) -> int | None:

@@ -22,6 +22,7 @@ from strata.errors import (
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
+from strata.jobs.check.data_docs import complete_docs
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.first_landing import allowed_begins
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from strata.schema.tracker.stream import TrackReport
 
 _LOG = logging.getLogger("strata.housekeep")
+_CHECKS_LOG = logging.getLogger("strata.check")
 
 
 class LandStepReport(Struct, frozen=True):
@@ -314,6 +316,18 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     ledger.put([piece])
 
 
+def make_docs(source: str, run: str, *, settings: Settings) -> None:
+    """Makes the Data Docs of a run if its check has left that to later.
+
+    Rows are published by now: nobody waits for the pages, and nothing fails with them.
+    """
+    found = settings.source(source)
+    try:
+        complete_docs(run_folder(found.lake, source, run))
+    except StrataError as error:
+        _CHECKS_LOG.warning("the Data Docs could not be made: %s", error.message)
+
+
 def report_left(source: str, run: str, *, settings: Settings) -> None:
     """The last step of a run: says which of its rows are not published, and why.
 
@@ -325,7 +339,9 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
         SchemaGapError: The schema of rows is not known, or the binlog does not hold them.
     """
     found = settings.source(source)
-    plan = read_plan(run_folder(found.lake, source, run))
+    folder = run_folder(found.lake, source, run)
+    plan = read_plan(folder)
+    make_docs(source, run, settings=settings)
     ledger = TableIntervalLedger(open_store(found.store_url))
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [

@@ -1,21 +1,30 @@
-"""Judges what a run has staged, before anybody reads it: verdict, Data Docs, quarantine.
+"""Judges what a run has staged, before anybody reads it: verdict, quarantine, what the Data Docs are made of.
 Not here: the checks (`checks/`), publishing (`jobs/publish/publish_interval.py`), the Spark session (`spark_jobs/`)."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from strata.checks.one_pass import look_at
 from strata.checks.own import own_rules
+from strata.checks.pass_engine import PassEngine, task_of
 from strata.checks.rules import StreamFacts
-from strata.checks.run import JudgedFile, TableSubject, damaged_file, judge_interval
+from strata.checks.run import Engine, damaged_file, judge_interval
+from strata.checks.spark_engine import SparkEngine, frame_of
+from strata.checks.subject import JudgedFile, Suite, TableSubject, count_rules
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, Severity
 from strata.errors import ChecksFailedError
 from strata.gtid.sets import GtidSet
+from strata.jobs.check.data_docs import docs_url, forget_docs, write_docs, write_judged
+from strata.jobs.check.progress import CheckProgress
+from strata.jobs.check.run_pass import is_small, run_pass
 from strata.jobs.run.run_folder import read_plan, read_staged, run_folder, write_verdicts
 from strata.schema.model.definition import TableName, definition_from_json
 from strata.tables.layout import interval_key
@@ -24,7 +33,7 @@ from strata.tables.quarantine import put_in_quarantine
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from strata.checks.verdict import IntervalVerdict
     from strata.jobs.run.run_folder import Decoded
@@ -32,20 +41,40 @@ if TYPE_CHECKING:
     from strata.jobs.run.specs import Interval
     from strata.schema.model.definition import TableDefinition
     from strata.tables.write import StagedFile
+    from strata.wire.storage import Folder
 
-DOCS = "docs"
-"""Folder of the Data Docs in a run folder."""
 MOST_MESSAGES = 5
 """Failures that a report quotes; all of them are in the verdict."""
 MESSAGE_LENGTH = 120
 
 
-class SparkReader(Protocol):
+class ChecksEngine(StrEnum):
+    """What judges the rules of ours; users' own are run by Great Expectations in any case."""
+
+    ONE_PASS = "one_pass"  # noqa: S105  no password
+    """One pass over each file."""
+    GREAT_EXPECTATIONS = "great_expectations"
+    """Great Expectations on Spark, suite after suite."""
+
+
+class Checking(Struct, frozen=True):
+    """How a run is judged."""
+
+    own_expectations: str | None = None
+    """Folder of users' own expectations."""
+    engine: ChecksEngine = ChecksEngine.ONE_PASS
+
+
+class Spark(Protocol):
     """What is used of a SparkSession: this library knows no framework."""
 
     @property
     def read(self) -> Any:
         """The session's DataFrameReader."""
+
+    @property
+    def sparkContext(self) -> Any:  # noqa: N802  the name is Spark's
+        """Its context."""
 
 
 class CheckReport(Struct, frozen=True):
@@ -84,18 +113,26 @@ class CheckReport(Struct, frozen=True):
 
 
 def check_interval(
-    lake: str, source: str, run: str, spark: SparkReader, own_expectations: str | None = None
+    lake: str,
+    source: str,
+    run: str,
+    open_spark: Callable[[], Spark],
+    checking: Checking | None = None,
+    progress: CheckProgress | None = None,
 ) -> CheckReport:
-    """Judges every interval of a run, and leaves `verdict.json`, Data Docs and, of what failed, quarantined files.
+    """Judges every interval of a run, and leaves `verdict.json` and, of what failed, Data Docs and quarantined files.
 
-    Safe to repeat; the verdict is written last and replaces an earlier one.
+    Where nothing failed, and nothing of the user's had to be run, the Data Docs are left to `data_docs.write_docs`.
+
+    Safe to repeat; the verdict replaces an earlier one.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         run: The run's key; its folder has the plan and what was decoded.
-        spark: A SparkSession.
-        own_expectations: Folder of users' own expectations.
+        open_spark: Gives a SparkSession; asked only if one is used.
+        checking: How it is judged.
+        progress: Is told how far it is.
 
     Returns:
         The report, also of a failure: `CheckReport.raise_if_failed` decides.
@@ -105,37 +142,104 @@ def check_interval(
         LakeUnavailableError: The storage does not answer.
         SettingsError: A file of users' own expectations has mistakes.
     """
+    checking, progress = checking or Checking(), progress or CheckProgress()
     folder = run_folder(lake, source, run)
     plan = read_plan(folder)
     decoded = read_staged(folder)
-    judge = Judge()
-    verdicts = []
-    for interval in plan.intervals:
-        unreadable = decoded.unreadable(interval.start)
-        damage = find_damage([file for file in decoded.files if file.interval == interval.start])
-        verdict = judge_interval(
-            judge,
-            lambda urls: spark.read.parquet(*map(spark_url, urls)),
-            source,
-            interval.start,
-            interval_key(interval.start),
-            _subjects(plan, interval, decoded, own_expectations, damage),
-            [
-                *_missing_transactions(plan, interval),
-                *_undecoded(decoded, interval),
-                *told_of_interval(plan, interval),
-                *(_left_out(file, damage.get(file.url)) for file in unreadable),
-            ],
-        )
-        verdicts.append(verdict)
-        failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(str(file.name))]
-        # What is not what was decoded is nobody's row: there is nothing to keep of it.
-        kept = [file for file in (*failed, *unreadable) if file.url not in damage]
-        if kept:
-            put_in_quarantine(lake, source, run, interval.start, kept, verdict.to_json())
-    docs = judge.write_docs(folder.join(DOCS)) if decoded.files else ""
+    subjects = {interval.start: _subjects(plan, interval, decoded, checking) for interval in plan.intervals}
+    everything = [subject for found in subjects.values() for subject in found]
+    forget_docs(folder)
+    judging = _Judging(open_spark, progress)
+    files = sum(len(subject.files) for subject in everything)
+    rows = sum(file.rows for subject in everything for file in subject.files)
+    tables = len({subject.table for subject in everything})
+    with progress.running(tables, files, rows, sum(count_rules(subject) for subject in everything)):
+        engine = judging.engine(checking.engine, everything)
+        verdicts = []
+        for interval in plan.intervals:
+            unreadable = decoded.unreadable(interval.start)
+            damage = find_damage(unreadable)
+            verdict = judge_interval(
+                engine,
+                source,
+                interval.start,
+                interval_key(interval.start),
+                subjects[interval.start],
+                [
+                    *_missing_transactions(plan, interval),
+                    *_undecoded(decoded, interval),
+                    *told_of_interval(plan, interval),
+                    *(_left_out(file, damage.get(file.url)) for file in unreadable),
+                ],
+            )
+            verdicts.append(verdict)
+            failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(str(file.name))]
+            damage |= {url: found for subject in subjects[interval.start] for url, found in _damaged(engine, subject)}
+            # What is not what was decoded is nobody's row: there is nothing to keep of it.
+            kept = [file for file in (*failed, *unreadable) if file.url not in damage]
+            if kept:
+                put_in_quarantine(lake, source, run, interval.start, kept, verdict.to_json())
+    write_judged(folder, engine.suites if isinstance(engine, PassEngine) else ())
     write_verdicts(folder, verdicts)
-    return _report(source, run, verdicts, docs)
+    report = _report(source, run, verdicts, docs_url(folder) if decoded.files else "")
+    progress.end(report.checks, report.errors, report.warnings)
+    if decoded.files and (judging.judge is not None or report.errors):
+        write_docs(folder, judging.judge)
+    return report
+
+
+def needs_spark(folder: Folder, checking: Checking) -> bool:
+    """Whether the check of a run is worth a JVM: by its engine, for users' own expectations, or for its size.
+
+    Raises:
+        Usage: The run has not been decoded, or is published and its files were cleared.
+        LakeUnavailableError: The storage does not answer.
+        SettingsError: A file of users' own expectations has mistakes.
+    """
+    plan, decoded = read_plan(folder), read_staged(folder)
+    tables = sorted({(table.database, table.table) for table in plan.tables})
+    return (
+        checking.engine is ChecksEngine.GREAT_EXPECTATIONS
+        or not is_small([file.size_bytes for file in decoded.files])
+        or any(own_rules(checking.own_expectations, TableName(*name)) for name in tables)
+    )
+
+
+class _Judging:
+    """The engine of a check, and Great Expectations once somebody needs it."""
+
+    def __init__(self, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
+        self.judge: Judge | None = None
+        self._open_spark = open_spark
+        self._progress = progress
+
+    def engine(self, kind: ChecksEngine, subjects: Sequence[TableSubject]) -> PassEngine | SparkEngine:
+        tasks = [task_of(subject, file) for subject in subjects for file in subject.files]
+        if kind is ChecksEngine.GREAT_EXPECTATIONS:
+            with ThreadPoolExecutor(thread_name_prefix="look") as pool:
+                profiles = {profile.url: profile for profile in pool.map(look_at, tasks)}
+            return SparkEngine(self._great_expectations(), self._read, profiles)
+        passed = run_pass(tasks, self._open_spark, self._progress)
+        return PassEngine(passed.passes, self._run_own, passed.between)
+
+    def _run_own(self, subject: TableSubject, suite: Suite) -> list[Failure]:
+        if suite.version is None:
+            return []
+        frame = frame_of(self._read, subject, suite.version)
+        return self._great_expectations().run(f"{suite.name}, own", str(subject.table), frame, suite.own)
+
+    def _great_expectations(self) -> Judge:
+        if self.judge is None:
+            self.judge = Judge()
+        return self.judge
+
+    def _read(self, urls: Sequence[str]) -> Any:
+        return self._open_spark().read.parquet(*map(spark_url, urls))
+
+
+def _damaged(engine: Engine, subject: TableSubject) -> list[tuple[str, str]]:
+    profiles = engine.profiles(subject)
+    return [(file.url, damage) for file in subject.files if (damage := profiles[file.url].damage) is not None]
 
 
 def _undecoded(decoded: Decoded, interval: Interval) -> list[Failure]:
@@ -160,9 +264,7 @@ def spark_url(url: str) -> str:
     return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
 
 
-def _subjects(
-    plan: RunPlan, interval: Interval, decoded: Decoded, own_expectations: str | None, damage: Mapping[str, str]
-) -> list[TableSubject]:
+def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, checking: Checking) -> list[TableSubject]:
     """What is judged of an interval: its tables that were decoded whole, each with the versions of its own."""
     definitions: dict[tuple[str, str], dict[int, TableDefinition]] = {}
     for version in plan.versions:
@@ -183,19 +285,26 @@ def _subjects(
             subjects.append(
                 TableSubject(
                     table=name,
-                    files=tuple(
-                        _judged(file, damage.get(file.url)) for file in files if (file.database, file.table) == key
-                    ),
+                    files=tuple(_judged(file) for file in files if (file.database, file.table) == key),
                     facts=StreamFacts(table.rows - left_out[key], *seqs, tuple(sorted(versions))),
                     definitions=versions,
-                    own=tuple(own_rules(own_expectations, name)),
+                    own=tuple(own_rules(checking.own_expectations, name)),
                 )
             )
     return subjects
 
 
-def _judged(file: StagedFile, damage: str | None) -> JudgedFile:
-    return JudgedFile(file.url, file.digest, file.version_id, file.rows, file.partial_rows, file.invalid_rows, damage)
+def _judged(file: StagedFile) -> JudgedFile:
+    return JudgedFile(
+        file.url,
+        file.digest,
+        file.version_id,
+        file.rows,
+        file.partial_rows,
+        file.invalid_rows,
+        file.size_bytes,
+        file.stats,
+    )
 
 
 def _left_out(file: StagedFile, damage: str | None) -> Failure:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.jobs.run.run_folder import Decoded, FailedSlice, read_plan, write_decoded
+from strata.jobs.run.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.tables.write import ChangeWriter
 from strata.wire.files import open_binlog
@@ -78,6 +78,7 @@ def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[Fa
         How many files and rows there are, and how many slices could not be decoded.
     """
     staged = tuple(sorted(files, key=lambda file: file.url))
-    decoded = Decoded(staged, tuple(failed))
-    write_decoded(Folder.open(run_url), decoded)
+    folder = Folder.open(run_url)
+    decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder))
+    write_decoded(folder, decoded)
     return {"files": len(staged), "rows": sum(file.rows for file in staged), "failed_slices": len(decoded.failed)}

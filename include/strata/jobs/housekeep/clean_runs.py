@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import DamagedFileError, StoreFormatError
 from strata.jobs.decode.decode_slice import STAGED
 from strata.jobs.run.run_folder import (
     DECODED,
     PLAN,
-    Decoded,
     read_decoded,
     read_plan,
     run_folder,
@@ -67,7 +67,7 @@ def clear_staged(folder: Folder) -> None:
         return
     decoded = read_decoded(folder)
     if not decoded.cleared:
-        write_decoded(folder, Decoded(decoded.files, decoded.failed, cleared=True))
+        write_decoded(folder, replace(decoded, cleared=True))
     delete_folder(folder.join(STAGED))
 
 

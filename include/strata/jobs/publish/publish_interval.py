@@ -18,6 +18,7 @@ from strata.jobs.run.run_folder import (
     read_decoded,
     read_plan,
     read_verdicts,
+    refuse_other_plan,
     run_folder,
     write_verdicts,
 )
@@ -160,7 +161,7 @@ class Publication:
             ChecksFailedError: An interval with rows has no verdict, or one on other files.
             Usage: There is no such run, or it has not been decoded.
             LakeUnavailableError: The storage does not answer.
-            DamagedFileError: A file of the run is not whole.
+            DamagedFileError: A file of the run is not whole, or the plan is not the one that was decoded.
         """
         self._folder = run_folder(lake, source, run)
         self._is_published = is_published
@@ -168,6 +169,7 @@ class Publication:
         # Without slices there is nothing to decode or to judge, and the steps between were left out.
         is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
         self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
+        refuse_other_plan(self._folder, self._decoded)
         self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
         for interval in self.plan.intervals:
             self._refuse_unjudged(interval)

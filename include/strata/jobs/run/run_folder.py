@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
-from strata.errors import ErrorFacts, Usage
+from strata.errors import DamagedFileError, ErrorFacts, Usage
 from strata.jobs.run.run_name import Kind, RunName
 from strata.jobs.run.run_plan import RunPlan, decode_plan
 from strata.tables.write import StagedFile  # noqa: TC001  likewise
-from strata.wire.storage import Folder, list_folders
+from strata.wire.storage import Folder, content_digest, list_folders
 from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Decoded(Struct, frozen=True):
     failed: tuple[FailedSlice, ...] = ()
     cleared: bool = False
     """Whether the files were deleted, or are about to be, because all of the run is published."""
+    plan: str = ""
+    """`content_digest` of the plan that was decoded; empty in a run of an older version."""
     format: int = FORMAT
 
     def lost(self, interval: int) -> dict[tuple[str, str], ErrorFacts]:
@@ -114,6 +116,30 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
     )
 
 
+def plan_digest(folder: Folder) -> str:
+    """`content_digest` of the plan, to be noted by who decodes it.
+
+    Raises:
+        LakeUnavailableError: There is none, or the storage does not answer.
+    """
+    return content_digest(folder.read(PLAN))
+
+
+def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
+    """Lets nobody judge or publish rows by another plan than the one that was decoded.
+
+    Raises:
+        DamagedFileError: The plan was edited, or made anew, since.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if decoded.plan and not decoded.cleared and plan_digest(folder) != decoded.plan:
+        raise DamagedFileError(
+            "the plan is not the one that was decoded",
+            file=folder.join(PLAN),
+            remedy=f"Decode the run again, {_decode(folder)}, then check it.",
+        )
+
+
 def write_decoded(folder: Folder, decoded: Decoded) -> None:
     """Stores what all slices of a run became; from here on the run counts as decoded."""
     folder.write(DECODED, msgspec.json.encode(decoded))
@@ -148,7 +174,7 @@ def read_staged(folder: Folder) -> Decoded:
     Raises:
         Usage: The run has not been decoded, or its files were cleared.
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: The file is not whole.
+        DamagedFileError: The file is not whole, or the plan is another one since.
     """
     decoded = read_decoded(folder)
     if decoded.cleared:
@@ -157,6 +183,7 @@ def read_staged(folder: Folder) -> Decoded:
             file=folder.join(DECODED),
             remedy=f"Its verdict and Data Docs are still there. To judge it anew, decode it again: {_decode(folder)}.",
         )
+    refuse_other_plan(folder, decoded)
     return decoded
 
 

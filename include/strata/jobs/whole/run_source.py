@@ -187,6 +187,7 @@ class _Whole:
         self._watcher.begin("publish")
         published = ingest.publish(self._wanted.source, run, settings=self._settings)
         self._watcher.end("publish", published_said(published))
+        ingest.make_docs(self._wanted.source, run, settings=self._settings)
         failures = sum(len(verdict.failures) for verdict in verdicts)
         return OneRun(planned, decoded, sum(verdict.checks for verdict in verdicts), failures, published)
 

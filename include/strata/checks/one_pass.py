@@ -1,0 +1,293 @@
+"""One pass over one staged file: its bytes are read once, and every rule is judged on its batches.
+Not here: rules across files and the verdict (`judge_profiles.py`), where it runs (`jobs/check/run_pass.py`).
+
+It shares nothing with who wrote the file but the file.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.checks.arrow_values import numbers_of
+from strata.checks.file_bounds import Bounds
+from strata.checks.image_chain import FOUND, Edges, broken, by_key, edges_of, events_of, joined
+from strata.checks.profile import EXAMPLES, POSITION, Example, FileFault, FileProfile, RuleFound, example_text
+from strata.checks.row_rules import ROW_JUDGES, Rows, judge_rows
+from strata.checks.rules import rules_of_stream
+from strata.checks.subject import METADATA, are_columns_of, rules_of_version
+from strata.rows.arrow import image_fields
+from strata.schema.model.definition import definition_from_json
+from strata.wire.storage import content_digest, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from strata.checks.arrow_values import Ints
+    from strata.checks.image_chain import Events
+    from strata.checks.rules import Exemptions, ImageChain, Rule, StreamFacts
+    from strata.checks.subject import JudgedFile
+    from strata.schema.model.definition import TableDefinition
+
+ORDER = "rows_are_in_stream_order"
+_UNREAD = ("_gtid", "_source")
+"""No rule is about them; to decode the GTIDs alone takes a fifth of the time."""
+
+
+class FileTask(Struct, frozen=True):
+    """A staged file with all that its pass needs to know."""
+
+    file: JudgedFile
+    facts: StreamFacts
+    exempt: Exemptions
+    """Of all rows of its table, interval and version."""
+    definition: str | None
+    """As JSON; None if the plan has no such version."""
+    goes_on: bool
+    """Whether the rows of its version go on in other files."""
+
+    @property
+    def group(self) -> str:
+        """What it shares with the files of the same table, interval and version."""
+        return f"{self.file.url.rpartition('/')[0]}#{self.file.version_id}"
+
+
+class Pass(NamedTuple):
+    """What comes back of a file."""
+
+    profile: FileProfile
+    edges: Edges | None
+    """Of a file that goes on in others."""
+
+
+class Whole(NamedTuple):
+    """All that rules across files may need: of files in which rows are not where they should be."""
+
+    seq: Ints
+    row: Ints
+    events: Events
+    """None of them where nothing must hold of images."""
+
+
+def pass_over(task: FileTask) -> Pass:
+    """Judges one file.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    opened = _open(task.file)
+    if isinstance(opened, FileProfile):
+        return Pass(opened, None)
+    return _FilePass(task, opened).run()
+
+
+def look_at(task: FileTask) -> FileProfile:
+    """The file itself, without the rules about its rows.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    opened = _open(task.file)
+    return opened if isinstance(opened, FileProfile) else _FilePass(task, opened, judged=False).run().profile
+
+
+def read_whole(task: FileTask) -> Whole:
+    """The place of each row, and the images of its keys.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    opened = _open(task.file)
+    if isinstance(opened, FileProfile):
+        raise TypeError(f"{task.file.url} {opened.damage}")  # it was read before
+    reading = _FilePass(task, opened)
+    reading.take_places()
+    seq, row = reading.places()
+    return Whole(seq, row, reading.events())
+
+
+def tell_rows(file: JudgedFile, rows: Sequence[tuple[int, int]], chain: ImageChain) -> tuple[Example, ...]:
+    """Some images of a file, given by row and side, by their position and key.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    opened = _open(file)
+    return () if isinstance(opened, FileProfile) else _told(opened, rows, chain)
+
+
+def _open(file: JudgedFile) -> pq.ParquetFile | FileProfile:
+    """The file, whose bytes are those that were decoded; or what is wrong with it."""
+    content = read_file(file.url)
+    if content is None:
+        return FileProfile(file.url, damage="is gone")
+    if len(content) != file.size_bytes:
+        return FileProfile(file.url, damage=f"has {len(content):,} bytes, {file.size_bytes:,} were written")
+    if content_digest(content) != file.digest:
+        return FileProfile(file.url, damage="has other bytes than those that were written")
+    try:
+        parquet = pq.ParquetFile(pa.BufferReader(content))
+        names = parquet.schema_arrow.names
+    except (pa.ArrowInvalid, OSError) as error:
+        return FileProfile(file.url, damage=f"is no Parquet file: {error}")
+    if tuple(names[-len(METADATA) :]) != METADATA:
+        return FileProfile(file.url, damage=f"has the columns {', '.join(names)}, which are no changes")
+    return parquet
+
+
+@lru_cache(maxsize=4096)
+def _definition(text: str) -> TableDefinition:
+    return definition_from_json(text)
+
+
+def _fits(schema: pa.Schema, definition: TableDefinition) -> bool:
+    """Whether a file has the columns of a version, by name and type."""
+    if not are_columns_of(definition, schema.names):
+        return False
+    images = [field.type for field in image_fields(definition)]
+    before = schema.field("_before").type
+    return [field.type for field in schema][: len(images)] == images == [field.type for field in before]
+
+
+class _FilePass:
+    """The state of one pass."""
+
+    def __init__(self, task: FileTask, parquet: pq.ParquetFile, *, judged: bool = True) -> None:
+        self._task = task
+        self._parquet = parquet
+        self._columns = tuple(parquet.schema_arrow.names)
+        definition = None if task.definition is None else _definition(task.definition)
+        self._is_unlike = definition is None or not _fits(parquet.schema_arrow, definition)
+        rules = list(rules_of_stream(task.facts)) if judged else []
+        if judged and definition is not None and not self._is_unlike:
+            rules += rules_of_version(definition, task.file.version_id, task.exempt, self._columns)
+        self._rules: list[Rule] = rules
+        self._chain = next((rule.chain for rule in rules if rule.chain is not None), None)
+        self._found = [RuleFound(0) for _ in rules]
+        self._bounds = Bounds()
+        self._seqs: list[Ints] = []
+        self._rows: list[Ints] = []
+        self._events: list[Events] = []
+        self._count = 0
+
+    def run(self) -> Pass:
+        """Reads the file and judges it."""
+        try:
+            for group, begin, batch in self._batches():
+                self._bounds.add(batch, self._parquet.metadata.row_group(group))
+                self._judge(Rows(batch, partial(self._gtid, group, begin)))
+        except (pa.ArrowInvalid, OSError) as error:
+            return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
+        seq, row = self.places()
+        is_ordered = bool(np.all((np.diff(seq) > 0) | ((np.diff(seq) == 0) & (np.diff(row) > 0))))
+        ordered = by_key(self.events()) if is_ordered and self._chain is not None else None
+        order_fault = None if is_ordered else _unordered(seq, row)
+        faults = (order_fault, self._bounds.fault(self._task.file.stats))
+        profile = FileProfile(
+            url=self._task.file.url,
+            rows=self._count,
+            columns=self._columns,
+            is_unlike=self._is_unlike,
+            found=tuple(self._found),
+            first=(int(seq[0]), int(row[0])) if len(seq) else None,
+            last=(int(seq[-1]), int(row[-1])) if len(seq) else None,
+            is_ordered=is_ordered,
+            chain=None if ordered is None else self._within(ordered),
+            faults=tuple(fault for fault in faults if fault is not None),
+        )
+        goes_on = self._task.goes_on and ordered is not None
+        return Pass(profile, edges_of(ordered) if goes_on and ordered is not None else None)
+
+    def take_places(self) -> None:
+        """Reads the file without judging it."""
+        for _, _, batch in self._batches():
+            self._take(Rows(batch))
+
+    def places(self) -> tuple[Ints, Ints]:
+        """`_seq` and `_row` of all rows."""
+        none = np.zeros(0, np.int64)
+        return np.concatenate((none, *self._seqs)), np.concatenate((none, *self._rows))
+
+    def events(self) -> Events:
+        """The images of all rows, if something must hold of them."""
+        return joined(self._events)
+
+    def _batches(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+        """Batches with their row group, and the rows of that before them."""
+        wanted = [name for name in self._columns if name not in _UNREAD]
+        for group in range(self._parquet.num_row_groups):
+            table = self._parquet.read_row_group(group, columns=wanted, use_threads=False)
+            begin = 0
+            for batch in table.combine_chunks().to_batches():
+                yield group, begin, batch
+                begin += batch.num_rows
+
+    def _gtid(self, group: int, begin: int, at: int) -> str | None:
+        column = self._parquet.read_row_group(group, columns=["_gtid"], use_threads=False)["_gtid"]
+        found: str | None = column[begin + at].as_py()
+        return found
+
+    def _judge(self, rows: Rows) -> None:
+        for number, rule in enumerate(self._rules):
+            if rule.expectation in ROW_JUDGES:
+                self._found[number] = merged([self._found[number], judge_rows(rows, rule)])
+        self._take(rows)
+
+    def _take(self, rows: Rows) -> None:
+        self._seqs.append(numbers_of(rows.column("_seq")))
+        self._rows.append(numbers_of(rows.column("_row")))
+        if self._chain is not None:
+            self._events.append(events_of(rows, self._chain, self._count))
+        self._count += rows.batch.num_rows
+
+    def _within(self, ordered: Events) -> RuleFound | None:
+        if self._chain is None:
+            return None
+        found = broken(ordered)
+        first = found[np.argsort(ordered.at[found], kind="stable")[:EXAMPLES]]
+        rows = list(zip(ordered.at[first].tolist(), ordered.side[first].tolist(), strict=True))
+        told = _told(self._parquet, rows, self._chain)
+        return RuleFound(self._count, len(found), told)
+
+
+def _unordered(seq: Ints, row: Ints) -> FileFault:
+    later = (np.diff(seq) > 0) | ((np.diff(seq) == 0) & (np.diff(row) > 0))
+    at = int(np.flatnonzero(~later)[0]) + 1
+    place = f"row {row[at]} of transaction {seq[at]} comes behind row {row[at - 1]} of transaction {seq[at - 1]}"
+    return FileFault(
+        ORDER, f"the rows of a staged file are not in the order of the stream: {place}", int((~later).sum())
+    )
+
+
+def _told(parquet: pq.ParquetFile, rows: Sequence[tuple[int, int]], chain: ImageChain) -> tuple[Example, ...]:
+    if not rows:
+        return ()
+    table = parquet.read(columns=[*POSITION, *chain.keys, "_before"], use_threads=False)
+    told = []
+    for at, side in rows:
+        place = {name: table[name][at].as_py() for name in POSITION}
+        image = (
+            table["_before"][at].as_py() if side == FOUND else {name: table[name][at].as_py() for name in chain.keys}
+        )
+        key = {f"k{number}": (image or {}).get(name) for number, name in enumerate(chain.keys)}
+        told.append(Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **key})))
+    return tuple(told)
+
+
+def merged(parts: Iterable[RuleFound]) -> RuleFound:
+    """What a rule met in several parts of the rows."""
+    found = RuleFound(0)
+    for part in parts:
+        examples = found.examples + part.examples
+        if found.examples and part.examples:
+            examples = tuple(sorted(examples)[:EXAMPLES])
+        found = replace(
+            found, rows=found.rows + part.rows, unexpected=found.unexpected + part.unexpected, examples=examples
+        )
+    return found

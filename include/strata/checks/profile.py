@@ -1,0 +1,72 @@
+"""What one pass over a staged file finds: small values, from whichever process read the file to the one that judges.
+Not here: reading files (`one_pass.py`), the verdict on all of them (`judge_profiles.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from msgspec import Struct
+
+EXAMPLES: Final = 3
+"""Offending rows that a verdict quotes."""
+EXAMPLE_LENGTH: Final = 200
+"""Characters of one of them."""
+POSITION: Final = ("_gtid", "_seq", "_row")
+"""What says where a row is."""
+
+
+def example_text(example: Any) -> str:
+    """An offending row as a verdict quotes it."""
+    text = json.dumps(example, ensure_ascii=False, default=str)
+    return text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 3]}..."
+
+
+class Example(Struct, frozen=True, order=True):
+    """One of the rows that break a rule."""
+
+    seq: int
+    row: int
+    text: str
+    """Its position and value as JSON."""
+
+
+class RuleFound(Struct, frozen=True):
+    """What a rule met in some rows."""
+
+    rows: int
+    """It is about these."""
+    unexpected: int = 0
+    """These break it."""
+    examples: tuple[Example, ...] = ()
+    """The first of them, in the order of the stream."""
+
+
+class FileFault(Struct, frozen=True):
+    """What is wrong with a file as a whole."""
+
+    check: str
+    message: str
+    rows: int | None = None
+
+
+class FileProfile(Struct, frozen=True):
+    """One staged file."""
+
+    url: str
+    rows: int = 0
+    damage: str | None = None
+    """How it differs from what was decoded, or why it cannot be read; nothing else is known then."""
+    columns: tuple[str, ...] = ()
+    is_unlike: bool = False
+    """Whether its columns are not those of its schema version; then only the rules of the stream were judged."""
+    found: tuple[RuleFound, ...] = ()
+    """For each rule of the stream, then for each of its schema version; those across rows are told by others."""
+    first: tuple[int, int] | None = None
+    last: tuple[int, int] | None = None
+    """`_seq` and `_row` of its first and last row; None where rows have none."""
+    is_ordered: bool = True
+    """Whether `_seq` and `_row` rise from row to row."""
+    chain: RuleFound | None = None
+    """What the images of one key are to each other within the file."""
+    faults: tuple[FileFault, ...] = ()

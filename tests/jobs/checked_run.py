@@ -1,0 +1,41 @@
+"""A run of one table and interval that is planned and decoded, for tests of its check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from strata.jobs.run.run_folder import Decoded, run_folder, write_decoded, write_plan
+from strata.jobs.run.run_plan import PlannedSlice, RunPlan
+from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved
+from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, definition, inserts, stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata.wire.storage import Folder
+
+RUN = "r1"
+SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+SHAPE = definition({"id": "int NOT NULL", "status": "enum('new','sent') NOT NULL"})
+FIELDS = {"id": pa.int32(), "status": pa.string()}
+
+
+def write_run(lake: Path | str, rows: list[dict[str, Any]], *, gtids: int = 9, truncated: bool = False) -> Folder:
+    folder = run_folder(str(lake), SOURCE, RUN)
+    files = stage(folder.join("staged"), inserts(FIELDS, rows))
+    plan = RunPlan(
+        source=SOURCE,
+        run=RUN,
+        lake=str(lake),
+        intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
+        slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),),
+        tables=(PlannedTable(INTERVAL, "shop", "orders", len(rows), len(rows)),),
+        versions=(PlannedVersion(1, "shop", "orders", SHAPE.to_json()),),
+        executed_before={str(INTERVAL): ""},
+        removed=(RowsRemoved(INTERVAL, "shop.orders", f"{SERVER}:4", "TRUNCATE orders"),) if truncated else (),
+    )
+    write_plan(folder, plan)
+    write_decoded(folder, Decoded(files))
+    return folder

@@ -1,0 +1,95 @@
+"""The check of a run where no Spark is needed: any lake works, bad input is refused, and it says how far it is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from strata.errors import ChecksFailedError, DamagedFileError, StoreFormatError
+from strata.jobs.check.check_interval import CheckReport, check_interval
+from strata.jobs.check.data_docs import complete_docs
+from strata.jobs.check.progress import CheckProgress
+from strata.jobs.decode.decode_slice import store_decoded
+from strata.jobs.publish.publish_interval import publish_interval
+from strata.jobs.run.run_folder import read_decoded, read_plan, read_verdicts, write_plan
+from strata.tables.quarantine import quarantined
+from strata.tables.read import published_tables
+from strata.wire.storage import delete_file
+from tests.jobs.checked_run import RUN, write_run
+from tests.tables.changes import INTERVAL, SOURCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def checked(lake: Path | str, progress: CheckProgress | None = None) -> CheckReport:
+    return check_interval(str(lake), SOURCE, RUN, pytest.fail, None, progress)
+
+
+def test_any_lake_is_judged(lake: str) -> None:
+    folder = write_run(lake, [{"id": 1, "status": "new"}, {"id": 2, "status": "lost"}])
+    assert checked(lake).errors == 1
+    assert folder.folder("docs").exists("index.html")
+    assert len(quarantined(lake, SOURCE)) == 1
+    folder = write_run(lake, [{"id": 1, "status": "new"}])
+    checked(lake).raise_if_failed()
+    assert read_verdicts(folder)[INTERVAL].passed
+    assert not folder.folder("docs").exists("index.html"), "those of the check before are no longer true"
+
+
+def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    delete_file(read_decoded(folder).files[0].url)
+    assert checked(tmp_path).errors == 1
+    (failure,) = read_verdicts(folder)[INTERVAL].errors
+    assert failure.message.startswith("a staged file is gone: decode the run again")
+
+
+def test_a_plan_that_was_edited_after_decoding_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    store_decoded(folder.url, read_decoded(folder).files)
+    checked(tmp_path).raise_if_failed()
+    plan = read_plan(folder)
+    write_plan(folder, replace(plan, intervals=(replace(plan.intervals[0], last_seq=8),)))
+    for step in (lambda: checked(tmp_path),
+                 lambda: publish_interval(str(tmp_path), SOURCE, RUN)):  # fmt: skip
+        with pytest.raises(DamagedFileError, match="the plan is not the one that was decoded"):
+            step()
+    assert published_tables(str(tmp_path), SOURCE) == []
+
+
+def test_the_verdict_of_another_run_is_refused(tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", [{"id": 2, "status": "new"}])
+    checked(tmp_path / "other")
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    folder.write("verdict.json", other.read("verdict.json"))
+    with pytest.raises(ChecksFailedError, match="the verdict is on other files"):
+        publish_interval(str(tmp_path), SOURCE, RUN)
+
+
+def test_what_a_newer_version_kept_for_the_pages_is_refused(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    checked(tmp_path)
+    folder.write("judged.json", folder.read("judged.json").replace(b'"format":1}', b'"format":2}'))
+    with pytest.raises(StoreFormatError, match="format 2"):
+        complete_docs(folder)
+
+
+def test_it_says_how_far_it_is(tmp_path: Path) -> None:
+    write_run(tmp_path, [{"id": 1, "status": "new"}, {"id": 2, "status": "lost"}])
+    lines: list[str] = []
+    checked(tmp_path, CheckProgress(lines.append))
+    assert re.fullmatch(r"checking 2 rows of 1 tables in 1 files against 1\d rules", lines[0])
+    assert re.fullmatch(r"checked 2 rows in 1 files in \d+\.\d s: \d+ checks, 1 errors, 0 warnings", lines[-1])
+    heard: list[tuple[int, ...]] = []
+
+    class Hearing(CheckProgress):
+        def show(self, *numbers: int) -> None:
+            heard.append(numbers)
+
+    for line in ("checked 3 of 17 files, 1,200 of 419,900 rows\n", "something else"):
+        Hearing().hear(line)
+    assert heard == [(3, 1200, 17, 419900)]
