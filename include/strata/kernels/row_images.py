@@ -224,7 +224,7 @@ def image_flags(images: Images, op: Int, columns: Int) -> Int:
 def begin_row(cells: Cells, buffer: Ints, op: Int, flags: Int) -> bool:
     """Whether the buffer has place for a row; the images are then NULL that it, or those before it, lack."""
     images = np.int64(HAS_AFTER | HAS_BEFORE)
-    has_place = buffer[COUNT] != buffer[CAPACITY] and buffer[BYTES] < MOST_BYTES
+    has_place: bool = buffer[COUNT] != buffer[CAPACITY] and buffer[BYTES] < MOST_BYTES
     if has_place and (buffer[FLAGS] & flags != flags or buffer[FLAGS] & images != flags & images):
         clear_other_image(cells, buffer, op, flags)
     return has_place
