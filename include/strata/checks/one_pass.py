@@ -1,5 +1,5 @@
 """One pass over one staged file: its bytes are read once, and every rule is judged on its batches.
-Not here: rules across files and the verdict (`judge_profiles.py`), where it runs (`jobs/check/run_pass.py`).
+Not here: rules across files and the verdict (`pass_engine.py`), where it runs (`jobs/check/run_pass.py`).
 
 It shares nothing with who wrote the file but the file.
 """

@@ -1,5 +1,5 @@
 """What one pass over a staged file finds: small values, from whichever process read the file to the one that judges.
-Not here: reading files (`one_pass.py`), the verdict on all of them (`judge_profiles.py`)."""
+Not here: reading files (`one_pass.py`), the verdict on all of them (`pass_engine.py`)."""
 
 from __future__ import annotations
 

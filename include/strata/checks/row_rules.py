@@ -1,5 +1,5 @@
 """Rules about single rows, judged on Arrow batches: which rows of a batch break a rule.
-Not here: which rules there are (`rules.py`), rules across rows and files (`image_chain.py`, `stream_order.py`).
+Not here: which rules there are (`rules.py`), rules across rows and files (`image_chain.py`, `pass_engine.py`).
 
 Each judge answers as Great Expectations does on Spark: NULL breaks nothing but "not null".
 """

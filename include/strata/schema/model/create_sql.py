@@ -1,6 +1,6 @@
 """A definition as the CREATE TABLE statement that makes it, in the form of SHOW CREATE TABLE (8.0 and later;
 sql/sql_show.cc, `store_create_info`).
-Not here: reading statements (`ddl/`), the order of keys that a history knows (`schema/history/key_order.py`), other
+Not here: reading statements (`ddl/`), the order of keys that a history knows (`schema/answers/written.py`), other
 engines' statements (`dialects/`)."""
 
 from __future__ import annotations
