@@ -42,9 +42,11 @@ class Cursor:
 
     def lenenc(self) -> int:
         """A length-encoded integer, as the client protocol has them ("packed integer")."""
-        first = self.uint(1)
-        if first < 251:
+        if self.at < self.end and (first := self._data[self.at]) < 251:
+            # Nearly all: each compressed transaction has ten.
+            self.at += 1
             return first
+        first = self.uint(1)
         if first == 252:
             return self.uint(2)
         if first == 253:

@@ -4,6 +4,7 @@ Not here: what the inner events mean (`events/`)."""
 from __future__ import annotations
 
 from enum import IntEnum
+from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,20 @@ class Compression(IntEnum):
 
     ZSTD = 0
     NONE = 255
+
+
+_COMPRESSIONS = frozenset(Compression)
+
+
+class _OfThread(local):
+    """A decompressor takes longer to make than a small transaction to inflate."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_OF_THREAD = _OfThread()
+"""For what is inflated at once: in between nobody else of the thread can use it."""
 
 
 class _Field(IntEnum):
@@ -75,7 +90,7 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
     if not {_Field.PAYLOAD_BYTES, _Field.COMPRESSION} <= fields.keys():
         raise CorruptEventError("a compressed transaction does not say how long it is, or how it is packed")
     packed = fields[_Field.COMPRESSION]
-    if packed not in set(Compression):
+    if packed not in _COMPRESSIONS:
         raise UnsupportedEventError(f"compression {packed} of a transaction is not known")
     size = fields[_Field.PAYLOAD_BYTES]
     return PayloadHeader(
@@ -140,10 +155,15 @@ def _inflate(
             yield payload[at : at + chunk_bytes]
         return
     most = header.uncompressed_bytes
+    at_once = most < chunk_bytes
+    decompressor = _OF_THREAD.decompressor if at_once else zstandard.ZstdDecompressor()
     # A payload may be of several frames: the server starts another one when its buffer is full.
-    reader = zstandard.ZstdDecompressor().stream_reader(payload, read_across_frames=True)
+    reader = decompressor.stream_reader(payload, read_across_frames=True)
     try:
         # One byte beyond the claim shows that there is more.
+        if at_once:
+            yield reader.read(most + 1)
+            return
         while piece := reader.read(min(chunk_bytes, most + 1)):
             most -= len(piece)
             yield piece
