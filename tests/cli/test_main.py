@@ -71,3 +71,14 @@ def test_a_bug_is_not_dressed_up_as_an_error(failing):
     failing(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         command.run(["fail"])
+
+
+def test_the_version_and_wrong_words_are_one_line(capsys):
+    assert command.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("strata 0.")
+    for words, said in (
+        (["publish"], "strata: missing argument 'RUN'. `strata publish -h` shows what there is.\n"),
+        (["nothing"], "strata: no such command 'nothing'. `strata -h` shows what there is.\n"),
+    ):
+        assert command.run(words) == 2
+        assert capsys.readouterr().err == said

@@ -67,14 +67,18 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _options(
-    version: Annotated[  # noqa: FBT002  a switch of the command line
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
-    ] = False,
-) -> None:
-    if version:
+def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
+    if wanted:
         typer.echo(f"strata {importlib.metadata.version('strata')}")
         raise typer.Exit
+
+
+def _options(
+    version: Annotated[  # noqa: FBT002  a switch of the command line; typer hands it to its callback
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Options of `strata` itself."""
 
 
 def run(arguments: Sequence[str]) -> int:

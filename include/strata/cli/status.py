@@ -32,7 +32,7 @@ def status(
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.progress.status import source_status  # noqa: PLC0415  see above
-    from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata.store.database import OnMissing, find_store, open_store  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     names = [source] if source else sorted(settings.sources)
@@ -43,8 +43,10 @@ def status(
             typer.echo(json.dumps(one.to_json(), ensure_ascii=False))
         return
     console = Terminal()
-    for one in found:
+    for one, of in zip(found, sources, strict=True):
         _print(console, one)
+        if find_store(of.store_url) is None:
+            console.print(f"there is no store yet: `strata run --source {one.source}` makes it", highlight=False)
 
 
 def _print(console: Terminal, found: SourceStatus) -> None:
@@ -53,7 +55,9 @@ def _print(console: Terminal, found: SourceStatus) -> None:
     for title in ("step", "transactions", "until (UTC)"):
         steps.add_column(title)
     steps.add_row("landed", f"{found.landed_seq:,} in {counted(found.segments, 'segment')}", _time(found.landed_until))
-    steps.add_row("tracked", f"{found.tracked_seq:,}", "")
+    own = found.landed_seq - found.owned_seq if not found.unowned else 0
+    said = f"; {counted(own, 'transaction')} more, of the store itself" if own else ""
+    steps.add_row("tracked", f"{found.tracked_seq:,}{said if found.tracked_seq < found.landed_seq else ''}", "")
     steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
     console.print(steps)
     if found.landing:

@@ -262,7 +262,7 @@ def _make_database(url: sa.URL) -> None:
 def _prepare(engine: sa.Engine, url: sa.URL, on_missing: OnMissing) -> None:
     if on_missing is OnMissing.REFUSE and _is_absent_file(url):
         # Connecting would make an empty file.
-        raise _missing(engine)
+        raise _missing(engine) if Path(str(url.database)).parent.is_dir() else _unopened(describe(engine))
     with engine.connect() as connection:
         found = stored_format(connection)
     if found is not None:
@@ -341,15 +341,19 @@ def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
             remedy="Check the URL; `strata track` makes a store when it stores the first version.",
         )
     if isinstance(error.orig, sqlite3.OperationalError) and "unable to open" in str(error.orig):
-        return StoreUnavailableError(
-            f"the store at {where} cannot be opened: its folder is not there, or the file may not be read and written",
-            remedy="Check the path in the store's URL; Strata makes the file, but no folder.",
-        )
+        return _unopened(where)
     if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
         return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")
     return StoreUnavailableError(
         f"the store at {where} does not answer: {_words(error)}",
         remedy="Check that the database runs and can be reached from here, then run the same again.",
+    )
+
+
+def _unopened(where: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"the store at {where} cannot be opened: its folder is not there, or the file may not be read and written",
+        remedy="Check the path in the store's URL; Strata makes the file, but no folder.",
     )
 
 

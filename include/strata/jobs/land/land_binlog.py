@@ -136,7 +136,7 @@ class Landing:
         self._cutter.sender = self.resume.sender
         self._server_now, self._server_asked = server.now, time.monotonic()
         self._note_arrival()
-        self._tell()
+        self._tell(is_idle=self._has_arrived)
         return stream
 
     def _receive(

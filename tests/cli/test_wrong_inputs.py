@@ -1,0 +1,127 @@
+"""What a user does wrong at first: the first line says what it is, and nothing is made by asking."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.cli.main import run
+from strata.cli.spark_job import CHECK, run_job
+from strata.errors import Permanent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SETTINGS = 'lake = "lake"\nstore = "sqlite:///{folder}/s.db"\n[sources.shop]\nconnection = "x"\n'
+RUN = "20261121T033000Z-20261121T033500Z-shop-rows-0f1e2d3c4b"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "strata.toml").write_text(SETTINGS.format(folder=tmp_path))
+    (tmp_path / "two.toml").write_text(SETTINGS.format(folder=tmp_path) + '[sources.audit]\nconnection = "x"\n')
+    (tmp_path / "nowhere.toml").write_text(SETTINGS.format(folder="/nope/dir"))
+    (tmp_path / "file").write_text("a file")
+    monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
+    # Nobody listens there.
+    monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://u@127.0.0.1:1/")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("check wrongrun", 2, "there is no run wrongrun (source shop)"),
+        (f"check {RUN}", 2, f"there is no run {RUN}"),
+        ("publish wrongrun", 2, "there is no run wrongrun (source shop)"),
+        (f"decode {RUN}", 2, f"there is no run {RUN}"),
+        ("decode wrongrun", 2, "'wrongrun' is neither a file nor a run"),
+        ("decode file", 2, "file is a file, and nothing says where its rows go"),
+        ("decode a b", 2, "neither a nor b is a file"),
+        (f"decode {RUN} --format parquet", 2, "--format is for files"),
+        (f"decode {RUN} --table shop.*", 2, "--table is for files"),
+        ("decode nope.000001 --out -", 2, "there is no such file (nope.000001)"),
+        ("publish", 2, "missing argument 'RUN'"),
+        ("status --source nope", 2, "there is no source 'nope'; the settings have: shop"),
+        ("run --source nope", 2, "there is no source 'nope'"),
+        ("run --until never", 2, "'never' is no time"),
+        ("run --until 2999-01-01", 2, "--until 2999-01-01 is in the future"),
+        ("run --until 2020-01-01 --gtid-set x", 2, "--until and --gtid-set exclude each other"),
+        ("run --gtid-set x", 2, "'x' is not the UUID of a server"),
+        ("run", 3, "u@127.0.0.1:1 does not answer"),
+        ("track nope.000001 --store sqlite:///n.db", 2, "there is no such file (nope.000001)"),
+        ("schema show --store sqlite:///n.db", 3, "there is no store at sqlite:///n.db"),
+        ("schema history --store sqlite:///n.db --source shop", 3, "there is no store at sqlite:///n.db"),
+        ("status", 0, ""),
+        ("intervals", 0, ""),
+        ("retain", 0, ""),
+        ("housekeep --dry-run", 0, ""),
+    ],
+)
+def test_the_first_line_says_what_is_wrong_and_nothing_is_made(folder, capsys, words, code, said):
+    before = sorted(path.name for path in folder.iterdir())
+    assert run(words.split()) == code
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"strata: {said}" if said else "")
+    assert bool(printed) == bool(said)
+    if words != "run":
+        assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "code", "said"),
+    [
+        ("nope.toml", "status", 2, "the settings cannot be read: No such file or directory"),
+        (".", "status", 2, "the settings cannot be read: Is a directory"),
+        ("two.toml", "plan", 2, "which source: the settings have audit, shop. Name one, as in --source audit."),
+        ("two.toml", "schema history", 2, "which source: the settings have audit, shop"),
+        (
+            "nowhere.toml",
+            "status",
+            3,
+            "the store at sqlite:////nope/dir/s.db cannot be opened: its folder is not there",
+        ),
+        (None, "status", 2, "STRATA_SETTINGS is not set"),
+        (None, "track", 2, "no source is named"),
+    ],
+)
+def test_settings_that_do_not_fit(folder, monkeypatch, capsys, settings, words, code, said):
+    if settings is None:
+        monkeypatch.delenv("STRATA_SETTINGS")
+    else:
+        monkeypatch.setenv("STRATA_SETTINGS", str(folder / settings))
+    assert run(words.split()) == code
+    assert capsys.readouterr().err.startswith(f"strata: {said}")
+
+
+@pytest.mark.parametrize(
+    ("java_home", "path", "said"),
+    [("/nope", None, "JAVA_HOME names a folder without Java"), (None, "/nope", "there is no Java, which Spark needs")],
+)
+def test_spark_without_java(monkeypatch, java_home, path, said):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if java_home:
+        monkeypatch.setenv("JAVA_HOME", java_home)
+    monkeypatch.setenv("PATH", path or os.environ["PATH"])
+    with pytest.raises(Permanent, match=said):
+        run_job(CHECK, "/nope", "local[1]")
+
+
+@pytest.mark.mysql
+def test_a_missing_grant_is_no_wrong_password(folder, mysql_server, monkeypatch, capsys):
+    mysql_server.run_sql("CREATE USER IF NOT EXISTS nogrant@localhost IDENTIFIED BY 'pw'")
+    (folder / "strata.toml").write_text('lake = "lake"\n[sources.shop]\nconnection = "x"\n')
+    for account, said in (
+        ("nogrant:pw", "a grant is missing for the store at"),
+        ("nogrant:wrong", "the store at"),
+    ):
+        monkeypatch.setenv("AIRFLOW_CONN_X", f"mysql://{account}@127.0.0.1:{mysql_server.port}/")
+        for words in (["snapshot"], ["track"], ["status"]):
+            assert run(words) == 3
+            printed = capsys.readouterr().err
+            assert printed.startswith(f"strata: {said}")
+            assert ("GRANT ALL ON strata.* TO nogrant" in printed) == (account == "nogrant:pw")
+            assert ("refuses the user" in printed) == (account == "nogrant:wrong")
