@@ -25,7 +25,7 @@ from strata.schema.model.definition import (
     TableName,
     definition_from_json,
 )
-from strata.schema.model.types import LABELLED, TypeKind, parse_column_type, shown_text
+from strata.schema.model.types import TypeKind, parse_column_type, shown_text
 from strata.schema.replay.catalog import Catalog
 from tests.schema.golden import CASES, context_from
 from tests.schema.sequences import Sequence
@@ -64,16 +64,15 @@ def reread(definition: TableDefinition) -> TableDefinition:
 
 def _says_all(definition: TableDefinition) -> bool:
     """Whether SHOW CREATE TABLE says it: not the origin of an index, nor labels that are not what they look like, nor a
-    length or a charset that is not known; nor, which the server forgets in it, binary labels, characters beyond U+FFFF
-    and the other name of an engine."""
+    length or a charset that is not known; nor, which the server forgets in it, characters beyond U+FFFF and the other
+    name of an engine."""
     hidden = any(key.generated for key in definition.keys) or any(map(_hides, definition.columns))
     is_known = not definition.in_doubt and definition.character_set is not None
     return not hidden and is_known and definition.engine != "MERGE"
 
 
 def _hides(column: Column) -> bool:
-    is_binary = column.character_set is None and parse_column_type(column.column_type).kind in LABELLED
-    is_odd = is_binary or (column.auto_increment and column.nullable)
+    is_odd = column.auto_increment and column.nullable
     texts = (column.column_type, column.default or "", column.comment)
     return is_odd or column.label_bytes is not None or any(shown_text(text) != text for text in texts)
 

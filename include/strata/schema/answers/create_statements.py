@@ -117,9 +117,14 @@ def _notes_of(definition: TableDefinition) -> list[str]:
     notes = []
     if definition.options:
         notes.append("the partitioning stands as it was written")
-    if any(column.generated for column in definition.columns) or any(
-        column.default_is_expression and not str(column.default).startswith("CURRENT_TIMESTAMP")
-        for column in definition.columns
+    is_functional = any(part.column is None for key in definition.keys for part in key.parts)
+    if (
+        is_functional
+        or any(column.generated for column in definition.columns)
+        or any(
+            column.default_is_expression and not str(column.default).startswith("CURRENT_TIMESTAMP")
+            for column in definition.columns
+        )
     ):
         notes.append("expressions stand as they were written")
     if definition.engine is None:

@@ -75,7 +75,8 @@ def _follow(step: AlterStep, collated: set[str], without: set[str]) -> None:
 
 
 def _is_collated(column: WrittenColumn) -> bool:
-    return column.collation is not None or column.type.charset is not None or column.type.binary
+    # BINARY behind a type chooses a collation without being one that is written.
+    return column.collation is not None or column.type.charset is not None
 
 
 def _order_after(

@@ -93,7 +93,7 @@ def shown_keys(definition: TableDefinition, key_order: Sequence[str] = ()) -> li
     nullable = {fold_name(column.name) for column in definition.columns if column.nullable}
     order = {fold_name(name): place for place, name in enumerate(key_order)}
 
-    def rank(key: Key) -> tuple[bool, bool, bool, bool, bool, int]:
+    def rank(key: Key) -> tuple[bool, bool, bool, bool, bool, bool, int]:
         is_unique = key.kind in {KeyKind.PRIMARY, KeyKind.UNIQUE}
         may_be_null = any(part.column is None or fold_name(part.column) in nullable for part in key.parts)
         return (
@@ -102,6 +102,7 @@ def shown_keys(definition: TableDefinition, key_order: Sequence[str] = ()) -> li
             is_unique and may_be_null,
             is_unique and any(part.prefix_length is not None for part in key.parts),
             key.kind is KeyKind.FULLTEXT,
+            any(part.column is None for part in key.parts),
             order.get(fold_name(key.name), len(order)),
         )
 
@@ -126,7 +127,7 @@ def column_sql(column: Column, table_collation: str | None, written: AsWritten =
 
 
 def _attributes(column: Column, kind: ColumnType, table_collation: str | None, written: AsWritten) -> Iterator[str]:
-    yield from _charset(column, table_collation, written)
+    yield from _charset(column, kind, table_collation, written)
     if column.generated is not None:
         yield f"GENERATED ALWAYS AS ({column.generation_expression}) {column.generated.value.upper()}"
     if not column.nullable:
@@ -152,16 +153,19 @@ def _marks(column: Column) -> Iterator[str]:
         yield f"COMMENT {text_literal(column.comment)}"
 
 
-def _charset(column: Column, table_collation: str | None, written: AsWritten) -> Iterator[str]:
-    if column.collation is None or column.character_set is None:
+def _charset(column: Column, kind: ColumnType, table_collation: str | None, written: AsWritten) -> Iterator[str]:
+    charset, collation = column.character_set, column.collation
+    if kind.kind in LABELLED and collation is None:
+        charset = collation = "binary"
+    if charset is None or collation is None:
         return
-    differs = column.collation != table_collation
+    differs = collation != table_collation
     is_named = differs if written.collated is None else fold_name(column.name) in written.collated
     if differs or is_named:
-        yield f"CHARACTER SET {column.character_set}"
-    is_newest = column.collation == _NEWEST_DEFAULT != table_collation
-    if is_named or is_newest or column.collation != CHARSETS[column.character_set].default_collation:
-        yield f"COLLATE {column.collation}"
+        yield f"CHARACTER SET {charset}"
+    is_newest = collation == _NEWEST_DEFAULT != table_collation
+    if is_named or is_newest or collation != CHARSETS[charset].default_collation:
+        yield f"COLLATE {collation}"
 
 
 def _default_sql(column: Column, kind: ColumnType) -> str | None:
