@@ -1,0 +1,87 @@
+"""Images of one key behind each other: what the pass finds is what a plain loop over the changes finds."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata.checks.one_pass import pass_over
+from strata.checks.pass_engine import PassEngine, task_of
+from strata.checks.rules import StreamFacts
+from strata.checks.run import judge_interval
+from strata.checks.subject import JudgedFile, TableSubject
+from strata.rows.arrow import image_fields
+from tests.tables.changes import INTERVAL, ORDERS, changes, definition, stage
+
+SHAPE = definition({"a": "varchar(3) NOT NULL", "b": "bigint unsigned NOT NULL", "x": "varchar(2)"}, key=("b", "a"))
+
+IMAGES = st.fixed_dictionaries(
+    {"a": st.sampled_from(["", "k", "kk"]), "b": st.integers(0, 1), "x": st.sampled_from([None, "", "v"])}
+)
+
+
+@st.composite
+def stories(draw: Any) -> list[dict[str, Any]]:
+    rows = []
+    for seq in range(1, draw(st.integers(2, 12))):
+        op = draw(st.sampled_from(["insert", "update", "delete"]))
+        row: dict[str, Any] = {"op": op, "seq": seq}
+        if op != "insert":
+            row["before"] = draw(IMAGES)
+        if op != "delete":
+            row["after"] = draw(IMAGES)
+        rows.append(row)
+    return rows
+
+
+def naive(rows: list[dict[str, Any]], key: tuple[str, ...]) -> list[int]:
+    """Transactions with a change that does not follow from the one before it."""
+    last: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
+    found = []
+    for row in rows:
+        for side in ("before", "after"):
+            image = row.get(side)
+            if image is None:
+                continue
+            known = last.get(tuple(image[name] for name in key))
+            if known is not None and (known[0] == side or (side == "before" and known[1] != image)):
+                found.append(row["seq"])
+            last[tuple(image[name] for name in key)] = (side, image)
+    return found
+
+
+def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffled: bool) -> list[int]:
+    """The same, by the pass over files that are cut at some rows; `shuffled` mixes rows of two files."""
+    fields = {field.name: field.type for field in image_fields(SHAPE)}
+    parts = [rows[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True) if begin < end]
+    if shuffled and len(parts) > 1:
+        parts = [[*parts[0][:-1], parts[1][-1]], [parts[0][-1], *parts[1][:-1]], *parts[2:]]
+        parts = [part for part in parts if part]
+    files = [
+        JudgedFile(one.url, one.digest, 1, one.rows, 0, 0, one.size_bytes, one.stats)
+        for at, part in enumerate(parts)
+        for one in stage(folder, changes(fields, part), slice_key=str(at))
+    ]
+    subject = TableSubject(ORDERS, tuple(files), StreamFacts(len(rows), 1, 20, (1,)), {1: SHAPE})
+    engine = PassEngine({file.url: pass_over(task_of(subject, file)) for file in files}, lambda *_: [])
+    judge_interval(engine, "shop", INTERVAL, "now", [subject])
+    (found,) = (one.found for suite in engine.suites for one in suite.rules if one.rule.chain is not None)
+    assert [json.loads(example.text)["_seq"] for example in found.examples] == sorted(
+        json.loads(example.text)["_seq"] for example in found.examples
+    )
+    return [found.unexpected, *(json.loads(example.text)["_seq"] for example in found.examples)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(stories(), st.lists(st.integers(1, 10), max_size=2, unique=True).map(sorted), st.booleans())
+def test_the_pass_finds_what_a_loop_finds(rows: list[dict[str, Any]], cuts: list[int], shuffled: bool) -> None:
+    expected = naive(rows, ("b", "a"))
+    cuts = [cut for cut in cuts if cut < len(rows)]
+    with tempfile.TemporaryDirectory() as folder:
+        found = passed(Path(folder), rows, cuts, shuffled=shuffled)
+    assert found == [len(expected), *expected[:3]]
