@@ -168,31 +168,24 @@ def _say(text: str) -> None:
 def main(arguments: list[str]) -> int:
     """The command line of this module."""
     state = State.from_environment(os.environ)
+    commands: dict[str, Callable[..., int | None]] = {
+        "up": lambda: start_all(state),
+        "down": lambda: down(state, _say),
+        "status": lambda: 0 if status(state, _say) else 3,
+        "env": lambda: show_environment(state),
+        "airflow": lambda command="--help", *rest: services.airflow(command, state, *rest).become(),
+        "mysql": lambda *rest: mysql.run_client(state, list(rest)),
+        "run": lambda component="": run(component, state),
+        "healthy": lambda component: 0 if is_healthy(component, state) else 1,
+    }
+    if not arguments or arguments[0] not in commands:
+        print(__doc__, file=sys.stderr)
+        return 2
     try:
-        match arguments:
-            case ["up"]:
-                start_all(state)
-            case ["down"]:
-                down(state, _say)
-            case ["status"]:
-                return 0 if status(state, _say) else 3
-            case ["env"]:
-                show_environment(state)
-            case ["airflow", command, *rest]:
-                services.airflow(command, state, *rest).become()
-            case ["mysql", *rest]:
-                mysql.run_client(state, rest)
-            case ["run", component]:
-                run(component, state)
-            case ["healthy", component]:
-                return 0 if is_healthy(component, state) else 1
-            case _:
-                print(__doc__, file=sys.stderr)
-                return 2
+        return commands[arguments[0]](*arguments[1:]) or 0
     except FleetError as error:
         print(error, file=sys.stderr)
         return 3
-    return 0
 
 
 if __name__ == "__main__":
