@@ -340,14 +340,22 @@ def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
             f"{_NO_STORE} at {where}",
             remedy="Check the URL; `strata track` makes a store when it stores the first version.",
         )
-    if isinstance(error.orig, sqlite3.OperationalError) and "unable to open" in str(error.orig):
-        return _unopened(where)
-    if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
-        return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")
-    return StoreUnavailableError(
+    return _translated_file(error, where) or StoreUnavailableError(
         f"the store at {where} does not answer: {_words(error)}",
         remedy="Check that the database runs and can be reached from here, then run the same again.",
     )
+
+
+def _translated_file(error: sa.exc.DBAPIError, where: str) -> StrataError | None:
+    """What SQLite says of its file; None of everything else."""
+    if not isinstance(error.orig, sqlite3.DatabaseError):
+        return None
+    said = str(error.orig)
+    if "unable to open" in said:
+        return _unopened(where)
+    if "not a database" in said:
+        return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")
+    return None
 
 
 def _unopened(where: str) -> StoreUnavailableError:

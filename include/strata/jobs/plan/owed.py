@@ -193,7 +193,11 @@ class _Taker:
         pieces: dict[int, list[TableInterval]] = {}
         for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end)):
             pieces.setdefault(piece.start, []).append(piece)
-        whole = TimeSpan(min([span.start, self._beginning(span), *pieces]), span.end)
+        end = span.end
+        if self._is_idle(span):
+            # Nothing new is closed: what is taken lies in intervals that exist.
+            end = min(end, max((interval.end for interval in self._owned()), default=span.start))
+        whole = TimeSpan(min([span.start, self._beginning(span), *pieces]), end)
         work: list[Work] = []
         taken = 0
         for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
@@ -283,8 +287,6 @@ class _Taker:
                     if opened is None or piece.start in opened:
                         yield piece
                     continue
-                if opened is not None and piece.end == span.end and self._is_idle(span):
-                    return
                 interval = self._close(self._cut(piece, cut, whole=opened is None))
                 if interval is None:
                     break  # Another run closed an overlapping one in between: look again.
