@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +19,6 @@ from strata.schema.model.definition import TableName
 from strata.tables.read import read_changes
 from tests.jobs.owed_world import Died, dying_before_write
 from tests.mysql_server import start_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.mysql
 
@@ -195,9 +192,8 @@ def test_killed_before_any_write_the_next_run_ends_with_the_same(lake, in_proces
 @pytest.mark.spark
 @pytest.mark.slow
 def test_on_spark_itself(lake):
-    done = subprocess.run(
-        [sys.executable, "-m", "strata.cli.main", "run"], capture_output=True, text=True, check=False, cwd=lake.parent
-    )
+    program = Path(sys.executable).with_name("strata")
+    done = subprocess.run([program, "run"], capture_output=True, text=True, check=False, cwd=lake.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert steps(done.stdout) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
     assert done.stdout.splitlines()[-1] == "publish   3 rows of 2 tables"

@@ -103,6 +103,8 @@ def _by_span(text: str) -> str:
 def test_what_the_store_writes_for_one_source_is_no_row_of_the_other(mysql_server: MysqlServer, tmp_path: Path) -> None:
     """The store is on the server of source `hub`: what is written for `files` is in the binlog of `hub`."""
     mysql_server.run_sql("DROP DATABASE IF EXISTS one_store; DROP DATABASE IF EXISTS shop; CREATE DATABASE shop")
+    # Settings of which nothing is there are refused.
+    mysql_server.run_sql("CREATE TABLE shop.before (id INT PRIMARY KEY)")
     store = f"{mysql_server.url}one_store"
     files = World(tmp_path / "files", name="files", store=store)
     address = ServerAddress(mysql_server.host, mysql_server.port, mysql_server.user, mysql_server.password)
