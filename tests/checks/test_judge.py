@@ -237,7 +237,7 @@ def test_every_wrong_row_is_told(verdict: IntervalVerdict) -> None:
 def test_a_failure_says_where(verdict: IntervalVerdict) -> None:
     (status,) = (failure for failure in failures(verdict, "wrong") if failure.column == "status")
     assert status.severity is Severity.ERROR
-    assert status.message == "status: status is enum('new','it''s'); 1 rows do not comply"
+    assert status.message == "status: status is enum('new','it''s'); 1 row does not comply"
     (example,) = status.examples
     assert json.loads(example) == {
         "_gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:2",

@@ -68,7 +68,7 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark)
     assert (tmp_path / "runs" / SOURCE / RUN / "docs" / "index.html").exists()
     assert (report.errors, report.messages) == (
-        1, ("shop.orders: status: status is enum('new','sent'); 1 rows do not comply",),
+        1, ("shop.orders: status: status is enum('new','sent'); 1 row does not comply",),
     )  # fmt: skip
     with pytest.raises(ChecksFailedError, match=r"1 of \d+ checks failed"):
         report.raise_if_failed()

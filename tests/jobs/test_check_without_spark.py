@@ -82,8 +82,8 @@ def test_it_says_how_far_it_is(tmp_path: Path) -> None:
     write_run(tmp_path, [{"id": 1, "status": "new"}, {"id": 2, "status": "lost"}])
     lines: list[str] = []
     checked(tmp_path, CheckProgress(lines.append))
-    assert re.fullmatch(r"checking 2 rows of 1 tables in 1 files against 1\d rules", lines[0])
-    assert re.fullmatch(r"checked 2 rows in 1 files in \d+\.\d s: \d+ checks, 1 errors, 0 warnings", lines[-1])
+    assert re.fullmatch(r"checking 2 rows of 1 table in 1 file against 1\d rules", lines[0])
+    assert re.fullmatch(r"checked 2 rows in 1 file in \d+\.\d s: \d+ checks, 1 error, 0 warnings", lines[-1])
     heard: list[tuple[int, ...]] = []
 
     class Hearing(CheckProgress):

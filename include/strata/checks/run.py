@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from strata.checks.own import columns_of
 from strata.checks.subject import applies
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
+from strata.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,7 +156,7 @@ def _nothing_staged(subject: TableSubject) -> Failure:
         check="rows_were_decoded",
         column=None,
         severity=Severity.ERROR,
-        message=f"the row events of the binlog count {subject.facts.rows} rows, none was decoded",
+        message=f"the row events of the binlog count {counted(subject.facts.rows, 'row')}, none was decoded",
         unexpected_rows=subject.facts.rows,
     )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from strata.checks.data_docs import hide, page_name, show
 from strata.checks.profile import EXAMPLES, POSITION, example_text
 from strata.checks.verdict import Failure, Severity
+from strata.counted import counted
 from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> st
         return f"{subject}the check could not be run: {raised}"
     found = ""
     if details.get("unexpected_count") is not None:
-        found = f"; {details['unexpected_count']} rows do not comply"
+        found = f"; {counted(details['unexpected_count'], 'row does not comply', 'rows do not comply')}"
     elif details.get("observed_value") is not None:
         found = f"; found {details['observed_value']}"
     return f"{subject}{rule.because}{found}"

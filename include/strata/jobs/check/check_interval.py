@@ -20,6 +20,7 @@ from strata.checks.spark_engine import SparkEngine, frame_of
 from strata.checks.subject import JudgedFile, Suite, TableSubject, count_rules
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, Severity
+from strata.counted import counted
 from strata.errors import ChecksFailedError
 from strata.gtid.sets import GtidSet
 from strata.jobs.check.data_docs import docs_url, forget_docs, write_docs, write_judged
@@ -316,7 +317,7 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
         check="rows_can_be_decoded",
         column=None,
         severity=Severity.WARNING,
-        message=f"{file.rows} rows are in quarantine: {file.why.message}",
+        message=f"{counted(file.rows, 'row is', 'rows are')} in quarantine: {file.why.message}",
         unexpected_rows=file.rows,
         examples=(file.reason,),
     )

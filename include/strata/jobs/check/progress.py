@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from strata.counted import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -39,7 +41,8 @@ class CheckProgress:
         """Within it, what is done is told every few seconds."""
         self._began = time.monotonic()
         self._all = (files, rows)
-        self._write(f"checking {rows:,} rows of {tables:,} tables in {files:,} files against {rules:,} rules")
+        parts = (counted(rows, "row"), counted(tables, "table"), counted(files, "file"), counted(rules, "rule"))
+        self._write("checking {} of {} in {} against {}".format(*parts))
         over = threading.Event()
 
         def tell() -> None:
@@ -77,8 +80,8 @@ class CheckProgress:
         files, rows = self._all
         seconds = time.monotonic() - self._began
         self._write(
-            f"checked {rows:,} rows in {files:,} files in {seconds:.1f} s: "
-            f"{checks:,} checks, {errors:,} errors, {warnings:,} warnings"
+            f"checked {counted(rows, 'row')} in {counted(files, 'file')} in {seconds:.1f} s: "
+            f"{counted(checks, 'check')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}"
         )
 
     def hear(self, line: str) -> None:
