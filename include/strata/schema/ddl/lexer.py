@@ -7,6 +7,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from strata.schema.ddl.possessive import compiled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -82,7 +84,7 @@ def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callabl
         string += "|" + text.format('"')
     part = _PART.format(blank=blank)
     pattern = _ANY.format(part=part, name=name, string=string, text=text.format("'"), tag=tag, blank=blank)
-    return re.compile(pattern, re.VERBOSE | re.DOTALL).finditer
+    return compiled(pattern, re.VERBOSE | re.DOTALL).finditer
 
 
 class Tokens:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from strata.schema.ddl.possessive import compiled
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -34,7 +36,7 @@ _LEADS = (
     rf"\bSET{_GAP}PASSWORD\b(?>[^='\"]|%QUOTED%){{0,200}}+={_GAP}(?:\w+{_GAP})?\(?{_GAP}",
     rf"\bAUTHENTICATION_STRING{_GAP}=?{_GAP}",
 )
-_INNER = re.compile(
+_INNER = compiled(
     # In a text: JSON, as in ENGINE_ATTRIBUTE, and URLs.
     r'(?P<field>"\w{0,64}(?:password|passwd|secret|token)\w{0,64}"\s{0,9}:\s{0,9})(?P<value>"(?>[^"\\]|\\.)*+"?)'
     r"|(?P<login>://[^\s/:'\"]{0,200}+:)(?P<of_login>[^\s'\"]{1,300})(?=@)",
@@ -45,7 +47,7 @@ _INNER = re.compile(
 def _searched(quoted: str) -> re.Pattern[str]:
     string = rf"(?:(?:_\w+|[nxb])?{_GAP}{quoted}|0x[0-9a-f]+)"
     leads = "|".join(_LEADS).replace("%QUOTED%", quoted)
-    return re.compile(
+    return compiled(
         rf"(?P<lead>{leads})(?P<strings>{string}(?:{_GAP}{string})*+)"
         # All else with quotes, so that a word in a text or a name is none of the statement.
         rf"|(?P<other>{quoted}|`[^`]*+`?|/\*(?!!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)|--\s[^\n]*|\#[^\n]*)",
