@@ -59,7 +59,9 @@ PT_OSC = (
     """,
 )
 TOOLS = {"gh-ost": GH_OST, "pt-online-schema-change": PT_OSC}
-COPIES = {"gh-ost": {"_t_gho", "_t_ghc", "_t_del"}, "pt-online-schema-change": {"_t_new", "_t_old"}}
+COPY = {"gh-ost": "_t_gho", "pt-online-schema-change": "_t_new"}
+"""What has the rows of the table from the swap on."""
+LEFT = {"gh-ost": {"_t_ghc", "_t_del"}, "pt-online-schema-change": {"_t_old"}}
 
 
 @pytest.fixture
@@ -90,13 +92,16 @@ def test_what_was_swapped_away_is_owed_by_nobody(stream, tool):
     first, second = TOOLS[tool]
     now = stream.live(BEFORE + first + second + AFTER)
     # Two rows at first, one updated, one behind the swap.
-    assert planned(stream, now, start=1) == {"t": 4}
-    assert states(stream) == {("t", State.OWED), *((name, State.UNWANTED) for name in COPIES[tool])}
+    found = planned(stream, now, start=1)
+    assert found["t"] == 4
+    assert found.keys() == {"t", COPY[tool]}
+    wanted = {("t", State.OWED), (COPY[tool], State.OWED)}
+    assert states(stream) == {*wanted, *((name, State.UNWANTED) for name in LEFT[tool])}
     change(stream, leave_out_copies="none")
     everything = planned(stream, now)
-    assert everything.keys() == {"t", *COPIES[tool]}
+    assert everything.keys() == {"t", COPY[tool], *LEFT[tool]}
     change(stream, leave_out_copies="swapped")
-    assert planned(stream, now) == {"t": 4}
+    assert planned(stream, now) == found
 
 
 @pytest.mark.mysql
@@ -104,17 +109,17 @@ def test_what_was_swapped_away_is_owed_by_nobody(stream, tool):
 def test_a_copy_is_owed_until_its_swap_is_seen(stream, tool):
     first, second = TOOLS[tool]
     now = stream.live(BEFORE + first)
-    copies = COPIES[tool] - {"_t_del", "_t_old"}
+    copies = {COPY[tool], *LEFT[tool]} - {"_t_del", "_t_old"}
     assert planned(stream, now).keys() == {"t", *copies}
     change(stream, leave_out_copies="all")
     assert planned(stream, now).keys() == {"t"}
     change(stream, leave_out_copies="swapped")
     assert planned(stream, now).keys() == {"t", *copies}
     now = stream.live(second + AFTER)
-    assert planned(stream, now).keys() == {"t"}
-    assert {state for name, state in states(stream) if name != "t"} == {State.UNWANTED}
+    assert planned(stream, now).keys() == {"t", COPY[tool]}
+    assert {state for name, state in states(stream) if name in LEFT[tool]} == {State.UNWANTED}
     # What is called so later on, and was made by hand, is a table like any other.
-    gone = max(COPIES[tool] & {"_t_del", "_t_old"})
+    gone = max(LEFT[tool] & {"_t_del", "_t_old"})
     now = stream.live(f"DROP TABLE {gone}; CREATE TABLE {gone} (id INT); INSERT INTO {gone} VALUES (1)")
     assert planned(stream, now)[gone] == 1
 
@@ -123,7 +128,9 @@ def test_a_copy_is_owed_until_its_swap_is_seen(stream, tool):
 def test_a_name_that_the_settings_spell_out_is_wanted(stream):
     change(stream, tables=(f"{stream.database}.*", f"{stream.database}._t_del"))
     now = stream.live(BEFORE + "".join(GH_OST) + AFTER)
-    assert planned(stream, now) == {"t": 4, "_t_del": 1}
+    found = planned(stream, now)
+    assert found.keys() == {"t", "_t_gho", "_t_del"}
+    assert (found["t"], found["_t_del"]) == (4, 1)
     change(stream, leave_out_copies="all")
     assert planned(stream, now) == {"t": 4, "_t_del": 1}
 

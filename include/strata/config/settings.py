@@ -84,7 +84,7 @@ class SourceSettings(Struct, frozen=True):
     not hold the rows: `publish` with a warning, or `hold`."""
     leave_out_copies: _Copies = "swapped"
     """Which tables that gh-ost and pt-online-schema-change make beside the one that they change are left out: those
-    that the history shows `swapped`, `all` that are called so beside a table, or `none`."""
+    that the history shows `swapped` away, `all` that are called so beside a table, or `none`."""
     checks: _Text | None = None
     """Folder or URL of users' own expectations, one file a table."""
     checks_engine: _Engine = "one_pass"

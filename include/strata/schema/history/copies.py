@@ -1,8 +1,9 @@
 """The tables that gh-ost and pt-online-schema-change make beside the one that they change, and the proof of it.
 Not here: what the changes are (`lineage.py`), whether the copies' rows are wanted (`jobs/plan/left_out.py`).
 
-Names alone prove nothing: a job that loads `_t_new` every night and swaps it in has its rows nowhere else. What the
-tools copy is in the changes of the table already.
+Names alone prove nothing: a job that loads `_t_new` every night and swaps it in has its rows nowhere else. The copy
+that was swapped in is wanted, too: its rows are what the table has from then on, and whoever puts a table's rows
+together needs them. What was swapped away, and a tool's notes, nobody needs.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Life(Struct, frozen=True):
 
 
 class NamedCopies(Struct, frozen=True):
-    """The lives of names like those of the tools: what is a copy, and what is not proved to be one."""
+    """The lives of names like those of the tools: what was swapped away, and what is not proved to be that."""
 
     copies: dict[TableName, list[Life]]
     others: dict[TableName, list[Life]]
@@ -80,7 +81,7 @@ def bases_of(name: TableName, known: Collection[TableName]) -> list[TableName]:
 
 
 def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, int, int], bool]) -> NamedCopies:
-    """The copies of all swaps in a source's history.
+    """What all swaps in a source's history have left behind.
 
     A copy of pt-online-schema-change is proved to be one only if it was altered before it had any row.
 
@@ -138,7 +139,7 @@ def _of_swap(
     lives: dict[TableName, list[Life]],
     is_empty: Callable[[TableName, int, int], bool],
 ) -> list[Life]:
-    """The copy, what the table became, and gh-ost's own tables, if the copy ended by taking the table's place."""
+    """What the table became, and gh-ost's own tables, if the copy ended by taking the table's place."""
     end = copy.end
     if end is None or not any(e.version_id == end.version_id and e.renamed_from == str(copy.name) for e in history):
         return []
@@ -147,10 +148,10 @@ def _of_swap(
     if not gone or (copy.name.table.endswith("_new") and not _altered_first(copy, is_empty)):
         return []
     if copy.name.table.endswith("_new"):
-        return [copy, *gone]
+        return gone
     own = ("_ghc", "_del")
     helpers = [one for one in beside if one.name.table.endswith(own) and one.overlaps(copy.first_seq - 1, end.seq)]
-    return [copy, *gone, *helpers]
+    return [*gone, *helpers]
 
 
 def _begins_as(life: Life, swap: StoredEntry, base: TableName) -> bool:
