@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 properties.load_profile()
+
+# `make test` starts the tests: a `make` that one of them runs would speak as that one's part, of folders it enters.
+for _name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+    os.environ.pop(_name, None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
