@@ -67,11 +67,11 @@ def settings(server: MysqlServer, tmp_path: Path) -> Settings:
 def test_every_table_of_a_snapshot_and_of_a_statement_is_checked_by_its_own_definition(
     server: MysqlServer, settings: Settings, spark: Any
 ) -> None:
-    assert run_all(settings, spark)["rows"] == 0
+    assert run_all(settings, spark).rows == 0
     for sql, rows in ((ROWS, 6), (SEVERAL, 9)):
         server.run_sql(sql, "shop")
         planned = run_all(settings, spark)
-        assert (planned["rows"], planned["refused"]) == (rows, 0)
+        assert (planned.rows, planned.refused) == (rows, 0)
     source = settings.source("shop")
     states = replay_source(source.lake, "shop", open_store(source.store_url))
     assert len(states) == 7

@@ -117,12 +117,12 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
 
 
 def plan_digest(folder: Folder) -> str:
-    """`content_digest` of the plan, to be noted by who decodes it.
+    """`content_digest` of the plan, to be noted by who decodes it; empty where none is stored.
 
     Raises:
-        LakeUnavailableError: There is none, or the storage does not answer.
+        LakeUnavailableError: The storage does not answer.
     """
-    return content_digest(folder.read(PLAN))
+    return content_digest(folder.read(PLAN)) if folder.exists(PLAN) else ""
 
 
 def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
