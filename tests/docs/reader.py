@@ -102,8 +102,10 @@ class Reader:
     def _settings(self, block: Block) -> None:
         """A part of a file is put into one; nothing of what it says is done."""
         file = self.folder / "of_a_page.toml"
-        whole = 'lake = "lake"\n' if "lake =" not in block.text else ""
-        file.write_text(whole + block.text)
+        text = block.text
+        if "lake =" not in text:
+            text = 'lake = "lake"\n' + text.replace("[sources.shop]", '[sources.shop]\nconnection = "mysql_shop"')
+        file.write_text(text)
         load_settings({**self._shell_variables(), SETTINGS_VARIABLE: str(file)})
 
     def _sql(self, block: Block) -> None:
