@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from strata.errors import SchemaGapError, Usage
-from strata.jobs.prove.replay import Removal, Turn, replay
+from strata.jobs.prove.replay import replay
+from strata.schema.history.turns import Removal, Turn
 from strata.schema.model.definition import TableDefinition, TableName
 from tests.tables.changes import changes, definition
 

@@ -15,7 +15,7 @@ from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.jobs.prove.replay import Turn
+    from strata.schema.history.turns import Turn
     from strata.schema.model.definition import Column, TableDefinition, TableName
 
 

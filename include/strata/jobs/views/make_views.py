@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from strata.dialects.relations import relation_of, schema_of, view_name
 from strata.dialects.views import Branch, Place, ViewColumn, ViewSource, Writer
-from strata.jobs.prove.replay import removals_of, turns_of
 from strata.jobs.views.lives import default_of, life_of
 from strata.rows.arrow import arrow_type
+from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.layout import column_name, table_url
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from strata.dialects.engines import Dialect
     from strata.dialects.relations import Relation, Through
-    from strata.jobs.prove.replay import Removal, Turn
     from strata.jobs.views.lives import Era, Life, Value
+    from strata.schema.history.turns import Removal, Turn
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.tables.port import OutputTable
 
