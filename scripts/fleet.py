@@ -140,7 +140,7 @@ def announce(state: State, api: AirflowApi, say: Callable[[str], None]) -> None:
         shown.touch()
     say("  Dags, ingest_binlog, Trigger     the form of a run: tables, a span of time, or nothing for all that is owed")
     say("  Assets                           the tables, with an event for each publication and each schema version")
-    say("  Admin, Connections, mysql_shop   the server that is read")
+    say("  Schema history                   every version of every table, and by which statement it came")
     # The first time its files are still being read.
     any(all(map(api.has_dag, DAGS)) for _ in deadline(PARSE_SECONDS))
     paused = api.paused_dags()

@@ -38,6 +38,7 @@ COMMANDS = (
     "retain",
     "housekeep",
     "views",
+    "serve",
     "doctor",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""

@@ -4,7 +4,6 @@ Not here: planning (`jobs/plan/plan_slices.py`)."""
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,7 @@ from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import SchemaGapError, Usage
-from strata.jobs.run.specs import to_micros
+from strata.schema.answers.positions import parse_time as time_of
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -75,18 +74,12 @@ def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
 
 
 def parse_time(text: str | None) -> int | None:
-    """A time of the command line in microseconds UTC.
+    """A time of the command line in microseconds UTC; None if none is given.
 
     Raises:
         Usage: It is not ISO 8601.
     """
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
-    return to_micros(time if time.tzinfo else time.replace(tzinfo=UTC))
+    return None if text is None else time_of(text)
 
 
 def register(app: typer.Typer) -> None:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strata.cli.plan import parse_time
 from strata.cli.terminal import say
 from strata.cli.track import source_name, store_url
 from strata.dialects.engines import Dialect
 from strata.errors import UnknownSourceError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, History
+from strata.schema.answers.lines import written_time
+from strata.schema.answers.positions import at_time, position_of
+from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, History
 from strata.schema.model.definition import TableName
 from strata.values import to_plain
 
@@ -173,37 +174,23 @@ def _position(history: History, gtid_set: str | None, position: str | None, time
     if position is not None:
         return AtBinlog(BinlogPosition.parse(position))
     if time is not None:
-        return _at_time(history, time)
+        return _told(history, at_time(history, time))
     return AtSeq(history.tracked.seq)
 
 
-def _at_time(history: History, text: str) -> StreamPosition:
-    """A time; one behind the end of the stream means its end, and says so: what came later nobody has read."""
-    asked = parse_time(text) or 0
-    if asked > history.tracked.committed_at:
+def _any_position(history: History, text: str) -> StreamPosition:
+    return _told(history, position_of(history, text))
+
+
+def _told(history: History, position: StreamPosition) -> StreamPosition:
+    """Says where a time is behind the end of the stream."""
+    if isinstance(position, AtSeq):
         typer.echo(
-            f"strata: the stream has been tracked up to {_spoken(history.tracked.committed_at)} UTC; "
+            f"strata: the stream has been tracked up to {written_time(history.tracked.committed_at)} UTC; "
             "this is what there was by then",
             file=sys.stderr,
         )
-        return AtSeq(history.tracked.seq)
-    return AtTime(asked)
-
-
-def _any_position(history: History, text: str) -> StreamPosition:
-    """A GTID set, a file and offset, or a time, told apart by their form."""
-    file, _, offset = text.rpartition(":")
-    if not text.strip() or text.count("-") >= 4:
-        return AtGtidSet(GtidSet.parse(text))
-    if "." in file and offset.isdigit() and ":" not in file:
-        return AtBinlog(BinlogPosition.parse(text))
-    return _at_time(history, text)
-
-
-def _spoken(micros: int) -> str:
-    from strata.jobs.run.specs import from_micros  # noqa: PLC0415  as in show
-
-    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}"
+    return position
 
 
 def _name(text: str) -> TableName:

@@ -1,0 +1,169 @@
+"""One table through its life: its versions on the axis of time, what it was at a point, what differs between two
+versions, since when each column is what it is, and what became of its rows.
+Not here: all tables (`tables_page.py`), drawing (`pictures.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata.errors import SchemaGapError
+from strata.schema.answers.blame import ColumnOrigin, column_origins
+from strata.schema.answers.changes import TableChange, changes
+from strata.schema.answers.create_statements import create_statement
+from strata.schema.answers.lines import written_time
+from strata.schema.answers.positions import position_of
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.folding import fold_name
+from strata.serve.comparison import Comparison, compare
+from strata.serve.pictures import Band, Span, bands, bars
+from strata.serve.rendering import query
+from strata.serve.tables_page import stream_span
+from strata.store.rows_in_time import IntervalRows, first_rows, newest_intervals, rows_by_bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+    from markupsafe import Markup
+
+    from strata.schema.answers.create_statements import CreateStatement
+    from strata.schema.history.versions import SchemaVersion
+    from strata.schema.model.definition import Column, TableName
+
+VERSIONS_ON_A_PAGE: Final = 100
+_BARS: Final = 100
+
+
+class Asked(Struct, frozen=True):
+    """What the page is asked for; all of it stands in the URL."""
+
+    at: str = ""
+    """A GTID set, FILE:OFFSET or time; empty for the end of the stream."""
+    before: int | None = None
+    """Id of the older of two versions that are compared."""
+    after: int | None = None
+    older_than: int | None = None
+    """List only versions before that of this id."""
+
+
+class ColumnRow(Struct, frozen=True):
+    """A column at a point, and where it comes from."""
+
+    column: Column
+    origin: ColumnOrigin | None
+
+
+class AtView(Struct, frozen=True):
+    """The table at a point."""
+
+    version: SchemaVersion | None
+    columns: tuple[ColumnRow, ...] = ()
+    statement: CreateStatement | None = None
+    refusal: SchemaGapError | None = None
+    """Why there is nothing to show."""
+
+
+class TableView(Struct, frozen=True):
+    """All that the page shows."""
+
+    name: TableName
+    span: Span
+    timeline: Markup
+    bars: Markup
+    versions: tuple[TableChange, ...]
+    """The newest first."""
+    older: int | None
+    """Id of the last of `versions`, if there are older ones."""
+    count: int
+    at: AtView
+    comparison: Comparison | None
+    intervals: tuple[IntervalRows, ...]
+
+
+def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) -> TableView:
+    """The page of a table.
+
+    Raises:
+        Usage: There never was such a table, what is asked for cannot be read, or a version is none of this table.
+        UnknownSourceError: The source has never been tracked.
+        StoreUnavailableError: The database does not answer.
+    """
+    store = SchemaStore(engine)
+    history = History(store, source)
+    position = position_of(history, asked.at) if asked.at else AtSeq(history.tracked.seq)
+    life = [change for change in changes(store, source, name) if not change.is_part or change.entry.name == name]
+    pair = (name.database, name.table)
+    span = _span(life, stream_span(engine, source), first_rows(engine, source, pair))
+    listed = _before(life, asked.older_than)
+    page = listed[-VERSIONS_ON_A_PAGE:]
+    return TableView(
+        name=name,
+        span=span,
+        timeline=bands([_band(change, source, name) for change in life], span),
+        bars=bars(rows_by_bucket(engine, source, pair, (span.start, span.end + 1), _BARS)),
+        versions=tuple(reversed(page)),
+        older=page[0].entry.version_id if len(listed) > len(page) else None,
+        count=len(life),
+        at=_at(store, source, name, history, position, life),
+        comparison=compare(life, asked.before, asked.after),
+        intervals=tuple(newest_intervals(engine, source, pair)),
+    )
+
+
+def _span(life: Sequence[TableChange], stream: Span, first_interval: int | None) -> Span:
+    """From the table's first change that has a time, or the first interval with its rows, to the end of the stream."""
+    changed = next((change.entry.committed_at for change in life if change.entry.committed_at), stream.start)
+    first = min(changed, changed if first_interval is None else first_interval)
+    return Span(first, max(stream.end, first))
+
+
+def _before(life: Sequence[TableChange], version_id: int | None) -> Sequence[TableChange]:
+    if version_id is None:
+        return life
+    return life[: next((at for at, change in enumerate(life) if change.entry.version_id == version_id), 0)]
+
+
+def kind_of(change: TableChange) -> str:
+    """What the table is from this change on: `version`, `gap` or `absent`."""
+    if change.entry.gap is not None:
+        return "gap"
+    return "absent" if change.after is None else "version"
+
+
+def _band(change: TableChange, source: str, name: TableName) -> Band:
+    entry = change.entry
+    what = entry.gap or "; ".join(change.differences()[:3]) or (change.ddl or str(entry.origin))[:120]
+    title = f"{written_time(entry.committed_at) or 'from the start'}: {what}"
+    # What was there before has the place of its first statement.
+    href = query(source=source, database=name.database, table=name.table, at=_after_it(change)) + "#as-of"
+    return Band(entry.committed_at, kind_of(change), title, href)
+
+
+def _after_it(change: TableChange) -> str:
+    return change.entry.gtid_executed
+
+
+def _at(
+    store: SchemaStore,
+    source: str,
+    name: TableName,
+    history: History,
+    position: object,
+    life: Sequence[TableChange],
+) -> AtView:
+    try:
+        version = history.at(name, position)  # type: ignore[arg-type]
+    except SchemaGapError as error:
+        return AtView(None, refusal=error)
+    reached = [change for change in life if change.entry.order[:3] <= _place_of(life, version)]
+    origins = column_origins(reached)
+    columns = tuple(ColumnRow(one, origins.get(fold_name(one.name))) for one in version.definition.columns)
+    return AtView(version, columns, create_statement(store, source, name, version))
+
+
+def _place_of(life: Sequence[TableChange], version: SchemaVersion) -> tuple[int, int, int]:
+    found = next((change for change in life if change.entry.version_id == version.version_id), None)
+    return found.entry.order[:3] if found else (version.seq, 1 << 31, version.version_id)

@@ -1,0 +1,44 @@
+"""Who may read where no web server asks: whoever has the token, in a header, or in a cookie that a link sets.
+Not here: Airflow's own guard (`plugins/schema_history.py`)."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import HTTPException, Query, Request
+from fastapi.responses import RedirectResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+SIGN_IN: Final = "/sign-in"
+_COOKIE: Final = "strata_token"
+_SCHEME: Final = "bearer"
+
+
+def token_guard(token: str) -> Callable[..., None]:
+    """A guard that wants the token as `Authorization: Bearer`, or in the cookie."""
+
+    def check(request: Request, given: Annotated[str, Query(alias="token")] = "") -> None:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        found = bearer if scheme.lower() == _SCHEME else request.cookies.get(_COOKIE, "")
+        if request.url.path == SIGN_IN:
+            found = given
+        if not hmac.compare_digest(found.encode(), token.encode()):
+            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+
+    return check
+
+
+def add_sign_in(app: FastAPI) -> None:
+    """Adds the address that takes the token and keeps it in a cookie, so that it stands in no other address."""
+
+    def sign_in(token: str) -> Any:
+        answer = RedirectResponse("./", 303)
+        answer.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+        return answer
+
+    app.add_api_route(SIGN_IN, sign_in, include_in_schema=False)

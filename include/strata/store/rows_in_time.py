@@ -1,0 +1,162 @@
+"""Rows of one table along the time, from the ledger of what is owed: a page at a time, and sums for a picture.
+Not here: what becomes of them (`table_intervals.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata.errors import ErrorFacts
+from strata.store.database import reading
+from strata.store.json_columns import from_column
+from strata.store.table_intervals import State
+from strata.store.tables import table_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class IntervalRows(Struct, frozen=True):
+    """One table's rows of one interval, and what became of them."""
+
+    start: int
+    """Of the interval, microseconds UTC."""
+    rows: int
+    published_rows: int
+    state: State
+    reason: ErrorFacts | None
+    run: str | None
+
+
+class Waiting(Struct, frozen=True):
+    """What is not published of a source, by state."""
+
+    state: State
+    intervals: int
+    rows: int
+    first_start: int
+    """Of the oldest interval, microseconds UTC."""
+    table: str
+    """`database.table` that is first in order of name among them."""
+    tables: int
+
+
+def waiting_rows(engine: sa.Engine, source: str) -> list[Waiting]:
+    """What is owed, failed or held of a source.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_interval.c
+    states = [str(state) for state in (State.OWED, State.FAILED, State.HELD)]
+    name = found.database_name + "." + found.table_name
+    query = (
+        sa.select(
+            found.state,
+            sa.func.count(),
+            sa.func.sum(found.rows - found.published_rows),
+            sa.func.min(found.start_at),
+            sa.func.min(name),
+            sa.func.count(name.distinct()),
+        )
+        .where(found.source == source, found.state.in_(states))
+        .group_by(found.state)
+        .order_by(found.state)
+    )
+    with reading(engine) as connection:
+        return [
+            Waiting(State(state), int(intervals), int(rows), int(first), table, int(tables))
+            for state, intervals, rows, first, table, tables in connection.execute(query)
+        ]
+
+
+def newest_intervals(
+    engine: sa.Engine, source: str, name: tuple[str, str], *, before: int | None = None, limit: int = 20
+) -> list[IntervalRows]:
+    """The newest intervals that have rows of a table, the newest first.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        name: Database and table.
+        before: Only intervals that start before this time (microseconds UTC).
+        limit: How many at most.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_interval.c
+    query = sa.select(found.start_at, found.rows, found.published_rows, found.state, found.reason, found.run).where(
+        found.source == source, found.database_name == name[0], found.table_name == name[1]
+    )
+    if before is not None:
+        query = query.where(found.start_at < before)
+    with reading(engine) as connection:
+        rows = connection.execute(query.order_by(found.start_at.desc()).limit(limit)).all()
+    return [
+        IntervalRows(start, count, published, State(state), _reason(reason), run)
+        for start, count, published, state, reason, run in rows
+    ]
+
+
+def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | None:
+    """Start of the oldest interval that has rows of a table (microseconds UTC); None if there is none.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_interval.c
+    query = sa.select(sa.func.min(found.start_at)).where(
+        found.source == source, found.database_name == name[0], found.table_name == name[1]
+    )
+    with reading(engine) as connection:
+        start = connection.execute(query).scalar_one_or_none()
+    return None if start is None else int(start)
+
+
+def rows_by_bucket(
+    engine: sa.Engine, source: str, name: tuple[str, str], span: tuple[int, int], buckets: int
+) -> Sequence[int]:
+    """How many rows of a table each part of a span of time has; intervals count where they start.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        name: Database and table.
+        span: Half-open, microseconds UTC.
+        buckets: Number of parts of equal length.
+
+    Returns:
+        As many numbers as there are buckets.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    start, end = span
+    width = max(-(-(end - start) // buckets), 1)
+    found = table_interval.c
+    # The difference of whole numbers, divided by one: what is left over is taken off first, so that no database rounds.
+    offset = found.start_at - start
+    bucket = (offset - offset % width) / width
+    query = (
+        sa.select(sa.cast(bucket, sa.Integer).label("bucket"), sa.func.sum(found.rows))
+        .where(
+            found.source == source,
+            found.database_name == name[0],
+            found.table_name == name[1],
+            found.start_at >= start,
+            found.start_at < end,
+        )
+        .group_by("bucket")
+    )
+    sums = [0] * buckets
+    with reading(engine) as connection:
+        for at, rows in connection.execute(query):
+            sums[min(int(at), buckets - 1)] += int(rows)
+    return sums
+
+
+def _reason(stored: str | None) -> ErrorFacts | None:
+    return from_column(stored, ErrorFacts, "table_interval.reason") if stored else None

@@ -1,0 +1,69 @@
+"""A real web server on a store that has a history."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import uvicorn
+
+from strata.config.settings import load_settings
+from strata.schema.history.sql_store import SchemaStore
+from strata.serve.app import make_app
+from strata.serve.sources import Sources
+from strata.serve.token_guard import add_sign_in, token_guard
+from strata.store.database import open_store
+
+TOKEN = "a-token-that-is-long-enough"
+SETTINGS = """
+lake = "lake"
+store = "sqlite:///store.db"
+[sources.s]
+connection = "c"
+[sources.untouched]
+connection = "c"
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serve")
+    (folder / "settings.toml").write_text(SETTINGS)
+    return SchemaStore(open_store(f"sqlite:///{folder}/store.db"))
+
+
+def settings_of(store):
+    path = store.engine.url.database.removesuffix("store.db") + "settings.toml"
+    return load_settings({"STRATA_SETTINGS": path, "AIRFLOW_CONN_C": "mysql://u:hidden@127.0.0.1:1/"})
+
+
+def app_of(load, find_runs=None):
+    app = make_app(Sources(load), token_guard(TOKEN), lambda: 1_700_000_100_000_000, find_runs)
+    add_sign_in(app)
+    return app
+
+
+@contextmanager
+def served(app):
+    """The address of an application that runs."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def client_of(app, token=TOKEN):
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with served(app) as address, httpx.Client(base_url=address, headers=headers, trust_env=False) as client:
+        yield client
