@@ -19,6 +19,7 @@ from strata.schema.ddl.changes import (
     RemoveRows,
     RenameColumn,
     RenameKey,
+    RowsGone,
     SetDefault,
     SetKeyVisibility,
     SetOptions,
@@ -44,8 +45,8 @@ _REBUILT = SetOptions(TableOptions())
 """A step that says no more than that the table is defined anew."""
 
 
-def read_alter_table(cursor: Cursor) -> tuple[AlterTable | RemoveRows, ...]:
-    """Reads an ALTER TABLE from behind the word TABLE on."""
+def read_alter_table(cursor: Cursor, *, ignore: bool = False) -> tuple[AlterTable | RemoveRows, ...]:
+    """Reads an ALTER TABLE from behind the word TABLE on; `ignore` where it is an ALTER IGNORE TABLE."""
     name = cursor.table_name()
     steps = _Steps(cursor)
     while not cursor.at_end():
@@ -53,8 +54,10 @@ def read_alter_table(cursor: Cursor) -> tuple[AlterTable | RemoveRows, ...]:
         # The partitioning part stands behind the list without a comma.
         if not cursor.take(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
             cursor.fail("expected a comma")
-    change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name)
-    return (change, RemoveRows(cursor.context, (name, *steps.exchanged))) if steps.removes_rows else (change,)
+    change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name, ignore)
+    if steps.gone is None:
+        return (change,)
+    return change, RemoveRows(cursor.context, (name, *steps.exchanged), steps.gone, steps.partitions)
 
 
 class _Steps:
@@ -64,8 +67,9 @@ class _Steps:
         self.cursor = cursor
         self.found: list[AlterStep] = []
         self.new_name: TableName | None = None
-        self.removes_rows = False
-        """Whether rows go that no row event tells of."""
+        self.gone: RowsGone | None = None
+        """Which rows go that no row event tells of."""
+        self.partitions: tuple[str, ...] = ()
         self.exchanged: list[TableName] = []
         """The table that takes a partition's rows and gives its own."""
 
@@ -253,26 +257,50 @@ class _Steps:
             self.skip_to_comma()
 
     def step_without_effect(self) -> None:
-        """LOCK, VALIDATION, IMPORT TABLESPACE and the like."""
+        """LOCK, VALIDATION and the like."""
         self.skip_to_comma()
 
     def discard(self) -> None:
         """DISCARD TABLESPACE, DISCARD PARTITION ... TABLESPACE."""
-        self.removes_rows = True
+        self.remove_rows(RowsGone.ALL)
+        self.step_without_effect()
+
+    def import_tablespace(self) -> None:
+        """IMPORT TABLESPACE, IMPORT PARTITION ... TABLESPACE."""
+        self.remove_rows(RowsGone.ALL)
+        self.gone = RowsGone.IMPORTED
         self.step_without_effect()
 
     def exchange_partition(self) -> None:
         """EXCHANGE PARTITION p WITH TABLE t."""
         cursor = self.cursor
+        self.remove_rows(RowsGone.EXCHANGED)
         while not cursor.at_end() and not cursor.take_all("WITH", "TABLE"):
             cursor.at += 1
         self.exchanged.append(cursor.table_name())
-        self.remove_partition()
+        self.skip_partition_step()
 
     def remove_partition(self) -> None:
-        """DROP, TRUNCATE and EXCHANGE PARTITION."""
-        self.removes_rows = True
+        """DROP, TRUNCATE PARTITION."""
+        self.remove_rows(RowsGone.PARTITIONS)
         self.skip_partition_step()
+
+    def remove_rows(self, gone: RowsGone) -> None:
+        """Takes the names of partitions; ALL of them, or none named, are all rows."""
+        cursor = self.cursor
+        self.gone = gone
+        if not cursor.take("PARTITION"):
+            return
+        if cursor.word == "ALL":
+            self.gone = RowsGone.ALL
+            return
+        self.gone = gone if gone is RowsGone.EXCHANGED else RowsGone.PARTITIONS
+        names = []
+        while not cursor.at_end() and cursor.sees_name():
+            names.append(cursor.name())
+            if not cursor.take(","):
+                break
+        self.partitions = tuple(names)
 
     def skip_partition_step(self) -> None:
         """ADD, REORGANIZE, ANALYZE ... PARTITION: no column changes, and nothing stands behind it."""
@@ -303,7 +331,7 @@ _READERS: dict[str, Callable[[_Steps], None]] = {
     "DISABLE": _Steps.switch_keys,
     "ENABLE": _Steps.switch_keys,
     "DISCARD": _Steps.discard,
-    "IMPORT": _Steps.step_without_effect,
+    "IMPORT": _Steps.import_tablespace,
     "ALGORITHM": _Steps.algorithm,
     "LOCK": _Steps.step_without_effect,
     "WITH": _Steps.step_without_effect,

@@ -296,6 +296,8 @@ class AlterTable(Struct, frozen=True):
     name: TableName
     steps: tuple[AlterStep, ...]
     new_name: TableName | None = None
+    ignore: bool = False
+    """ALTER IGNORE, of servers before 5.7: rows that break a key are dropped, values that do not fit are changed."""
 
     @property
     def keeps_definition(self) -> bool:
@@ -320,12 +322,27 @@ class DropTables(Struct, frozen=True):
     if_exists: bool = False
 
 
+class RowsGone(StrEnum):
+    """Which rows go without row events."""
+
+    ALL = "all"
+    """TRUNCATE, TRUNCATE PARTITION ALL, DISCARD TABLESPACE."""
+    PARTITIONS = "partitions"
+    """DROP, TRUNCATE and DISCARD PARTITION."""
+    EXCHANGED = "exchanged"
+    """EXCHANGE PARTITION: those of the partition and those of the other table change places."""
+    IMPORTED = "imported"
+    """IMPORT TABLESPACE, IMPORT PARTITION: others come."""
+
+
 class RemoveRows(Struct, frozen=True):
-    """TRUNCATE, and ALTER TABLE that drops, truncates, exchanges or discards partitions or the tablespace: no column
-    changes, and no row event tells of the rows that go."""
+    """TRUNCATE, and ALTER TABLE that drops, truncates, exchanges, discards or imports partitions or the tablespace: no
+    column changes, and no row event tells of the rows that go and come."""
 
     context: DdlContext
     names: tuple[TableName, ...]
+    gone: RowsGone = RowsGone.ALL
+    partitions: tuple[str, ...] = ()
 
 
 class CreateView(Struct, frozen=True):

@@ -125,9 +125,9 @@ _NO_VIEW = frozenset(
 
 def _alter(cursor: Cursor) -> tuple[Change, ...]:
     cursor.take_any("ONLINE", "OFFLINE")
-    cursor.take("IGNORE")
+    ignore = cursor.take("IGNORE")
     if cursor.take("TABLE"):
-        return read_alter_table(cursor)
+        return read_alter_table(cursor, ignore=ignore)
     if cursor.take_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
     return ()

@@ -4,25 +4,35 @@ Not here: what a turn does to rows (`tables/convert.py`, `jobs/prove/replay.py`)
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from strata.errors import DdlError
-from strata.schema.ddl.changes import AddColumn, AlterTable, ChangeColumn, RemoveRows, RenameColumn
+from strata.schema.ddl.changes import AlterTable, RemoveRows
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
+from strata.schema.history.effects import (
+    Effect,
+    EffectKind,
+    added_columns,
+    effect_of,
+    effect_of_removal,
+    read_again,
+    renamed_columns,
+)
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.statements import changes_asked
 from strata.schema.model.definition import TableName
-from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     import sqlalchemy as sa
 
-    from strata.schema.ddl.changes import AlterStep
+    from strata.schema.ddl.changes import Change
+    from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import TableDefinition
 
 
@@ -41,6 +51,8 @@ class Turn(Struct, frozen=True):
     renamed_columns: Mapping[str, str] = field(default_factory=dict)
     """New name -> old name."""
     added_columns: frozenset[str] = frozenset()
+    effect: Effect | None = None
+    """What it does to the rows; None where nobody has asked (`turns_of` always does)."""
 
 
 class Removal(Struct, frozen=True):
@@ -53,6 +65,8 @@ class Removal(Struct, frozen=True):
     gtid: str | None
     is_whole: bool
     """Whether it removed all of them (TRUNCATE); which ones a partition held is in no log."""
+    effect: Effect | None = None
+    """The same in the words of all DDL."""
 
 
 def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
@@ -65,22 +79,15 @@ def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
     store = SchemaStore(engine)
     entries = [entry for entry in store.all_entries(source) if entry.name.table]
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    steps = _steps_of(engine, (entry.version_id for entry in entries))
-    turns = []
-    for entry in sorted(entries, key=lambda entry: entry.order):
-        renamed, added = _columns_renamed(steps.get(entry.version_id, ()))
-        turns.append(
-            Turn(
-                version_id=entry.version_id,
-                order=(entry.seq, entry.statement_no, entry.version_id),
-                name=entry.name,
-                definition=store.definition(entry.fingerprint) if entry.fingerprint else None,
-                gap=entry.gap,
-                renamed_from=None if entry.renamed_from is None else _name(entry.renamed_from, entry.name.database),
-                renamed_columns=renamed,
-                added_columns=added,
-            )
-        )
+    asked = changes_asked(engine, (entry.version_id for entry in entries))
+    newest: dict[TableName, TableDefinition | None] = {}
+    turns: list[Turn] = []
+    in_order = sorted(entries, key=lambda entry: entry.order)
+    for _, together in groupby(in_order, key=lambda entry: entry.order[:3]):
+        found = list(together)
+        made = _of_version(found, asked.get(found[0].version_id, ()), store, newest)
+        newest |= {turn.name: turn.definition for turn in made}
+        turns += made
     return turns
 
 
@@ -94,42 +101,62 @@ def removals_of(engine: sa.Engine, source: str) -> list[Removal]:
     position = store.position(source)
     found = store.row_removals(source, 0, position.seq if position else 0)
     return [
-        Removal(one.seq, table, one.statement, one.gtid, is_whole=_is_truncate(one.statement))
+        Removal(one.seq, table, one.statement, one.gtid, effect.is_whole, effect)
         for one in found
         for table in one.tables
+        for effect in [_removal_effect(one.statement, table)]
     ]
 
 
-def _is_truncate(statement: str) -> bool:
-    """Whether a statement of the ledger is a TRUNCATE; the others there are ALTER TABLE, and do more."""
+def _removal_effect(statement: str, table: TableName) -> Effect:
+    """What a statement of the ledger does to one of the tables that it names."""
     try:
-        changes = read_ddl(statement, DdlContext("", 0))
+        changes = read_ddl(statement, DdlContext(table.database, 0))
     except DdlError:
-        return False
-    return all(isinstance(change, RemoveRows) for change in changes)
+        changes = ()
+    removals = [change for change in changes if isinstance(change, RemoveRows)]
+    if not removals:
+        return read_again(f"`{statement}` removed rows, and no log says which")
+    return effect_of_removal(removals[0], table)
+
+
+def _of_version(
+    entries: Sequence[StoredEntry],
+    asked: Sequence[Change],
+    store: SchemaStore,
+    newest: Mapping[TableName, TableDefinition | None],
+) -> list[Turn]:
+    """The turns of all tables that one version touches; they may have changed names among themselves."""
+    moved = {_name(entry.renamed_from, entry.name.database) for entry in entries if entry.renamed_from is not None}
+    steps = [step for change in asked if isinstance(change, AlterTable) for step in change.steps]
+    renamed, added = renamed_columns(steps), added_columns(steps)
+    turns = []
+    for entry in entries:
+        came_from = None if entry.renamed_from is None else _name(entry.renamed_from, entry.name.database)
+        before = newest.get(came_from or entry.name)
+        after = store.definition(entry.fingerprint) if entry.fingerprint else None
+        if entry.gap is not None:
+            effect = read_again(entry.gap)
+        elif after is None and entry.name in moved:
+            effect = Effect(kind=EffectKind.METADATA)
+        else:
+            effect = effect_of(before, after, asked, came_from=came_from)
+        turns.append(
+            Turn(
+                version_id=entry.version_id,
+                order=(entry.seq, entry.statement_no, entry.version_id),
+                name=entry.name,
+                definition=after,
+                gap=entry.gap,
+                renamed_from=came_from,
+                renamed_columns=renamed,
+                added_columns=added,
+                effect=effect,
+            )
+        )
+    return turns
 
 
 def _name(text: str, database: str) -> TableName:
     first, dot, second = text.partition(".")
     return TableName(first, second) if dot else TableName(database, first)
-
-
-def _steps_of(engine: sa.Engine, version_ids: Iterable[int]) -> dict[int, tuple[AlterStep, ...]]:
-    """What each ALTER TABLE asked for: which columns it renamed is in the statement alone."""
-    return {
-        version_id: tuple(step for change in changes if isinstance(change, AlterTable) for step in change.steps)
-        for version_id, changes in changes_asked(engine, version_ids).items()
-    }
-
-
-def _columns_renamed(steps: Iterable[AlterStep]) -> tuple[dict[str, str], frozenset[str]]:
-    renamed: dict[str, str] = {}
-    added: set[str] = set()
-    for step in steps:
-        if isinstance(step, RenameColumn):
-            renamed[step.new] = step.old
-        elif isinstance(step, ChangeColumn) and fold_name(step.old) != fold_name(step.column.name):
-            renamed[step.column.name] = step.old
-        elif isinstance(step, AddColumn):
-            added.add(step.column.name)
-    return renamed, frozenset(added)

@@ -1,0 +1,354 @@
+"""What a DDL does to the rows that are there, for which the binlog has no row events.
+Not here: which conversions of values are known (`schema/model/conversions.py`), what new columns get (`fills.py`),
+doing it to rows (`tables/convert.py`)."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from strata.schema.ddl.changes import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    RemoveRows,
+    RenameColumn,
+    RowsGone,
+    SetOptions,
+)
+from strata.schema.history.fills import NoFill, fill_of
+from strata.schema.model.conversions import TIME_TRUNCATE_FRACTIONAL, keeps_values, unknown_conversion
+from strata.schema.model.definition import Generated, TableName
+from strata.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from strata.schema.ddl.changes import AlterStep, Change
+    from strata.schema.model.definition import Column, TableDefinition
+
+
+class EffectKind(StrEnum):
+    """What happens to rows, the strongest last."""
+
+    NONE = "none"
+    """They stay as they are."""
+    METADATA = "metadata"
+    """Columns are renamed, dropped or moved, or the table gets another name: no value changes."""
+    FILL = "fill"
+    """New columns have the same value in all rows."""
+    CONVERT = "convert"
+    """Values become others by a function of each alone."""
+    REMOVE = "remove"
+    """Rows go."""
+    EXCHANGE = "exchange"
+    """Rows change places with those of another table."""
+    READ_AGAIN = "read_again"
+    """Nothing in the log tells: they have to be read from the server, unless there are none."""
+
+
+STRENGTH: Final = {kind: number for number, kind in enumerate(EffectKind)}
+
+
+class Filled(Struct, frozen=True):
+    """A new column, and what all rows get in it."""
+
+    column: str
+    value: str | None
+    """As MySQL prints it, binary values in hexadecimal behind `0x`; None for NULL."""
+
+
+class Converted(Struct, frozen=True):
+    """A column whose values become others."""
+
+    column: str
+    """Its name afterwards."""
+    before: str
+    """COLUMN_TYPE, with the charset where that differs."""
+    after: str
+
+
+class Effect(Struct, frozen=True, kw_only=True):
+    """What a statement does to the rows of one table. Parts are done all at once: names may be swapped."""
+
+    kind: EffectKind
+    """The strongest of its parts."""
+    reason: str = ""
+    """Why they must be read again."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """New name of a column -> old name."""
+    added: frozenset[str] = frozenset()
+    """Columns that are new, whether or not there was one of the name before."""
+    dropped: tuple[str, ...] = ()
+    filled: tuple[Filled, ...] = ()
+    converted: tuple[Converted, ...] = ()
+    is_reordered: bool = False
+    truncates_fractions: bool = False
+    """Fractions of seconds for which there is no room are cut, not rounded (TIME_TRUNCATE_FRACTIONAL)."""
+    numbers_zeros: bool = True
+    """An AUTO_INCREMENT gives numbers to zeros, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
+    is_whole: bool = False
+    """Whether all rows go."""
+    partitions: tuple[str, ...] = ()
+    """Whose rows go, or change places."""
+    exchanged_with: TableName | None = None
+    came_from: TableName | None = None
+    """The table that had the rows before."""
+
+    @property
+    def parts(self) -> tuple[EffectKind, ...]:
+        """Everything that happens, the weakest first."""
+        found = {
+            EffectKind.METADATA: bool(self.renamed or self.dropped or self.is_reordered or self.came_from),
+            EffectKind.FILL: bool(self.filled),
+            EffectKind.CONVERT: bool(self.converted),
+        }
+        return (*(kind for kind, happens in found.items() if happens and kind is not self.kind), self.kind)
+
+
+NO_EFFECT: Final = Effect(kind=EffectKind.NONE)
+ALL_ROWS_GO: Final = Effect(kind=EffectKind.REMOVE, is_whole=True)
+
+_NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
+_ENGINES_WITH_ROWS: Final = frozenset(
+    {"INNODB", "MYISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "NDB", "NDBCLUSTER", "ARIA", "ROCKSDB", "TOKUDB"}
+)
+
+
+def read_again(reason: str) -> Effect:
+    """The effect of what is not known."""
+    return Effect(kind=EffectKind.READ_AGAIN, reason=reason)
+
+
+def effect_of(
+    before: TableDefinition | None,
+    after: TableDefinition | None,
+    asked: Iterable[Change] = (),
+    *,
+    came_from: TableName | None = None,
+) -> Effect:
+    """What a statement does to the rows of one table.
+
+    Args:
+        before: The table whose rows these are; None if there was none, or nobody knew it.
+        after: What it is afterwards; None if it is gone.
+        asked: What the statement asks for, as read from its text; nothing where no statement made the difference.
+        came_from: The table's name before, if it had another.
+    """
+    changes = tuple(asked)
+    if after is None:
+        return ALL_ROWS_GO
+    if before is None:
+        return _of_new_table(changes)
+    if not changes:
+        return NO_EFFECT if before == after else read_again("no statement that is in the log made it so")
+    alters = [change for change in changes if isinstance(change, AlterTable)]
+    if not alters:
+        return Effect(kind=EffectKind.METADATA, came_from=came_from) if came_from is not None else NO_EFFECT
+    steps = [step for alter in alters for step in alter.steps]
+    sql_mode = alters[0].context.sql_mode
+    found = effect_of_shapes(before, after, steps, sql_mode=sql_mode, came_from=came_from)
+    return _beside_columns(found, alters)
+
+
+def effect_of_shapes(
+    before: TableDefinition,
+    after: TableDefinition,
+    steps: Sequence[AlterStep] = (),
+    *,
+    renamed: Mapping[str, str] | None = None,
+    added: Iterable[str] | None = None,
+    sql_mode: int = 0,
+    came_from: TableName | None = None,
+) -> Effect:
+    """As `effect_of`, of an ALTER TABLE that changes columns.
+
+    Args:
+        before: The older shape.
+        after: The newer one.
+        steps: Of the statement.
+        renamed: New name -> old name; by default what the steps say.
+        added: New columns; by default what the steps say, and those whose name is new.
+        sql_mode: Of the session.
+        came_from: The table's name before, if it had another.
+    """
+    renames = dict(renamed) if renamed is not None else renamed_columns(steps)
+    fresh = {fold_name(name) for name in (added if added is not None else added_columns(steps))}
+    columns = Lineage(before, after, renames, fresh)
+    found = _Columns(columns, {fold_name(s.column.name): s for s in steps if isinstance(s, AddColumn)})
+    found.run(sql_mode)
+    kept = [fold_name(one.name) for one, _ in columns.kept]
+    order = [fold_name(column.name) for column in before.columns if fold_name(column.name) in set(kept)]
+    parts = Effect(
+        kind=EffectKind.NONE,
+        renamed=renames,
+        added=frozenset(column.name for column in columns.added),
+        dropped=columns.dropped,
+        filled=tuple(found.filled),
+        converted=tuple(found.converted),
+        is_reordered=order != kept,
+        truncates_fractions=bool(sql_mode & TIME_TRUNCATE_FRACTIONAL),
+        numbers_zeros=not sql_mode & _NO_AUTO_VALUE_ON_ZERO,
+        came_from=came_from,
+        reason="; ".join(found.reasons),
+    )
+    strongest = EffectKind.READ_AGAIN if found.reasons else max(parts.parts, key=STRENGTH.__getitem__)
+    return _with_kind(parts, strongest)
+
+
+def effect_of_removal(change: RemoveRows, name: TableName) -> Effect:
+    """What a statement that removes rows of whole partitions, or all, does to those of one of its tables."""
+    if change.gone is RowsGone.ALL:
+        return ALL_ROWS_GO
+    if change.gone is RowsGone.IMPORTED:
+        return read_again("IMPORT TABLESPACE brings rows that no log has")
+    if change.gone is RowsGone.EXCHANGED:
+        other = next((one for one in change.names if one != name), None)
+        return Effect(kind=EffectKind.EXCHANGE, partitions=change.partitions, exchanged_with=other)
+    return Effect(kind=EffectKind.REMOVE, partitions=change.partitions)
+
+
+# Columns ----------------------------------------------------------------------------------------
+
+
+def renamed_columns(steps: Iterable[AlterStep]) -> dict[str, str]:
+    """New name -> old name, of columns that a statement renames."""
+    found: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, RenameColumn):
+            found[step.new] = step.old
+        elif isinstance(step, ChangeColumn) and fold_name(step.old) != fold_name(step.column.name):
+            found[step.column.name] = step.old
+    return found
+
+
+def added_columns(steps: Iterable[AlterStep]) -> frozenset[str]:
+    """Names of the columns that a statement adds."""
+    return frozenset(step.column.name for step in steps if isinstance(step, AddColumn))
+
+
+class Lineage:
+    """Which column of a newer shape was which of an older one."""
+
+    def __init__(
+        self, before: TableDefinition, after: TableDefinition, renamed: Mapping[str, str], added: Iterable[str]
+    ) -> None:
+        sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
+        taken = set(sources.values())
+        fresh = {fold_name(name) for name in added}
+        old = {fold_name(column.name): column for column in before.columns}
+        self.origins: list[tuple[Column, Column | None]] = []
+        """Each column of the newer shape, in order, with what it was before; None for a new one."""
+        for column in after.columns:
+            name = fold_name(column.name)
+            source = sources.get(name, name)
+            is_new = name in fresh or source not in old or (name not in sources and name in taken)
+            self.origins.append((column, None if is_new else old[source]))
+        self.kept = [(old, new) for new, old in self.origins if old is not None]
+        self.added = [new for new, old in self.origins if old is None]
+        kept = {one.name for one, _ in self.kept}
+        self.dropped = tuple(column.name for column in before.columns if column.name not in kept)
+
+
+class _Columns:
+    """What becomes of the columns of one statement."""
+
+    def __init__(self, columns: Lineage, written: Mapping[str, AddColumn]) -> None:
+        self.columns = columns
+        self.written = written
+        self.filled: list[Filled] = []
+        self.converted: list[Converted] = []
+        self.reasons: list[str] = []
+
+    def run(self, sql_mode: int) -> None:
+        for new in self.columns.added:
+            self.add(new)
+        for old, new in self.columns.kept:
+            if new.generated is None and not keeps_values(old, new):
+                self.convert(old, new, sql_mode)
+        for old, new in self.columns.kept:
+            if new.generated is not None or old.generated is not None:
+                self.generate(old, new)
+
+    def add(self, column: Column) -> None:
+        step = self.written.get(fold_name(column.name))
+        literal = step.column.default if step is not None else None
+        found = fill_of(column, literal)
+        if isinstance(found, NoFill):
+            self.reasons.append(found.reason)
+        else:
+            self.filled.append(Filled(column.name, found))
+
+    def convert(self, old: Column, new: Column, sql_mode: int) -> None:
+        reason = unknown_conversion(old, new, sql_mode)
+        if reason is not None:
+            self.reasons.append(reason)
+        else:
+            self.converted.append(Converted(new.name, *_both(old, new)))
+
+    def generate(self, old: Column, new: Column) -> None:
+        """A column becomes generated, or ordinary, or may be computed anew."""
+        if new.generated is None:
+            if old.generated is Generated.VIRTUAL:
+                self.reasons.append(f"{new.name} was computed, and has values of its own now")
+        elif old.generated is None or _expression(old) != _expression(new) or not keeps_values(old, new):
+            self.reasons.append(f"{new.name} is computed by the server: {new.generation_expression}")
+        else:
+            text = fold_name(new.generation_expression or "")
+            used = [one.column for one in self.converted if _is_named(one.column, text)]
+            if used:
+                self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
+
+
+def _is_named(column: str, expression: str) -> bool:
+    return re.search(rf"(?<![\w$]){re.escape(fold_name(column))}(?![\w$])", expression) is not None
+
+
+def _expression(column: Column) -> str:
+    return (column.generation_expression or "").replace("`", "").replace(" ", "").lower()
+
+
+def _both(old: Column, new: Column) -> tuple[str, str]:
+    """The two types in words, with what else differs."""
+    before, after = old.column_type, new.column_type
+    if old.character_set != new.character_set and old.character_set and new.character_set:
+        before, after = f"{before} {old.character_set}", f"{after} {new.character_set}"
+    if old.nullable and not new.nullable:
+        after = f"{after} not null"
+    return before, after if not (new.auto_increment and not old.auto_increment) else f"{after} auto_increment"
+
+
+# The rest ---------------------------------------------------------------------------------------
+
+
+def _of_new_table(changes: Sequence[Change]) -> Effect:
+    if not changes:
+        return read_again("the table was there before anything is known of it")
+    if any(isinstance(change, AlterTable) for change in changes):
+        return read_again("what the table was before is not known")
+    return NO_EFFECT
+
+
+def _beside_columns(found: Effect, alters: Sequence[AlterTable]) -> Effect:
+    """What other parts of the statement do to rows."""
+    engines = [s.options.engine for one in alters for s in one.steps if isinstance(s, SetOptions) and s.options.engine]
+    if engines and engines[-1].upper() == "BLACKHOLE":
+        return ALL_ROWS_GO
+    if engines and engines[-1].upper() not in _ENGINES_WITH_ROWS:
+        return _unknown(found, f"what an engine {engines[-1]} has of the rows is not known here")
+    if any(alter.ignore for alter in alters):
+        return _unknown(found, "ALTER IGNORE drops rows that break a key, and changes values that do not fit")
+    return found
+
+
+def _unknown(found: Effect, reason: str) -> Effect:
+    reasons = "; ".join(filter(None, (found.reason, reason)))
+    return _with_kind(found, EffectKind.READ_AGAIN, reasons)
+
+
+def _with_kind(found: Effect, kind: EffectKind, reason: str | None = None) -> Effect:
+    return replace(found, kind=kind, reason=found.reason if reason is None else reason)

@@ -1,0 +1,102 @@
+"""What rows that are there get in a column that an ALTER adds.
+Not here: the whole statement (`effects.py`), the values as Arrow has them (`tables/convert.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from strata.schema.model.definition import Column
+
+
+class NoFill(Struct, frozen=True):
+    """The log does not tell what they get."""
+
+    reason: str
+
+
+_ZERO_DATES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
+_NO_LITERAL: Final = frozenset({Family.GEOMETRY, Family.VECTOR, Family.DOCUMENT})
+
+
+def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
+    """The value as MySQL prints it, bytes in hexadecimal behind `0x`; None for NULL.
+
+    Args:
+        column: The new column.
+        literal: Its default as the statement wrote it, where that is known.
+    """
+    kind = parse_column_type(column.column_type)
+    if column.generated is not None:
+        return NoFill(f"{column.name} is computed by the server: {column.generation_expression}")
+    if column.auto_increment:
+        return NoFill(f"the server numbers the rows in the new column {column.name}")
+    if column.default_is_expression:
+        return NoFill(f"the server computes the default of the new column {column.name}: {column.default}")
+    if column.default is None:
+        return None if column.nullable else _implicit(column, kind)
+    return _stored(column, kind, literal if isinstance(literal, Literal) else None)
+
+
+def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
+    """What NOT NULL without a DEFAULT means; zero dates are NULL in the lake."""
+    family = kind.kind.facts.family
+    if kind.kind is TypeKind.ENUM:
+        return kind.labels[0]
+    if kind.kind in _ZERO_DATES:
+        return None
+    if family in _NO_LITERAL:
+        return NoFill(f"the new column {column.name} is NOT NULL without a default: what it holds is not known here")
+    if family in {Family.BYTES, Family.BLOB}:
+        return "0x" + "00" * (kind.length or 0 if kind.kind is TypeKind.BINARY else 0)
+    return kind.kind.facts.implicit_default
+
+
+def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill | None:
+    text = column.default or ""
+    family = kind.kind.facts.family
+    if family is Family.BYTES:
+        return _bytes(column, kind, literal)
+    if family is Family.BITS:
+        return str(int(text.removeprefix("b'").rstrip("'") or "0", 2))
+    if family is Family.FLOATING:
+        return _floating(column, kind, literal)
+    if family is Family.LABELS and column.character_set is None:
+        return NoFill(f"the default of the new column {column.name} is a label without a charset")
+    if kind.kind is TypeKind.TIMESTAMP and not text.startswith("0000"):
+        return NoFill(f"the default of the new column {column.name} depends on the session's time zone: {text}")
+    return text
+
+
+def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
+    """COLUMN_DEFAULT shows bytes up to the first zero; the statement has all of them, in the client's charset."""
+    raw: bytes | None = None
+    if literal is not None and literal.kind in {LiteralKind.HEX, LiteralKind.BITS}:
+        raw = literal.raw_bytes()
+    elif literal is not None and literal.kind is LiteralKind.TEXT and literal.text.isascii():
+        raw = literal.text.encode()
+    elif literal is None and kind.kind is TypeKind.VARBINARY and column.default == "":
+        raw = b""
+    if raw is None:
+        return NoFill(f"the bytes of the default of the new column {column.name} are not known: {column.default}")
+    return "0x" + raw.ljust(kind.length or 0 if kind.kind is TypeKind.BINARY else 0, b"\0").hex().upper()
+
+
+def _floating(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
+    """COLUMN_DEFAULT shows six digits of a FLOAT; the statement has all."""
+    text = literal.text if literal is not None and literal.kind in {LiteralKind.NUMBER, LiteralKind.TEXT} else None
+    if text is None:
+        text = column.default or "0"
+        if kind.kind is TypeKind.FLOAT and sum(ch.isdigit() for ch in text.partition("e")[0]) >= 6:
+            return NoFill(f"all digits of the default of the new column {column.name} are not known: {text}")
+    elif kind.decimals is not None:
+        return NoFill(f"how {column.column_type} rounds the default of the new column {column.name} is not known here")
+    try:
+        return repr(float(text))
+    except ValueError:
+        return NoFill(f"the default of the new column {column.name} is no number: {text}")

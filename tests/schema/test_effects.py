@@ -1,0 +1,118 @@
+"""What DDL does to the rows that are there, as the history of a stream tells it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.schema.history.effects import Effect, EffectKind
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.turns import removals_of, turns_of
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
+from tests.schema.streams import Stream, track
+
+START = (
+    "CREATE DATABASE d",
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(20), e ENUM('x','y'), g INT AS (a + 1))",
+)
+
+
+@pytest.fixture
+def store(tmp_path) -> SchemaStore:
+    return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
+
+
+def effects(store: SchemaStore, *statements: str) -> list[tuple[str, Effect]]:
+    track(store, Stream(), *START, *statements)
+    return [(str(turn.name), turn.effect) for turn in turns_of(store.engine, "s")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "kind", "more"),
+    [
+        ("ADD KEY (a)", "none", {}),
+        ("COMMENT 'c', ADD UNIQUE (b), ENGINE = MyISAM", "none", {}),
+        ("MODIFY b VARCHAR(30)", "none", {}),
+        ("MODIFY e ENUM('y','x','z')", "none", {}),
+        ("ALTER a SET DEFAULT 3", "none", {}),
+        ("RENAME COLUMN b TO c", "metadata", {"renamed": {"c": "b"}}),
+        ("CHANGE b e VARCHAR(20), CHANGE e b ENUM('x','y')", "metadata", {"renamed": {"e": "b", "b": "e"}}),
+        ("DROP b", "metadata", {"dropped": ("b",)}),
+        ("MODIFY b VARCHAR(20) FIRST", "metadata", {"is_reordered": True}),
+        ("ADD c INT NOT NULL DEFAULT 5, ALGORITHM = INSTANT", "fill", {"filled": [("c", "5")]}),
+        ("DROP b, ADD b DATE", "fill", {"filled": [("b", None)], "dropped": ("b",)}),
+        ("ADD c INT, MODIFY id BIGINT", "convert", {"filled": [("c", None)], "converted": ["id"]}),
+        ("MODIFY b VARCHAR(20) NOT NULL", "convert", {"converted": ["b"]}),
+        ("CONVERT TO CHARACTER SET latin1", "convert", {"converted": ["b"]}),
+        ("ADD c DATETIME DEFAULT CURRENT_TIMESTAMP", "read_again", {"reason": "the default of the new column c"}),
+        ("ADD c JSON DEFAULT (JSON_ARRAY())", "read_again", {"reason": "the default of the new column c"}),
+        ("ADD c INT AS (a) STORED", "read_again", {"reason": "c is computed by the server"}),
+        ("ADD c INT NOT NULL AUTO_INCREMENT UNIQUE", "read_again", {"reason": "numbers the rows"}),
+        ("MODIFY a BIGINT", "read_again", {"reason": "g is computed by the server, from a"}),
+        ("MODIFY b JSON", "read_again", {"reason": "not known"}),
+        ("ENGINE = BLACKHOLE", "remove", {"is_whole": True}),
+    ],
+)
+def test_effect_of_an_alter(store, clauses, kind, more):
+    [(_, effect)] = effects(store, f"ALTER TABLE t {clauses}")
+    assert effect.kind == kind
+    for name, wanted in more.items():
+        found = getattr(effect, name)
+        if name == "filled":
+            assert [(one.column, one.value) for one in found] == wanted
+        elif name == "converted":
+            assert [one.column for one in found] == wanted
+        elif name == "reason":
+            assert wanted in found
+        else:
+            assert found == wanted
+
+
+def test_rows_go_along_with_names(store):
+    found = effects(
+        store,
+        "CREATE TABLE u LIKE t",
+        "RENAME TABLE t TO w, u TO t, w TO u",
+        "ALTER TABLE t RENAME TO v, ADD z INT",
+        "DROP TABLE v, u",
+    )
+    assert [(name, effect.kind.value) for name, effect in found] == [
+        ("d.u", "none"),
+        ("d.t", "metadata"),
+        ("d.u", "metadata"),
+        ("d.t", "metadata"),
+        ("d.v", "fill"),
+        ("d.u", "remove"),
+        ("d.v", "remove"),
+    ]
+    assert found[1][1].came_from == TableName("d", "u")
+    assert found[4][1].came_from == TableName("d", "t")
+
+
+@pytest.mark.parametrize(
+    ("statement", "table", "kind", "more"),
+    [
+        ("TRUNCATE t", "t", "remove", {"is_whole": True}),
+        ("ALTER TABLE t TRUNCATE PARTITION ALL", "t", "remove", {"is_whole": True}),
+        ("ALTER TABLE t DROP PARTITION p0, `p 1`", "t", "remove", {"is_whole": False, "partitions": ("p0", "p 1")}),
+        ("ALTER TABLE t TRUNCATE PARTITION p0", "t", "remove", {"partitions": ("p0",)}),
+        ("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u", "t", "exchange", {"exchanged_with": TableName("d", "u")}),
+        ("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u", "u", "exchange", {"exchanged_with": TableName("d", "t")}),
+        ("ALTER TABLE t DISCARD TABLESPACE", "t", "remove", {"is_whole": True}),
+        ("ALTER TABLE t IMPORT TABLESPACE", "t", "read_again", {"is_whole": False}),
+        ("ALTER TABLE t IMPORT PARTITION p0 TABLESPACE", "t", "read_again", {}),
+    ],
+)
+def test_rows_that_go_without_row_events(store, statement, table, kind, more):
+    track(store, Stream(), *START, statement)
+    found = {removal.name.table: removal.effect for removal in removals_of(store.engine, "s")}
+    effect = found[table]
+    assert (effect.kind, {name: getattr(effect, name) for name in more}) == (EffectKind(kind), more)
+
+
+@pytest.mark.parametrize(
+    "clause", ["COALESCE PARTITION 2", "REORGANIZE PARTITION p0 INTO (PARTITION p1 VALUES LESS THAN (3))", "ORDER BY a"]
+)
+def test_nothing_goes_where_rows_are_only_moved(store, clause):
+    assert all(effect.kind == "none" for _, effect in effects(store, f"ALTER TABLE t {clause}"))
+    assert removals_of(store.engine, "s") == []
