@@ -148,6 +148,10 @@ class Usage(StrataError):
     exit_code = 2
 
 
+class ReadAgainError(Usage):
+    """What rows are after a DDL is in no log: they have to be read from the server."""
+
+
 class Permanent(StrataError):
     """Something outside is set up so that this cannot work; a retry gives the same. Exit code 3."""
 

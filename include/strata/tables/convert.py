@@ -1,25 +1,30 @@
-"""What an ALTER TABLE does to the rows that are there, as the server does it: for replays that reach over DDL.
-Not here: what the ALTER asks for (`schema/ddl/changes.py`), the rows between two of them (`state.py`)."""
+"""What an ALTER TABLE does to the rows that are there, as the server does it: for replays and mirrors that reach over
+DDL. Not here: what its effect is (`schema/history/effects.py`), single values (`values/`), the rows between two of them
+(`state.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata.errors import Usage
-from strata.rows.arrow import arrow_type
-from strata.schema.model.folding import fold_name
+from strata.errors import ReadAgainError
+from strata.rows.arrow import GEOMETRY, arrow_type
+from strata.schema.history.effects import EffectKind, Lineage, effect_of_shapes
+from strata.schema.model.conversions import ValueClass, keeps_values, value_class
 from strata.schema.model.types import TypeKind, parse_column_type
 from strata.tables.layout import column_name
+from strata.tables.values.known import converted
+from strata.tables.values.moments import time_of
+from strata.tables.values.pair import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from strata.schema.history.effects import Effect
     from strata.schema.model.definition import Column, TableDefinition
-
-_WIDEST = 38
 
 
 def state_schema(definition: TableDefinition) -> pa.Schema:
@@ -33,6 +38,7 @@ def convert_rows(
     new: TableDefinition,
     renamed: Mapping[str, str],
     added: Collection[str] = (),
+    effect: Effect | None = None,
 ) -> pa.Table:
     """Rows of one shape in another.
 
@@ -42,90 +48,100 @@ def convert_rows(
         new: The shape they get.
         renamed: New name -> old name, of columns that were renamed.
         added: New columns, even where the old shape has one of that name (dropped and added in one statement).
+        effect: Of the statement, as its turn has it; without it, what the two shapes tell.
 
     Raises:
-        Usage: The server computed values that nothing in the log tells: defaults like CURRENT_TIMESTAMP, generated
-            columns, conversions that depend on the session.
+        ReadAgainError: The server computed values that nothing in the log tells: defaults like CURRENT_TIMESTAMP,
+            generated columns, conversions that depend on the session, values that did not fit. Never without rows.
     """
-    sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
-    taken = set(sources.values())
-    fresh = {fold_name(name) for name in added}
-    old_columns = {fold_name(column.name): column for column in old.columns}
-    arrays = []
-    for column in new.columns:
-        name = fold_name(column.name)
-        source = sources.get(name, name)
-        if name in fresh or source not in old_columns or (name not in sources and name in taken):
-            arrays.append(_default(column, rows.num_rows))
-        else:
-            before = old_columns[source]
-            arrays.append(_convert(rows[column_name(before.name)], before, column))
+    if rows.num_rows == 0:
+        return state_schema(new).empty_table()
+    columns = Lineage(old, new, renamed, added)
+    if effect is None:
+        effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
+    if effect.kind is EffectKind.READ_AGAIN:
+        raise ReadAgainError(effect.reason, remedy="Read the table's rows from the server again.")
+    fills = {one.column: one.value for one in effect.filled}
+    arrays = [
+        _filled(column, fills[column.name], rows.num_rows)
+        if before is None
+        else _of_column(rows[column_name(before.name)], before, column, effect)
+        for column, before in columns.origins
+    ]
     return pa.Table.from_arrays(arrays, schema=state_schema(new))
 
 
-def _default(column: Column, count: int) -> pa.Array:
-    """What the rows that are there get in a column that is added."""
-    kind = parse_column_type(column.column_type)
-    implicit = kind.labels[0] if kind.kind is TypeKind.ENUM else kind.kind.facts.implicit_default
-    if column.generated is not None or column.default_is_expression:
-        if count == 0:
-            return pa.nulls(0, arrow_type(column))
-        raise Usage(f"the log does not tell what existing rows got in the new column {column.name}")
-    text = column.default if column.default is not None or column.nullable else implicit
-    if text is None:
-        return pa.nulls(count, arrow_type(column))
+# New columns ------------------------------------------------------------------------------------
+
+
+def _filled(column: Column, text: str | None, count: int) -> pa.Array:
+    """A column that has the same value in all rows."""
     target = arrow_type(column)
+    return pa.nulls(count, target) if text is None else pa.repeat(_constant(column, text, target), count)
+
+
+def _constant(column: Column, text: str, target: pa.DataType) -> pa.Scalar:
+    """The value that MySQL prints so; NULL for a zero date."""
+    kind = parse_column_type(column.column_type)
     if pa.types.is_binary(target):
-        return pa.repeat(pa.scalar(text.encode(), target), count)
-    return pa.repeat(_cast(pa.chunked_array([pa.array([text])]), target)[0], count).cast(target)
+        return pa.scalar(bytes.fromhex(text.removeprefix("0x")), target)
+    if kind.kind is TypeKind.TIME:
+        return pa.scalar(time_of(text), target)
+    if pa.types.is_boolean(target):
+        return pa.scalar(text == "1", target)
+    if value_class(kind.kind) in {ValueClass.DATE, ValueClass.DATETIME, ValueClass.TIMESTAMP}:
+        return _moment(text, target)
+    if pa.types.is_float32(target):
+        return pa.scalar(np.float32(float(text)), target)
+    return pa.array([text]).cast(target)[0]
 
 
-def _convert(values: pa.ChunkedArray, before: Column, after: Column) -> pa.ChunkedArray:
-    target = arrow_type(after)
-    if values.type == target:
-        return _shortened(values, after)
-    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(target):
-        raise Usage(f"{before.name}: what a conversion between DATETIME and TIMESTAMP gives depends on the session")
+def _moment(text: str, target: pa.DataType) -> pa.Scalar:
     try:
-        return _shortened(_cast(values, target), after)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise Usage(
-            f"{after.name}: how MySQL converts {before.column_type} to {after.column_type} is not known here: {error}"
-        ) from error
+        return pa.array([text]).cast(pa.date32() if pa.types.is_date32(target) else pa.timestamp("us")).cast(target)[0]
+    except pa.ArrowInvalid:
+        # Zero and invalid dates; of no other does MySQL make a default.
+        return pa.scalar(None, target)
 
 
-def _shortened(values: pa.ChunkedArray, after: Column) -> pa.ChunkedArray:
-    """Fraction digits that the new type has no room for are rounded, half up (manual, "Fractional Seconds")."""
-    kind = parse_column_type(after.column_type)
-    if kind.kind in {TypeKind.DATETIME, TypeKind.TIMESTAMP, TypeKind.TIME} and (kind.length or 0) < 6:
-        unit = 10 ** (6 - (kind.length or 0))
-        micros = values.cast(pa.int64())
-        rest = pc.subtract(
-            micros, pc.multiply(pc.floor(pc.divide(pc.cast(micros, pa.float64()), unit)).cast(pa.int64()), unit)
-        )
-        if pc.any(pc.not_equal(rest, 0)).as_py():
-            up = pc.if_else(pc.greater_equal(pc.multiply(rest, 2), unit), unit, 0)
-            return pc.add(pc.subtract(micros, rest), up).cast(values.type)
-    if kind.kind is TypeKind.CHAR:
-        return pc.utf8_rtrim(values, " ")
-    return values
+# Columns that were there ------------------------------------------------------------------------
 
 
-def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    """A cast as MySQL does it: numbers that lose digits are rounded, half away from zero."""
-    given = values.type
-    if pa.types.is_decimal(target):
-        if pa.types.is_integer(given):
-            values = values.cast(pa.decimal128(_WIDEST, 0)) if target.scale == 0 else _scaled(values, target.scale)
-        elif (pa.types.is_decimal(given) and given.scale > target.scale) or pa.types.is_floating(given):
-            values = pc.round(values, target.scale, round_mode="half_towards_infinity")
-        return values.cast(pa.decimal128(_WIDEST, target.scale)).cast(target)
-    if pa.types.is_integer(target) and pa.types.is_decimal(given):
-        return pc.round(values, 0, round_mode="half_towards_infinity").cast(pa.decimal128(_WIDEST, 0)).cast(target)
-    if pa.types.is_integer(target) and pa.types.is_floating(given):
-        return pc.round(values, 0, round_mode="half_to_even").cast(target)
-    return values.cast(target)
+def _of_column(values: pa.ChunkedArray, before: Column, after: Column, effect: Effect) -> pa.ChunkedArray:
+    if keeps_values(before, after) or after.generated is not None:
+        return values
+    pair = Pair.of(before, after, truncates=effect.truncates_fractions)
+    if after.auto_increment and not before.auto_increment:
+        _require_numbers(values, pair, effect)
+    found = pa.chunked_array([converted(chunk, pair) for chunk in values.chunks], type=arrow_type(after))
+    return _without_nulls(found, pair) if before.nullable and not after.nullable and found.null_count else found
 
 
-def _scaled(values: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
-    return values.cast(pa.decimal128(_WIDEST - scale, 0)).cast(pa.decimal128(_WIDEST, scale))
+def _require_numbers(values: pa.ChunkedArray, pair: Pair, effect: Effect) -> None:
+    """AUTO_INCREMENT numbers what is NULL or 0."""
+    has_zeros = effect.numbers_zeros and pc.any(pc.equal(values.cast(pa.float64()), 0.0)).as_py()
+    if values.null_count or has_zeros:
+        pair.refuse("values are NULL or 0, which AUTO_INCREMENT gives numbers")
+
+
+_ZERO_DATES = frozenset({ValueClass.DATE, ValueClass.DATETIME})
+
+
+def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
+    """NULL in a column that has none is the type's zero, outside strict mode; in it the statement fails."""
+    kind = value_class(pair.other.kind)
+    if kind in _ZERO_DATES:
+        return values
+    if values.type == GEOMETRY or kind in {ValueClass.JSON, ValueClass.VECTOR, ValueClass.TIMESTAMP}:
+        pair.refuse("values are NULL")
+    if pa.types.is_string(values.type):
+        zero = "" if kind is not ValueClass.DECIMAL else _zero_text(pair)
+        return values.fill_null(zero)
+    if pa.types.is_binary(values.type):
+        return values.fill_null(b"\0" * (pair.other.length or 0) if pair.other.kind is TypeKind.BINARY else b"")
+    return values.fill_null(pa.scalar(0).cast(values.type))
+
+
+def _zero_text(pair: Pair) -> str:
+    decimals = pair.other.decimals or 0
+    return "0." + "0" * decimals if decimals else "0"

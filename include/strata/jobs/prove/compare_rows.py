@@ -98,8 +98,10 @@ def _texts(values: Sequence[Any], target: pa.DataType) -> pa.Array:
 
 
 def _decimals(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    # Those of more digits than Arrow's decimals have are text.
-    return (_texts if pa.types.is_string(target) else _as_given)(values, target)
+    # Those of more digits than Arrow's decimals have are text, of which Python would make an exponent.
+    if pa.types.is_string(target):
+        return pa.array([None if v is None else f"{v:f}" for v in values], target)
+    return _as_given(values, target)
 
 
 def _geometries(values: Sequence[Any], target: pa.DataType) -> pa.Array:

@@ -54,6 +54,8 @@ def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
         return NoFill(f"the new column {column.name} is NOT NULL without a default: what it holds is not known here")
     if family in {Family.BYTES, Family.BLOB}:
         return "0x" + "00" * (kind.length or 0 if kind.kind is TypeKind.BINARY else 0)
+    if family is Family.DECIMAL and kind.decimals:
+        return "0." + "0" * kind.decimals
     return kind.kind.facts.implicit_default
 
 
@@ -66,8 +68,8 @@ def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | 
         return str(int(text.removeprefix("b'").rstrip("'") or "0", 2))
     if family is Family.FLOATING:
         return _floating(column, kind, literal)
-    if family is Family.LABELS and column.character_set is None:
-        return NoFill(f"the default of the new column {column.name} is a label without a charset")
+    if family is Family.LABELS and not set(text.split(",") if text else ()) <= set(kind.labels):
+        return NoFill(f"the default of the new column {column.name} is shown otherwise than its labels: {text}")
     if kind.kind is TypeKind.TIMESTAMP and not text.startswith("0000"):
         return NoFill(f"the default of the new column {column.name} depends on the session's time zone: {text}")
     return text
@@ -80,8 +82,8 @@ def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | N
         raw = literal.raw_bytes()
     elif literal is not None and literal.kind is LiteralKind.TEXT and literal.text.isascii():
         raw = literal.text.encode()
-    elif literal is None and kind.kind is TypeKind.VARBINARY and column.default == "":
-        raw = b""
+    elif literal is None and column.default is not None and not column.default.startswith("0x"):
+        raw = column.default.encode()
     if raw is None:
         return NoFill(f"the bytes of the default of the new column {column.name} are not known: {column.default}")
     return "0x" + raw.ljust(kind.length or 0 if kind.kind is TypeKind.BINARY else 0, b"\0").hex().upper()
