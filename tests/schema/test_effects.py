@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from strata.cli.schema_tables import print_differences, print_history
+from strata.gtid.sets import Gtid
+from strata.schema.answers.changes import changes
+from strata.schema.answers.differences import differences
 from strata.schema.history.effects import Effect, EffectKind
+from strata.schema.history.historian import AtSeq
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
+from strata.schema.tracker.track import Tracker
 from strata.store.database import open_store
-from tests.schema.streams import Stream, track
+from strata.values import to_plain
+from tests.schema.streams import A, Stream, track
 
 START = (
     "CREATE DATABASE d",
@@ -116,3 +123,33 @@ def test_rows_that_go_without_row_events(store, statement, table, kind, more):
 def test_nothing_goes_where_rows_are_only_moved(store, clause):
     assert all(effect.kind == "none" for _, effect in effects(store, f"ALTER TABLE t {clause}"))
     assert removals_of(store.engine, "s") == []
+
+
+def test_what_nobody_knew_is_read_again(store):
+    stream = Stream()
+    track(store, stream, *START)
+    hole = stream.executed.add(Gtid.of(A, stream.gno + 1))
+    stream.gno += 1
+    tracker = Tracker(store, "s")
+    tracker.begin_file(stream.start(hole, file="binlog.000009"))
+    tracker.take(stream.transaction("ALTER TABLE t ADD z INT"))
+    tracker.end_file(stream.position)
+    tracker.finish()
+    assert [turn.effect.kind for turn in turns_of(store.engine, "s")] == ["none", "read_again"]
+
+
+def test_history_and_differences_say_it(store, capsys):
+    track(store, Stream(), *START, "ALTER TABLE t ADD c VARBINARY(3) DEFAULT 'ab', MODIFY id BIGINT", "TRUNCATE t")
+    [made, altered] = [to_plain(change.line()) for change in changes(store, "s")]
+    assert made["effect"] == {"kind": "none"}
+    assert altered["effect"] == {
+        "kind": "convert",
+        "filled": {"c": "0x6162"},
+        "converted": {"id": ["int", "bigint"]},
+    }
+    print_history(changes(store, "s"))
+    assert "rows: convert; filled c = '0x6162'; converted id int -> bigint" in capsys.readouterr().out
+    found = differences(store, "s", AtSeq(2), AtSeq(4), None)
+    assert to_plain(found[0].line())["effect"] == altered["effect"]
+    print_differences(found)
+    assert "rows: convert" in capsys.readouterr().out

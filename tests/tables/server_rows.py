@@ -214,13 +214,15 @@ class Subject:
             return
         changes = read_ddl(ddl, self.context)
         self.apply(ddl)
-        self.rows = self.select()
+        try:
+            self.rows = self.select()
+        except (pa.ArrowInvalid, ValueError):
+            self.make()  # outside strict mode the server makes vectors and geometries that are none
+            return
         effect = effect_of(before, self.definition, changes)
         name = self.class_of(what, before)
         try:
-            found = convert_rows(
-                rows, before, self.definition, effect.renamed, effect.added, effect
-            )
+            found = convert_rows(rows, before, self.definition, effect.renamed, effect.added, effect)
         except ReadAgainError as error:
             (self.tally.read_again if effect.kind == "read_again" else self.tally.refused)[name] += 1
             assert error.message
@@ -283,13 +285,26 @@ class Subject:
             return ("change", None), [
                 f"CHANGE {name} n{self.random.randint(0, 99)} {self.column('', self.random.choice(TYPES))} FIRST"
             ]
-        return ("id", None), [self.random.choice(["MODIFY id bigint", "MODIFY id int auto_increment", "DROP PRIMARY KEY",
-                              "MODIFY id smallint AFTER " + name, "ENGINE = MyISAM", "ENGINE = InnoDB", "FORCE"])]
+        return ("id", None), [
+            self.random.choice(
+                [
+                    "MODIFY id bigint",
+                    "MODIFY id int auto_increment",
+                    "DROP PRIMARY KEY",
+                    "MODIFY id smallint AFTER " + name,
+                    "ENGINE = MyISAM",
+                    "ENGINE = InnoDB",
+                    "FORCE",
+                ]
+            )
+        ]
 
     def add(self) -> str:
         column_type = self.random.choice(TYPES)
         kind = value_class(parse_column_type(column_type.partition(" c")[0]).kind)
-        default = f" default {self.random.choice(DEFAULTS[kind])}" if self.random.random() < 0.6 and DEFAULTS[kind] else ""
+        default = (
+            f" default {self.random.choice(DEFAULTS[kind])}" if self.random.random() < 0.6 and DEFAULTS[kind] else ""
+        )
         place = self.random.choice(["", "", " FIRST", " AFTER id"])
         return f"ADD n{self.random.randint(100, 999)} {self.column('', column_type)}{default}{place}"
 
@@ -311,10 +326,7 @@ class Subject:
     def select(self) -> pa.Table:
         """All rows, by their number."""
         columns = self.definition.columns
-        names = [
-            _EXACTLY.get(parse_column_type(one.column_type).kind, "{}").format(one.name)
-            for one in columns
-        ]
+        names = [_EXACTLY.get(parse_column_type(one.column_type).kind, "{}").format(one.name) for one in columns]
         with self.observer.cursor() as cursor:
             cursor.execute(f"SELECT {', '.join(names)} FROM t ORDER BY id")
             rows = cursor.fetchall()

@@ -11,6 +11,7 @@ from rich.table import Table
 from strata.cli.terminal import Terminal
 from strata.jobs.run.specs import from_micros
 from strata.schema.apply.diff import lengths_in_doubt
+from strata.schema.history.effects import STRENGTH, EffectKind
 from strata.schema.history.historian import Gap
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from strata.schema.answers.changes import TableChange
     from strata.schema.answers.differences import TableDifference
     from strata.schema.answers.tables import TablesAt
+    from strata.schema.history.effects import Effect
     from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import Column, TableDefinition
 
@@ -62,6 +64,7 @@ def print_history(changes: Iterable[TableChange]) -> None:
         if change.drift is not None:
             console.print("  [red]drift: the server had it so, and the stream had not:[/red]", highlight=False)
             _print_differences(console, change.drift.texts())
+        _print_effect(console, change.effect if change.has_effect else None)
         if online is not None:
             console.print(f"  [cyan]online change by {online.tool}, through {escape(str(online.copy))}[/cyan]")
         statements = (*(online.statements if online else ()), change.ddl or "")
@@ -85,6 +88,7 @@ def print_differences(found: Sequence[TableDifference]) -> None:
     for one in found:
         console.print(f"[bold]{escape(str(one.name))}[/bold] {one.change}", highlight=False)
         _print_differences(console, one.texts())
+        _print_effect(console, one.effect)
     if not found:
         console.print("no table differs")
 
@@ -93,6 +97,12 @@ def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
     for text in texts:
         colour = _COLOURS.get(text[0], "default")
         console.print(f"  [{colour}]{escape(text)}[/{colour}]", highlight=False)
+
+
+def _print_effect(console: Terminal, effect: Effect | None) -> None:
+    """What becomes of rows, where the differences do not say it."""
+    if effect is not None and STRENGTH[effect.kind] > STRENGTH[EffectKind.METADATA]:
+        console.print(f"  [cyan]rows: {escape(effect.text)}[/cyan]", highlight=False)
 
 
 def _print_doubts(console: Terminal, definition: TableDefinition) -> None:

@@ -156,5 +156,7 @@ class _Stage:
 def _entered(turn: Turn, definition: TableDefinition, before: TableState | None) -> TableState:
     if before is None:
         return TableState(definition, state_schema(definition).empty_table())
-    rows = convert_rows(before.rows, before.definition, definition, turn.renamed_columns, turn.added_columns)
+    rows = convert_rows(
+        before.rows, before.definition, definition, turn.renamed_columns, turn.added_columns, turn.effect
+    )
     return TableState(definition, rows)

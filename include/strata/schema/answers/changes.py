@@ -11,11 +11,13 @@ from msgspec.structs import asdict
 from strata.errors import Usage
 from strata.fields import near_names
 from strata.schema.answers.differences import TableDifference
-from strata.schema.answers.lines import ChangeLine, OnlineChangeLine, table_line, written_time
+from strata.schema.answers.lines import ChangeLine, EffectLine, OnlineChangeLine, table_line, written_time
 from strata.schema.answers.tables import require_table
 from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
+from strata.schema.history.entry_effects import EntryEffects
 from strata.schema.history.lineage import OnlineChange, lineage, online_changes
 from strata.schema.history.renames import Renames, column_renames
+from strata.schema.history.statements import changes_asked
 from strata.schema.history.versions import Origin, StoredEntry
 from strata.schema.model.folding import fold_name
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from strata.schema.apply.diff import Difference
+    from strata.schema.history.effects import Effect
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.model.definition import Column, TableDefinition, TableName
 
@@ -46,6 +49,8 @@ class TableChange(Struct, frozen=True):
     """Whether an online change that is listed, too, consists of it."""
     renames: Renames
     """Columns of `before` that have another name in `after`."""
+    effect: Effect
+    """What it does to the rows that are there."""
 
     def differences(self) -> tuple[str, ...]:
         """What it did to the columns, a line each."""
@@ -68,7 +73,13 @@ class TableChange(Struct, frozen=True):
             binlog_file=entry.binlog_file,
             binlog_pos=entry.binlog_pos,
             renamed_columns=self._renamed_columns() or UNSET,
+            effect=EffectLine.of(self.effect) if self.has_effect else UNSET,
         )
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether there is one to speak of: a snapshot only finds the rows that were there before."""
+        return self.entry.is_statement or self.before is not None
 
     def _renamed_columns(self) -> dict[str, str]:
         if self.before is None or self.after is None:
@@ -101,13 +112,17 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
         (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
         for drift in store.drifts(source)
     }
-    newest = _Newest()
+    newest, along = _Newest(), EntryEffects(store)
     for page in (entries[at : at + _PAGE] for at in range(0, len(entries), _PAGE)):
         renames = column_renames(store, page, online)
+        store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
+        effects = along.take(page, changes_asked(store.engine, (entry.version_id for entry in page)))
         for entry, before, after, ddl in _with_definitions(store, page, newest):
             key = (entry.version_id, entry.name)
             drift = drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
-            yield TableChange(entry, before, after, ddl, online.get(key), drift, key in parts, renames.get(key, {}))
+            yield TableChange(
+                entry, before, after, ddl, online.get(key), drift, key in parts, renames.get(key, {}), effects[key]
+            )
 
 
 def _of_column(changes: Iterable[TableChange], column: str) -> Iterator[TableChange]:
@@ -135,7 +150,6 @@ def _with_definitions(
     store: SchemaStore, page: Sequence[StoredEntry], newest: _Newest
 ) -> Iterator[tuple[StoredEntry, TableDefinition | None, TableDefinition | None, str | None]]:
     """Each entry of a page with the definition before it, its own, and the statement."""
-    store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
     ddls = store.ddls(entry.version_id for entry in page)
     for entry in page:
         definition = store.definition(entry.fingerprint) if entry.fingerprint else None

@@ -5,19 +5,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 
-from strata.schema.answers.lines import DifferenceLine
+from strata.schema.answers.lines import DifferenceLine, EffectLine
 from strata.schema.answers.tables import versions_at
 from strata.schema.apply.diff import diff
+from strata.schema.history.effects import ALL_ROWS_GO, together
+from strata.schema.history.entry_effects import EntryEffects
 from strata.schema.history.historian import History
 from strata.schema.history.lineage import lineage, online_changes
 from strata.schema.history.renames import Renames, column_renames, follow
+from strata.schema.history.statements import changes_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.schema.history.effects import Effect
     from strata.schema.history.historian import StreamPosition
     from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.history.versions import SchemaVersion
+    from strata.schema.history.versions import SchemaVersion, StoredEntry
     from strata.schema.model.definition import TableDefinition, TableName
 
 
@@ -29,6 +35,8 @@ class TableDifference(Struct, frozen=True):
     after: TableDefinition | None
     renames: Renames = field(default_factory=dict)
     """Columns of `before` that have another name in `after`."""
+    effect: Effect | None = None
+    """What all statements in between did to rows; None where nobody has asked."""
 
     @property
     def change(self) -> str:
@@ -46,7 +54,8 @@ class TableDifference(Struct, frozen=True):
 
     def line(self) -> DifferenceLine:
         """As `schema diff` has it."""
-        return DifferenceLine(self.name.database, self.name.table, self.change, self.texts())
+        effect = EffectLine.of(self.effect) if self.effect is not None else UNSET
+        return DifferenceLine(self.name.database, self.name.table, self.change, self.texts(), effect)
 
 
 def differences(
@@ -70,7 +79,9 @@ def _difference(
     store: SchemaStore, source: str, name: TableName, before: SchemaVersion | None, after: SchemaVersion | None
 ) -> TableDifference:
     if before is None or after is None:
-        return TableDifference(name, before.definition if before else None, after.definition if after else None)
+        effect = ALL_ROWS_GO if after is None else None
+        old, new = before.definition if before else None, after.definition if after else None
+        return TableDifference(name, old, new, effect=effect)
     entries = lineage(store, source, name)
     places = [entry.version_id for entry in entries]
     if before.version_id not in places or after.version_id not in places:
@@ -80,7 +91,14 @@ def _difference(
     renames: Renames = {}
     for entry in between:
         renames = follow(renames, found.get((entry.version_id, entry.name), {}))
-    return TableDifference(name, before.definition, after.definition, renames)
+    return TableDifference(name, before.definition, after.definition, renames, _effect(store, entries, between))
+
+
+def _effect(store: SchemaStore, entries: Sequence[StoredEntry], between: Sequence[StoredEntry]) -> Effect:
+    """The effects of the statements in between as one: what the strongest is, and which columns they touch."""
+    store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+    along = EntryEffects(store).take(entries, changes_asked(store.engine, (entry.version_id for entry in between)))
+    return together([along[entry.version_id, entry.name] for entry in between])
 
 
 def _fingerprint(version: SchemaVersion | None) -> str | None:

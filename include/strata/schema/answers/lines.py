@@ -6,13 +6,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from strata.schema.apply.diff import lengths_in_doubt
 from strata.schema.model.types import shown_text
 
 if TYPE_CHECKING:
+    from strata.schema.history.effects import Effect
     from strata.schema.model.definition import Column, TableDefinition, TableName
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,6 +55,37 @@ class OnlineChangeLine(Struct, frozen=True):
     statements: tuple[str, ...]
 
 
+class EffectLine(Struct, frozen=True, omit_defaults=True):
+    """What a change does to the rows that are there."""
+
+    kind: str
+    """`none`, `metadata`, `fill`, `convert`, `remove`, `exchange` or `read_again`: the strongest of its parts."""
+    reason: str = ""
+    """Why rows must be read again."""
+    filled: dict[str, str | None] = field(default_factory=dict)
+    """New columns with the value of all rows, as MySQL prints it; bytes in hexadecimal behind `0x`."""
+    converted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Columns whose values become others, with their types before and afterwards."""
+    removed: str = ""
+    """`all`, where all rows go."""
+    partitions: tuple[str, ...] = ()
+    """Whose rows go, or change places."""
+    exchanged_with: str = ""
+
+    @classmethod
+    def of(cls, effect: Effect) -> EffectLine:
+        """The line of an effect."""
+        return cls(
+            effect.kind.value,
+            effect.reason,
+            {one.column: one.value for one in effect.filled},
+            {one.column: (one.before, one.after) for one in effect.converted},
+            "all" if effect.is_whole else "",
+            effect.partitions,
+            str(effect.exchanged_with or ""),
+        )
+
+
 class ChangeLine(TableLine, frozen=True, kw_only=True):
     """A line of `schema history`: what a table became, and by what."""
 
@@ -72,6 +104,8 @@ class ChangeLine(TableLine, frozen=True, kw_only=True):
     """Where the statement's event starts in the server's file."""
     renamed_columns: dict[str, str] | UnsetType = UNSET
     """From the old name to the new one."""
+    effect: EffectLine | UnsetType = UNSET
+    """What it does to rows; not said of what no statement made and nobody knew before."""
 
 
 class DifferenceLine(Struct, frozen=True):
@@ -82,6 +116,8 @@ class DifferenceLine(Struct, frozen=True):
     change: str
     """`added`, `removed` or `changed`."""
     differences: tuple[str, ...]
+    effect: EffectLine | UnsetType = UNSET
+    """What all statements in between did to rows."""
 
 
 def table_line(executed: str, name: TableName, known: TableDefinition | str | None) -> TableLine:

@@ -17,6 +17,7 @@ from strata.schema.ddl.changes import (
     ChangeColumn,
     RemoveRows,
     RenameColumn,
+    RenameTables,
     RowsGone,
     SetOptions,
 )
@@ -100,6 +101,22 @@ class Effect(Struct, frozen=True, kw_only=True):
     """The table that had the rows before."""
 
     @property
+    def text(self) -> str:
+        """In one line, for people; empty where nothing happens to rows."""
+        if self.kind is EffectKind.NONE:
+            return ""
+        said = {
+            "filled": ", ".join(
+                f"{one.column} = {'NULL' if one.value is None else one.value!r}" for one in self.filled
+            ),
+            "converted": ", ".join(f"{one.column} {one.before} -> {one.after}" for one in self.converted),
+            "gone": "all" if self.is_whole else ", ".join(f"partition {name}" for name in self.partitions),
+            "exchanged with": str(self.exchanged_with or ""),
+            "because": self.reason,
+        }
+        return "; ".join([self.kind.replace("_", " "), *(f"{word} {what}" for word, what in said.items() if what)])
+
+    @property
     def parts(self) -> tuple[EffectKind, ...]:
         """Everything that happens, the weakest first."""
         found = {
@@ -129,6 +146,7 @@ def effect_of(
     after: TableDefinition | None,
     asked: Iterable[Change] = (),
     *,
+    name: TableName | None = None,
     came_from: TableName | None = None,
 ) -> Effect:
     """What a statement does to the rows of one table.
@@ -137,18 +155,21 @@ def effect_of(
         before: The table whose rows these are; None if there was none, or nobody knew it.
         after: What it is afterwards; None if it is gone.
         asked: What the statement asks for, as read from its text; nothing where no statement made the difference.
+        name: The table's name afterwards, or the one that it has lost.
         came_from: The table's name before, if it had another.
     """
     changes = tuple(asked)
     if after is None:
-        return ALL_ROWS_GO
+        return Effect(kind=EffectKind.METADATA) if name is not None and name.lower() in _left(changes) else ALL_ROWS_GO
+    if came_from is not None and changes and all(isinstance(change, RenameTables) for change in changes):
+        return Effect(kind=EffectKind.METADATA, came_from=came_from)
     if before is None:
         return _of_new_table(changes)
     if not changes:
         return NO_EFFECT if before == after else read_again("no statement that is in the log made it so")
     alters = [change for change in changes if isinstance(change, AlterTable)]
     if not alters:
-        return Effect(kind=EffectKind.METADATA, came_from=came_from) if came_from is not None else NO_EFFECT
+        return ALL_ROWS_GO  # CREATE OR REPLACE
     steps = [step for alter in alters for step in alter.steps]
     sql_mode = alters[0].context.sql_mode
     found = effect_of_shapes(before, after, steps, sql_mode=sql_mode, came_from=came_from)
@@ -210,6 +231,22 @@ def effect_of_removal(change: RemoveRows, name: TableName) -> Effect:
         other = next((one for one in change.names if one != name), None)
         return Effect(kind=EffectKind.EXCHANGE, partitions=change.partitions, exchanged_with=other)
     return Effect(kind=EffectKind.REMOVE, partitions=change.partitions)
+
+
+def together(effects: Sequence[Effect]) -> Effect:
+    """Several statements, one behind the other, as one: its kind is the strongest of theirs. Columns have the names
+    that they had when they were filled or converted."""
+    if not effects:
+        return NO_EFFECT
+    strongest = max((effect.kind for effect in effects), key=STRENGTH.__getitem__)
+    return Effect(
+        kind=strongest,
+        reason="; ".join(dict.fromkeys(effect.reason for effect in effects if effect.reason)),
+        filled=tuple(one for effect in effects for one in effect.filled),
+        converted=tuple(one for effect in effects for one in effect.converted),
+        is_whole=any(effect.is_whole for effect in effects),
+        partitions=tuple(name for effect in effects for name in effect.partitions),
+    )
 
 
 # Columns ----------------------------------------------------------------------------------------
@@ -323,6 +360,13 @@ def _both(old: Column, new: Column) -> tuple[str, str]:
 
 
 # The rest ---------------------------------------------------------------------------------------
+
+
+def _left(changes: Sequence[Change]) -> set[TableName]:
+    """Names, in lower case, whose rows go on under another name."""
+    pairs = [pair for change in changes if isinstance(change, RenameTables) for pair in change.pairs]
+    moved = [one.name for one in changes if isinstance(one, AlterTable) and one.new_name is not None]
+    return {name.lower() for name in (*(old for old, _ in pairs), *moved)}
 
 
 def _of_new_table(changes: Sequence[Change]) -> Effect:

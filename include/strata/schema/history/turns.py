@@ -4,7 +4,6 @@ Not here: what a turn does to rows (`tables/convert.py`, `jobs/prove/replay.py`)
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -15,25 +14,22 @@ from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
 from strata.schema.history.effects import (
     Effect,
-    EffectKind,
     added_columns,
-    effect_of,
     effect_of_removal,
     read_again,
     renamed_columns,
 )
+from strata.schema.history.entry_effects import EntryEffects, name_before
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.statements import changes_asked
-from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     import sqlalchemy as sa
 
     from strata.schema.ddl.changes import Change
-    from strata.schema.history.versions import StoredEntry
-    from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.definition import TableDefinition, TableName
 
 
 class Turn(Struct, frozen=True):
@@ -77,18 +73,35 @@ def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
         StoreFormatError: The store is damaged, or newer than this version.
     """
     store = SchemaStore(engine)
-    entries = [entry for entry in store.all_entries(source) if entry.name.table]
+    entries = store.all_entries(source)
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    asked = changes_asked(engine, (entry.version_id for entry in entries))
-    newest: dict[TableName, TableDefinition | None] = {}
-    turns: list[Turn] = []
     in_order = sorted(entries, key=lambda entry: entry.order)
-    for _, together in groupby(in_order, key=lambda entry: entry.order[:3]):
-        found = list(together)
-        made = _of_version(found, asked.get(found[0].version_id, ()), store, newest)
-        newest |= {turn.name: turn.definition for turn in made}
-        turns += made
+    asked = changes_asked(engine, (entry.version_id for entry in entries))
+    effects = EntryEffects(store).take(in_order, asked)
+    columns = {version_id: _columns_of(changes) for version_id, changes in asked.items()}
+    turns = []
+    for entry in (one for one in in_order if one.name.table):
+        renamed, added = columns.get(entry.version_id, ({}, frozenset()))
+        turns.append(
+            Turn(
+                version_id=entry.version_id,
+                order=(entry.seq, entry.statement_no, entry.version_id),
+                name=entry.name,
+                definition=store.definition(entry.fingerprint) if entry.fingerprint else None,
+                gap=entry.gap,
+                renamed_from=name_before(entry),
+                renamed_columns=renamed,
+                added_columns=added,
+                effect=effects[entry.version_id, entry.name],
+            )
+        )
     return turns
+
+
+def _columns_of(changes: Iterable[Change]) -> tuple[dict[str, str], frozenset[str]]:
+    """The columns that a statement renames and adds: which they are is in its text alone."""
+    steps = [step for change in changes if isinstance(change, AlterTable) for step in change.steps]
+    return renamed_columns(steps), added_columns(steps)
 
 
 def removals_of(engine: sa.Engine, source: str) -> list[Removal]:
@@ -118,45 +131,3 @@ def _removal_effect(statement: str, table: TableName) -> Effect:
     if not removals:
         return read_again(f"`{statement}` removed rows, and no log says which")
     return effect_of_removal(removals[0], table)
-
-
-def _of_version(
-    entries: Sequence[StoredEntry],
-    asked: Sequence[Change],
-    store: SchemaStore,
-    newest: Mapping[TableName, TableDefinition | None],
-) -> list[Turn]:
-    """The turns of all tables that one version touches; they may have changed names among themselves."""
-    moved = {_name(entry.renamed_from, entry.name.database) for entry in entries if entry.renamed_from is not None}
-    steps = [step for change in asked if isinstance(change, AlterTable) for step in change.steps]
-    renamed, added = renamed_columns(steps), added_columns(steps)
-    turns = []
-    for entry in entries:
-        came_from = None if entry.renamed_from is None else _name(entry.renamed_from, entry.name.database)
-        before = newest.get(came_from or entry.name)
-        after = store.definition(entry.fingerprint) if entry.fingerprint else None
-        if entry.gap is not None:
-            effect = read_again(entry.gap)
-        elif after is None and entry.name in moved:
-            effect = Effect(kind=EffectKind.METADATA)
-        else:
-            effect = effect_of(before, after, asked, came_from=came_from)
-        turns.append(
-            Turn(
-                version_id=entry.version_id,
-                order=(entry.seq, entry.statement_no, entry.version_id),
-                name=entry.name,
-                definition=after,
-                gap=entry.gap,
-                renamed_from=came_from,
-                renamed_columns=renamed,
-                added_columns=added,
-                effect=effect,
-            )
-        )
-    return turns
-
-
-def _name(text: str, database: str) -> TableName:
-    first, dot, second = text.partition(".")
-    return TableName(first, second) if dot else TableName(database, first)

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +17,8 @@ from strata.tables.values.pair import by_value
 
 if TYPE_CHECKING:
     from strata.tables.values.pair import Pair
+
+Micros = npt.NDArray[np.int64]
 
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
@@ -30,12 +33,13 @@ _TIME: Final = re.compile(r"(-?)([0-9]{2,3}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9
 _TIME_TEXT: Final = r"^-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?$"
 
 
-def rounded(micros: np.ndarray, digits: int, *, truncates: bool) -> np.ndarray:
+def rounded(micros: Micros, digits: int, *, truncates: bool) -> Micros:
     """Microseconds with so many digits of a fraction: rounded half away from zero, or cut."""
     unit = 10 ** (6 - digits)
     size, sign = np.abs(micros), np.sign(micros)
     rest = size % unit
-    return sign * (size - rest + (0 if truncates else (rest * 2 >= unit) * unit))
+    found: Micros = sign * (size - rest + (0 if truncates else (rest * 2 >= unit) * unit))
+    return found
 
 
 def to_fewer_digits(values: pa.Array, pair: Pair) -> pa.Array:
@@ -144,16 +148,16 @@ def time_of(text: str) -> int:
     return -micros if sign else micros
 
 
-def _rounded_moments(micros: np.ndarray, digits: int, pair: Pair) -> np.ndarray:
+def _rounded_moments(micros: Micros, digits: int, pair: Pair) -> Micros:
     """Rounded up or cut towards the past, also before 1970."""
     unit = 10 ** (6 - digits)
     rest = micros % unit
-    found = micros - rest + (0 if pair.truncates else (rest * 2 >= unit) * unit)
+    found: Micros = micros - rest + (0 if pair.truncates else (rest * 2 >= unit) * unit)
     _require_within(found, _LAST_MOMENT, pair)
     return found
 
 
-def _require_within(micros: np.ndarray, most: int, pair: Pair) -> None:
+def _require_within(micros: Micros, most: int, pair: Pair) -> None:
     if micros.size and micros.max() > most:
         pair.refuse("values are rounded to more than it can hold")
 
@@ -164,7 +168,7 @@ def _require_no_zero_dates(values: pa.Array, pair: Pair) -> None:
         pair.refuse("values are NULL, or zero dates")
 
 
-def _micros(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _micros(values: pa.Array) -> tuple[Micros, npt.NDArray[np.bool_]]:
     """Microseconds, and which of them stand for NULL."""
     numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return numbers, np.asarray(values.is_null().to_numpy(zero_copy_only=False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from strata.schema.model.charsets import CHARSETS, decode_text
 from strata.schema.model.types import Family, TypeKind
@@ -66,6 +67,9 @@ def to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
 def text_to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
     """Texts as the bytes of their charset."""
     charset = pair.before.character_set or "utf8mb4"
+    if pair.one.kind is TypeKind.CHAR and pair.other == replace(pair.one, kind=TypeKind.BINARY):
+        # In place (9.7, one byte a character) the blanks that fill a CHAR stay; a copy fills with zeros.
+        pair.require(pc.equal(pc.utf8_length(values), pair.one.length or 0), "values are shorter than their column")
     if charset in _UTF8 or (charset not in _WIDE and charset not in _NOT_OF_ASCII and _is_ascii(values)):
         return to_bytes(values.cast(pa.binary()), pair)
     codec = CHARSETS[charset].codec if charset in CHARSETS else None
