@@ -4,6 +4,7 @@ DDL. Not here: what its effect is (`schema/history/effects.py`), single values (
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,7 +140,7 @@ def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
         return values.fill_null(zero)
     if pa.types.is_binary(values.type):
         return values.fill_null(b"\0" * (pair.other.length or 0) if pair.other.kind is TypeKind.BINARY else b"")
-    return values.fill_null(pa.scalar(0).cast(values.type))
+    return values.fill_null(pa.scalar(Decimal(0) if pa.types.is_decimal(values.type) else 0, values.type))
 
 
 def _zero_text(pair: Pair) -> str:

@@ -22,7 +22,13 @@ from strata.schema.ddl.changes import (
     SetOptions,
 )
 from strata.schema.history.fills import NoFill, fill_of
-from strata.schema.model.conversions import TIME_TRUNCATE_FRACTIONAL, keeps_values, unknown_conversion
+from strata.schema.model.conversions import (
+    PAD_CHAR_TO_FULL_LENGTH,
+    TIME_TRUNCATE_FRACTIONAL,
+    is_padded,
+    keeps_values,
+    unknown_conversion,
+)
 from strata.schema.model.definition import Generated, TableName
 from strata.schema.model.folding import fold_name
 
@@ -305,11 +311,11 @@ class _Columns:
         for new in self.columns.added:
             self.add(new)
         for old, new in self.columns.kept:
-            if new.generated is None and not keeps_values(old, new):
+            if new.generated is None and (is_padded(old, new, sql_mode) or not keeps_values(old, new)):
                 self.convert(old, new, sql_mode)
         for old, new in self.columns.kept:
             if new.generated is not None or old.generated is not None:
-                self.generate(old, new)
+                self.generate(old, new, sql_mode)
 
     def add(self, column: Column) -> None:
         step = self.written.get(fold_name(column.name))
@@ -327,13 +333,15 @@ class _Columns:
         else:
             self.converted.append(Converted(new.name, *_both(old, new)))
 
-    def generate(self, old: Column, new: Column) -> None:
+    def generate(self, old: Column, new: Column, sql_mode: int) -> None:
         """A column becomes generated, or ordinary, or may be computed anew."""
         if new.generated is None:
             if old.generated is Generated.VIRTUAL:
                 self.reasons.append(f"{new.name} was computed, and has values of its own now")
         elif old.generated is None or _expression(old) != _expression(new) or not keeps_values(old, new):
             self.reasons.append(f"{new.name} is computed by the server: {new.generation_expression}")
+        elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is Generated.STORED:
+            self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
             text = fold_name(new.generation_expression or "")
             used = [one.column for one in self.converted if _is_named(one.column, text)]

@@ -108,6 +108,14 @@ def keeps_values(before: Column, after: Column) -> bool:
     return _KEEPING[kind](one, other, before, after) if kind in _KEEPING else _is_same(one, other)
 
 
+def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
+    """Whether values get blanks at their end that a CHAR does not show otherwise."""
+    if not sql_mode & PAD_CHAR_TO_FULL_LENGTH:
+        return False
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    return one.kind is TypeKind.CHAR is not other.kind
+
+
 def unknown_conversion(before: Column, after: Column, sql_mode: int = 0) -> str | None:
     """Why the values of a column afterwards cannot be told from those before; None if they can."""
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
@@ -117,7 +125,7 @@ def unknown_conversion(before: Column, after: Column, sql_mode: int = 0) -> str 
         return f"{after.name}: what a conversion of {shown} gives depends on the session's time zone"
     if pair not in KNOWN or _is_odd(one, other, pair):
         return f"{after.name}: how MySQL converts {shown} is not known here"
-    if sql_mode & PAD_CHAR_TO_FULL_LENGTH and one.kind is TypeKind.CHAR:
+    if is_padded(before, after, sql_mode):
         return f"{after.name}: PAD_CHAR_TO_FULL_LENGTH is on, so that {shown} keeps blanks that no row event has"
     if before.label_bytes or after.label_bytes:
         return f"{after.name}: the labels of {shown} have bytes that are no text"
