@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from strata.cli.schema_tables import print_differences, print_history
 from strata.gtid.sets import Gtid
 from strata.schema.answers.changes import changes
 from strata.schema.answers.differences import differences
+from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.effects import Effect, EffectKind
 from strata.schema.history.historian import AtSeq
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
+from strata.schema.tracker.stream import Statement
 from strata.schema.tracker.track import Tracker
 from strata.store.database import open_store
 from strata.values import to_plain
-from tests.schema.streams import A, Stream, track
+from strata.wire.format import FormatDescription
+from tests.schema.streams import A, Stream, query, track
 
 START = (
     "CREATE DATABASE d",
@@ -153,3 +157,32 @@ def test_history_and_differences_say_it(store, capsys):
     assert to_plain(found[0].line())["effect"] == altered["effect"]
     print_differences(found)
     assert "rows: convert" in capsys.readouterr().out
+
+
+CHILD = "CREATE TABLE c (id INT PRIMARY KEY, a INT, CONSTRAINT f FOREIGN KEY (a) REFERENCES t (id) ON DELETE {})"
+
+
+@pytest.mark.parametrize(
+    ("server", "statements", "named"),
+    [
+        ("8.0.40", [CHILD.format("CASCADE")], ["c"]),
+        ("8.0.40", [CHILD.format("SET NULL")], ["c"]),
+        ("8.0.40", [CHILD.format("RESTRICT ON UPDATE CASCADE")], ["c"]),
+        ("8.0.40", [CHILD.format("NO ACTION ON UPDATE RESTRICT")], []),
+        ("8.0.40", [CHILD.format("CASCADE"), "RENAME TABLE c TO d, t TO c", "DROP TABLE d"], []),
+        ("8.0.40", [CHILD.format("CASCADE"), "CREATE TABLE e LIKE c", "RENAME TABLE c TO d, e TO c"], ["d"]),
+        ("8.0.40", ["ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON UPDATE SET NULL"], ["t"]),
+        ("9.6.0", [CHILD.format("CASCADE")], []),
+    ],
+)
+def test_tables_that_cascades_change_without_row_events(store, server, statements, named):
+    stream = Stream()
+    tracker = Tracker(store, "s")
+    tracker.begin_file(stream.start())
+    form = FormatDescription(4, server, (), has_checksum=True)
+    for sql in (*START, *statements):
+        made = stream.transaction(sql)
+        tracker.take(replace(made, statements=[Statement(query(sql), form, one.binlog_pos) for one in made.statements]))
+    tracker.end_file(stream.position)
+    tracker.finish()
+    assert [cascade.name.table for cascade in unlogged_cascades(store.engine, "s")] == named

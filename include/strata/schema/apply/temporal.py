@@ -4,12 +4,13 @@ Not here: CURRENT_TIMESTAMP, which is kept as a function (`columns.py`)."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from strata.schema.ddl.literals import Literal, LiteralKind
 from strata.schema.model.types import ColumnType, TypeKind
 
 _NO_ZERO_IN_DATE = 0x800000
+_TIME_TRUNCATE_FRACTIONAL = 1 << 32
 
 
 def temporal_text(literal: Literal, column_type: ColumnType, sql_mode: int = 0) -> str:
@@ -20,10 +21,11 @@ def temporal_text(literal: Literal, column_type: ColumnType, sql_mode: int = 0) 
         text = _filled(text)
     if kind is TypeKind.YEAR:
         return _year(text, is_number=literal.kind is not LiteralKind.TEXT)
+    rounding = ROUND_DOWN if sql_mode & _TIME_TRUNCATE_FRACTIONAL else ROUND_HALF_UP
     try:
         if kind is TypeKind.TIME:
-            return _time(text, column_type)
-        return _date_and_time(text, column_type, allows_zero=not sql_mode & _NO_ZERO_IN_DATE)
+            return _time(text, column_type, rounding)
+        return _date_and_time(text, column_type, rounding, allows_zero=not sql_mode & _NO_ZERO_IN_DATE)
     except (ValueError, OverflowError):
         return literal.text
 
@@ -42,7 +44,7 @@ def _century(year: int) -> int:
     return year + (2000 if year < 70 else 1900)
 
 
-def _date_and_time(text: str, column_type: ColumnType, *, allows_zero: bool) -> str:
+def _date_and_time(text: str, column_type: ColumnType, rounding: str, *, allows_zero: bool) -> str:
     runs, fraction = _runs(text)
     if len(runs) < 3:
         raise ValueError(text)
@@ -55,7 +57,7 @@ def _date_and_time(text: str, column_type: ColumnType, *, allows_zero: bool) -> 
     if column_type.kind is TypeKind.DATE:
         return f"{year:04d}-{month:02d}-{day:02d}"
     hour, minute, second = (*time, 0, 0, 0)[:3]
-    carry, decimals = _rounded(fraction, column_type)
+    carry, decimals = _rounded(fraction, column_type, rounding)
     if carry:
         later = datetime(year, month, day, hour, minute, second) + timedelta(seconds=carry)  # noqa: DTZ001 - no zone
         year, month, day, hour, minute, second = later.timetuple()[:6]
@@ -89,15 +91,15 @@ def _digits_apart(digits: str) -> list[str]:
     return [digits[:year], *(rest[at : at + 2] for at in range(0, len(rest), 2))]
 
 
-def _rounded(digits: str, column_type: ColumnType) -> tuple[int, str]:
+def _rounded(digits: str, column_type: ColumnType, rounding: str) -> tuple[int, str]:
     """Whole seconds that rounding adds, and the fraction as it prints, with its point."""
     decimals = column_type.length or 0
-    value = Decimal(f"0.{digits or '0'}").quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    value = Decimal(f"0.{digits or '0'}").quantize(Decimal(1).scaleb(-decimals), rounding)
     carry = int(value)
     return carry, f"{value - carry:f}"[1:] if decimals else ""
 
 
-def _time(text: str, column_type: ColumnType) -> str:
+def _time(text: str, column_type: ColumnType, rounding: str) -> str:
     sign = "-" if text.startswith("-") else ""
     days, _, clock = text.lstrip("-").rpartition(" ")
     if "-" in days:
@@ -108,6 +110,6 @@ def _time(text: str, column_type: ColumnType) -> str:
         digits = parts[0].zfill(6)
         parts = [digits[:-4], digits[-4:-2], digits[-2:]]
     hour, minute, second = (*(int(part) for part in parts), 0)[:3]
-    carry, decimals = _rounded(fraction, column_type)
+    carry, decimals = _rounded(fraction, column_type, rounding)
     seconds = ((24 * int(days or 0) + hour) * 60 + minute) * 60 + second + carry
     return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{decimals}"

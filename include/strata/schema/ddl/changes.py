@@ -89,6 +89,8 @@ class WrittenKey(Struct, frozen=True):
     name: str | None = None
     invisible: bool = False
     foreign: bool = False
+    cascades: bool = False
+    """A foreign key by which changes of the other table's rows change rows of this one."""
     options: bool = False
     """It says more: a comment, a parser, a block size, an algorithm."""
 

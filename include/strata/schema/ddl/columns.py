@@ -189,9 +189,9 @@ def _check(cursor: Cursor, _facts: _Facts) -> None:
 
 
 def _references(cursor: Cursor, facts: _Facts) -> None:
-    read_references(cursor)
+    cascades = read_references(cursor)
     if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE):
-        facts.references = WrittenKey(KeyKind.INDEX, (), foreign=True)
+        facts.references = WrittenKey(KeyKind.INDEX, (), foreign=True, cascades=cascades)
 
 
 _ATTRIBUTES = {

@@ -117,13 +117,14 @@ def _read_foreign_key(cursor: Cursor, constraint: str | None) -> WrittenKey:
         name = cursor.name()
     parts = read_key_parts(cursor)
     cursor.expect("REFERENCES")
-    read_references(cursor)
+    cascades = read_references(cursor)
     # The index of a foreign key takes the constraint's name before the key's (8.0, sql/parse_tree_nodes.cc).
-    return WrittenKey(KeyKind.INDEX, parts, constraint or name, foreign=True)
+    return WrittenKey(KeyKind.INDEX, parts, constraint or name, foreign=True, cascades=cascades)
 
 
-def read_references(cursor: Cursor) -> None:
-    """Steps over what follows REFERENCES."""
+def read_references(cursor: Cursor) -> bool:
+    """Steps over what follows REFERENCES; returns whether changes of the other table change rows of this one."""
+    cascades = False
     cursor.skip_qualified_name()
     if cursor.word == "(":
         cursor.skip_parentheses()
@@ -132,9 +133,17 @@ def read_references(cursor: Cursor) -> None:
             cursor.skip()
         elif cursor.word == "ON" and cursor.ahead(1) in {"DELETE", "UPDATE"}:
             cursor.at += 2
-            if not (
-                cursor.take_all("SET", "NULL") or cursor.take_all("SET", "DEFAULT") or cursor.take_all("NO", "ACTION")
-            ):
-                cursor.skip()
+            cascades |= _read_action(cursor)
         else:
-            return
+            return cascades
+
+
+def _read_action(cursor: Cursor) -> bool:
+    """CASCADE, SET NULL and SET DEFAULT change rows; RESTRICT and NO ACTION do not."""
+    if cursor.take_all("SET", "NULL") or cursor.take_all("SET", "DEFAULT"):
+        return True
+    if cursor.take_all("NO", "ACTION"):
+        return False
+    cascades = cursor.word == "CASCADE"
+    cursor.skip()
+    return cascades

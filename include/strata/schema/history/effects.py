@@ -27,6 +27,7 @@ from strata.schema.model.conversions import (
     TIME_TRUNCATE_FRACTIONAL,
     is_padded,
     keeps_values,
+    looks_alike,
     unknown_conversion,
 )
 from strata.schema.model.definition import Generated, TableName
@@ -343,14 +344,20 @@ class _Columns:
         elif sql_mode & PAD_CHAR_TO_FULL_LENGTH and new.generated is Generated.STORED:
             self.reasons.append(f"{new.name} is computed anew with PAD_CHAR_TO_FULL_LENGTH")
         else:
-            text = fold_name(new.generation_expression or "")
-            used = [one.column for one in self.converted if _is_named(one.column, text)]
+            used = [name for name in self.altered() if _is_named(name, new.generation_expression or "")]
             if used:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
 
+    def altered(self) -> list[str]:
+        """Columns of which an expression may make something else than before."""
+        return [
+            *(new.name for old, new in self.columns.kept if not looks_alike(old, new)),
+            *(new.name for new in self.columns.added),
+        ]
+
 
 def _is_named(column: str, expression: str) -> bool:
-    return re.search(rf"(?<![\w$]){re.escape(fold_name(column))}(?![\w$])", expression) is not None
+    return re.search(rf"(?<![\w$]){re.escape(fold_name(column))}(?![\w$])", fold_name(expression)) is not None
 
 
 def _expression(column: Column) -> str:

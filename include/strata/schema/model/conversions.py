@@ -108,6 +108,16 @@ def keeps_values(before: Column, after: Column) -> bool:
     return _KEEPING[kind](one, other, before, after) if kind in _KEEPING else _is_same(one, other)
 
 
+def looks_alike(before: Column, after: Column) -> bool:
+    """Whether an expression gives the same with either column: a number of its bytes, its digits, its order."""
+    if (before.character_set, before.collation) != (after.character_set, after.collation):
+        return False
+    if before.column_type == after.column_type:
+        return True
+    longer = {ValueClass.TEXT, ValueClass.BYTES}
+    return value_class(parse_column_type(before.column_type).kind) in longer and keeps_values(before, after)
+
+
 def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
     """Whether values get blanks at their end that a CHAR does not show otherwise."""
     if not sql_mode & PAD_CHAR_TO_FULL_LENGTH:

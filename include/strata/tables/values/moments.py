@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from strata.schema.model.types import TypeKind
 from strata.tables.values.numbers import to_integers
@@ -107,17 +108,19 @@ def date_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def datetime_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
-    """YYYYMMDDhhmmss, of the moment that is rounded to a second."""
+    """YYYYMMDDhhmmss, of the moment that is rounded to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
     _require_no_zero_dates(values, pair)
     micros, nulls = _micros(values)
-    found = pa.array(_rounded_moments(micros, 0, pair), pa.int64(), mask=nulls).cast(pa.timestamp("us"))
+    found = pa.array(_rounded_moments(micros, 0, replace(pair, truncates=False)), pa.int64(), mask=nulls).cast(
+        pa.timestamp("us")
+    )
     return to_integers(_digits(pc.utf8_slice_codeunits(found.cast(pa.string()), 0, 19)), pair)
 
 
 def time_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
-    """hhmmss, of the time that is rounded to a second."""
+    """hhmmss, of the time that is rounded to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
     micros, nulls = _micros(values)
-    whole = rounded(micros, 0, truncates=pair.truncates)
+    whole = rounded(micros, 0, truncates=False)
     seconds, sign = np.abs(whole) // SECOND, np.sign(whole)
     found = sign * (seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60)
     return to_integers(pa.array(found, pa.int64(), mask=nulls), pair)
