@@ -87,6 +87,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     """The strongest of its parts."""
     reason: str = ""
     """Why they must be read again."""
+    brings_rows: bool = False
+    """Whether rows may come that were never in the log: a table without rows has to be read again, too."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New name of a column -> old name."""
     added: frozenset[str] = frozenset()
@@ -106,6 +108,11 @@ class Effect(Struct, frozen=True, kw_only=True):
     exchanged_with: TableName | None = None
     came_from: TableName | None = None
     """The table that had the rows before."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log tells what the rows are afterwards, but for values that a conversion refuses."""
+        return self.kind is not EffectKind.READ_AGAIN and not (self.reason or self.brings_rows)
 
     @property
     def text(self) -> str:
@@ -144,8 +151,8 @@ _ENGINES_WITH_ROWS: Final = frozenset(
 
 
 def read_again(reason: str) -> Effect:
-    """The effect of what is not known."""
-    return Effect(kind=EffectKind.READ_AGAIN, reason=reason)
+    """The effect of what is not known, whether or not there were rows."""
+    return Effect(kind=EffectKind.READ_AGAIN, reason=reason, brings_rows=True)
 
 
 def effect_of(
@@ -234,10 +241,17 @@ def effect_of_removal(change: RemoveRows, name: TableName) -> Effect:
         return ALL_ROWS_GO
     if change.gone is RowsGone.IMPORTED:
         return read_again("IMPORT TABLESPACE brings rows that no log has")
-    if change.gone is RowsGone.EXCHANGED:
-        other = next((one for one in change.names if one != name), None)
-        return Effect(kind=EffectKind.EXCHANGE, partitions=change.partitions, exchanged_with=other)
-    return Effect(kind=EffectKind.REMOVE, partitions=change.partitions)
+    # Definitions have the PARTITION BY clause as it was written, and nothing of later ADD and REORGANIZE PARTITION.
+    reason = f"which rows partition {', '.join(change.partitions)} held is in no log"
+    if change.gone is not RowsGone.EXCHANGED:
+        return Effect(kind=EffectKind.REMOVE, partitions=change.partitions, reason=reason)
+    return Effect(
+        kind=EffectKind.EXCHANGE,
+        partitions=change.partitions,
+        reason=reason,
+        brings_rows=True,
+        exchanged_with=next((one for one in change.names if one != name), None),
+    )
 
 
 def together(effects: Sequence[Effect]) -> Effect:
@@ -252,6 +266,7 @@ def together(effects: Sequence[Effect]) -> Effect:
         filled=tuple(one for effect in effects for one in effect.filled),
         converted=tuple(one for effect in effects for one in effect.converted),
         is_whole=any(effect.is_whole for effect in effects),
+        brings_rows=any(effect.brings_rows for effect in effects),
         partitions=tuple(name for effect in effects for name in effect.partitions),
     )
 
@@ -398,7 +413,9 @@ def _beside_columns(found: Effect, alters: Sequence[AlterTable]) -> Effect:
     if engines and engines[-1].upper() == "BLACKHOLE":
         return ALL_ROWS_GO
     if engines and engines[-1].upper() not in _ENGINES_WITH_ROWS:
-        return _unknown(found, f"what an engine {engines[-1]} has of the rows is not known here")
+        return replace(
+            _unknown(found, f"what an engine {engines[-1]} has of the rows is not known here"), brings_rows=True
+        )
     if any(alter.ignore for alter in alters):
         return _unknown(found, "ALTER IGNORE drops rows that break a key, and changes values that do not fit")
     return found
