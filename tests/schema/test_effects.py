@@ -110,13 +110,13 @@ def test_rows_go_along_with_names(store):
         (
             "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
             "t",
-            "read_again",
-            {"exchanged_with": TableName("d", "u")},
+            "exchange",
+            {"brings_rows": True, "exchanged_with": TableName("d", "u")},
         ),
         (
             "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
             "u",
-            "read_again",
+            "exchange",
             {"exchanged_with": TableName("d", "t")},
         ),
         ("ALTER TABLE t DISCARD TABLESPACE", "t", "remove", {"is_whole": True}),
