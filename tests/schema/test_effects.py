@@ -153,16 +153,22 @@ def test_what_nobody_knew_is_read_again(store):
 
 
 def test_history_and_differences_say_it(store, capsys):
-    track(store, Stream(), *START, "ALTER TABLE t ADD c VARBINARY(3) DEFAULT 'ab', MODIFY id BIGINT", "TRUNCATE t")
+    track(
+        store,
+        Stream(),
+        *START,
+        "ALTER TABLE t ADD c VARBINARY(3) DEFAULT 'ab', ADD n INT, MODIFY id BIGINT",
+        "TRUNCATE t",
+    )
     [made, altered] = [to_plain(change.line()) for change in changes(store, "s")]
     assert made["effect"] == {"kind": "none"}
     assert altered["effect"] == {
         "kind": "convert",
-        "filled": {"c": "0x6162"},
+        "filled": {"c": "0x6162", "n": None},
         "converted": {"id": ["int", "bigint"]},
     }
     print_history(changes(store, "s"))
-    assert "rows: convert; filled c = '0x6162'; converted id int -> bigint" in capsys.readouterr().out
+    assert "rows: convert; filled c = '0x6162', n = NULL; converted id int -> bigint" in capsys.readouterr().out
     found = differences(store, "s", AtSeq(2), AtSeq(4), None)
     assert to_plain(found[0].line())["effect"] == altered["effect"]
     print_differences(found)

@@ -69,6 +69,11 @@ class Filled(Struct, frozen=True):
     value: str | None
     """As MySQL prints it, binary values in hexadecimal behind `0x`; None for NULL."""
 
+    @property
+    def shown(self) -> str:
+        """The value for people."""
+        return "NULL" if self.value is None else repr(self.value)
+
 
 class Converted(Struct, frozen=True):
     """A column whose values become others."""
@@ -120,9 +125,7 @@ class Effect(Struct, frozen=True, kw_only=True):
         if self.kind is EffectKind.NONE:
             return ""
         said = {
-            "filled": ", ".join(
-                f"{one.column} = {'NULL' if one.value is None else one.value!r}" for one in self.filled
-            ),
+            "filled": ", ".join(f"{one.column} = {one.shown}" for one in self.filled),
             "converted": ", ".join(f"{one.column} {one.before} -> {one.after}" for one in self.converted),
             "gone": "all" if self.is_whole else ", ".join(f"partition {name}" for name in self.partitions),
             "exchanged with": str(self.exchanged_with or ""),
