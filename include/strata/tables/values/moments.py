@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Micros = npt.NDArray[np.int64]
 
 SECOND: Final = 1_000_000
-DAY: Final = 86_400 * SECOND
+HOUR: Final = 3_600 * SECOND
+DAY: Final = 24 * HOUR
 _LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * SECOND
 _LAST_MOMENT: Final = 253_402_300_799_999_999
 """9999-12-31 23:59:59.999999 in microseconds."""
@@ -92,14 +93,12 @@ def datetime_to_text(values: pa.Array, pair: Pair) -> pa.Array:
 def time_to_text(values: pa.Array, pair: Pair) -> pa.Array:
     """As MySQL prints it, with as many digits as the column had."""
     digits = pair.one.length or 0
-    return by_value(values, lambda value: time_text(value, digits), pa.string())
-
-
-def time_text(micros: int, digits: int) -> str:
-    """A TIME as MySQL prints it."""
-    seconds, fraction = divmod(abs(micros), SECOND)
-    text = f"{'-' if micros < 0 else ''}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{text}.{fraction:06d}"[: len(text) + 1 + digits] if digits else text
+    micros, nulls = _micros(values)
+    size = np.abs(micros)
+    hours = pc.utf8_lpad(pa.array(size // HOUR, pa.int64(), mask=nulls).cast(pa.string()), 2, "0")
+    clock = pa.array(size % HOUR, pa.int64()).cast(pa.timestamp("us")).cast(pa.string())
+    rest = pc.utf8_slice_codeunits(clock, len("1970-01-01 00"), 19 + (digits + 1 if digits else 0))
+    return pc.binary_join_element_wise(pc.if_else(pa.array(micros < 0), "-", ""), hours, rest, "")
 
 
 def date_to_integer(values: pa.Array, pair: Pair) -> pa.Array:

@@ -26,6 +26,8 @@ _BYTES: Final = {
 }
 _EXACT: Final = Context(prec=400)
 _WIDEST: Final = 76
+_LEAST_BY_TEXT: Final = 1e-12
+"""The 17 digits of a double from here on have 30 places behind the point."""
 FIRST_YEAR, LAST_YEAR = 1901, 2155
 
 
@@ -154,9 +156,12 @@ def _decimals(values: pa.Array, pair: Pair) -> pa.Array:
 
 def _decimals_of_doubles(doubles: pa.Array, pair: Pair) -> pa.Array:
     """By way of the shortest text that gives the double back (`double2decimal`)."""
-    pair.require(pc.less(pc.abs(doubles), 1e38), "values do not fit")
-    step = Decimal(1).scaleb(-(pair.other.decimals or 0))
+    size = pc.abs(doubles)
+    pair.require(pc.less(size, 1e38), "values do not fit")
+    if pc.all(pc.or_(pc.greater(size, _LEAST_BY_TEXT), pc.equal(size, 0.0)), min_count=0).as_py() is not False:
+        return to_decimal(doubles.cast(pa.string()).cast(pa.decimal256(_WIDEST, 30)), pair)
     scale = pair.other.decimals or 0
+    step = Decimal(1).scaleb(-scale)
     exact = by_value(
         doubles,
         lambda value: Decimal(repr(value)).quantize(step, ROUND_HALF_UP, context=_EXACT),
