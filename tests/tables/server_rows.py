@@ -153,6 +153,7 @@ class Subject:
             run(connection, "SET time_zone = '+00:00'")
         self.name = TableName(DATABASE, "t")
         self.mode = 0
+        self.explicit = True
 
     def close(self) -> None:
         self.session.close()
@@ -162,7 +163,8 @@ class Subject:
 
     def make(self) -> None:
         """A new table with rows."""
-        run(self.session, "SET sql_mode = ''")
+        run(self.session, "SET sql_mode = '', explicit_defaults_for_timestamp = 1")
+        self.explicit = True
         run(self.session, "DROP TABLE IF EXISTS t")
         self.catalog = Catalog()
         self.catalog.put_database(DATABASE, "utf8mb4_0900_ai_ci")
@@ -207,6 +209,8 @@ class Subject:
         before, rows = self.definition, self.rows
         self.set_mode()
         what, clauses = self.clauses()
+        if self.random.random() < 0.2:
+            clauses.append(f"ALGORITHM = {self.random.choice(['COPY', 'COPY', 'INPLACE', 'INSTANT'])}")
         ddl = f"ALTER TABLE t {', '.join(clauses)}"
         try:
             run(self.session, ddl)
@@ -262,7 +266,8 @@ class Subject:
         chosen = [name for name in MODES if self.random.random() < 0.15]
         if self.random.random() < 0.6:
             chosen.append("STRICT_TRANS_TABLES")
-        run(self.session, f"SET sql_mode = '{','.join(chosen)}'")
+        self.explicit = self.random.random() < 0.8
+        run(self.session, f"SET sql_mode = '{','.join(chosen)}', explicit_defaults_for_timestamp = {self.explicit:d}")
         self.mode = sum({MODES[name] for name in chosen})
 
     def clauses(self) -> tuple[tuple[str, str | None], list[str]]:
@@ -271,6 +276,10 @@ class Subject:
         roll = self.random.random()
         if roll < 0.62:
             extra = [self.add()] if self.random.random() < 0.1 else []
+            others = [one for one in columns if one != name]
+            if others and self.random.random() < 0.2:
+                other = self.random.choice(others)
+                extra.append(f"MODIFY {self.column(other, self.other_type(other))}")
             return ("modify", name), [f"MODIFY {self.column(name, self.other_type(name))}", *extra]
         if roll < 0.80:
             return ("add", None), [self.add()]
@@ -321,7 +330,7 @@ class Subject:
 
     @property
     def context(self) -> DdlContext:
-        return DdlContext(DATABASE, self.mode)
+        return DdlContext(DATABASE, self.mode, explicit_defaults_for_timestamp=self.explicit)
 
     @property
     def definition(self) -> TableDefinition:

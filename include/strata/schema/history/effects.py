@@ -95,7 +95,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     brings_rows: bool = False
     """Whether rows may come that were never in the log: a table without rows has to be read again, too."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """New name of a column -> old name."""
+    """New name of a column -> old name, those in other case, too."""
     added: frozenset[str] = frozenset()
     """Columns that are new, whether or not there was one of the name before."""
     dropped: tuple[str, ...] = ()
@@ -223,7 +223,7 @@ def effect_of_shapes(
     order = [fold_name(column.name) for column in before.columns if fold_name(column.name) in set(kept)]
     parts = Effect(
         kind=EffectKind.NONE,
-        renamed=renames,
+        renamed={new.name: old.name for old, new in columns.kept if new.name != old.name},
         added=frozenset(column.name for column in columns.added),
         dropped=columns.dropped,
         filled=tuple(found.filled),

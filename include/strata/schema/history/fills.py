@@ -3,6 +3,7 @@ Not here: the whole statement (`effects.py`), the values as Arrow has them (`tab
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -21,7 +22,9 @@ class NoFill(Struct, frozen=True):
 
 
 _ZERO_DATES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
-_NO_LITERAL: Final = frozenset({Family.GEOMETRY, Family.VECTOR, Family.DOCUMENT})
+_NO_LITERAL: Final = frozenset({Family.GEOMETRY, Family.VECTOR})
+_TEXT_ITSELF: Final = re.compile(r"\(?(?:_utf8mb4)?'([^'\\]*)'\)?", re.ASCII)
+"""An expression that is nothing but a text: the only constant default that a TEXT or BLOB can have."""
 
 
 def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
@@ -37,10 +40,17 @@ def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
     if column.auto_increment:
         return NoFill(f"the server numbers the rows in the new column {column.name}")
     if column.default_is_expression:
-        return NoFill(f"the server computes the default of the new column {column.name}: {column.default}")
+        return _expression(column, kind)
     if column.default is None:
         return None if column.nullable else _implicit(column, kind)
     return _stored(column, kind, literal if isinstance(literal, Literal) else None)
+
+
+def _expression(column: Column, kind: ColumnType) -> str | NoFill:
+    itself = _TEXT_ITSELF.fullmatch(column.default or "")
+    if itself is not None and itself[1].isascii() and kind.kind.facts.family in {Family.TEXT, Family.BLOB}:
+        return itself[1] if kind.kind.facts.family is Family.TEXT else "0x" + itself[1].encode().hex().upper()
+    return NoFill(f"the server computes the default of the new column {column.name}: {column.default}")
 
 
 def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
@@ -50,6 +60,8 @@ def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
         return kind.labels[0]
     if kind.kind in _ZERO_DATES:
         return None
+    if family is Family.DOCUMENT:
+        return "null"
     if family in _NO_LITERAL:
         return NoFill(f"the new column {column.name} is NOT NULL without a default: what it holds is not known here")
     if family in {Family.BYTES, Family.BLOB}:
