@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from strata.cli.schema_tables import print_differences, print_history
+from strata.events.model import QueryContext
 from strata.gtid.sets import Gtid
 from strata.schema.answers.changes import changes
 from strata.schema.answers.differences import differences
@@ -60,6 +61,7 @@ def effects(store: SchemaStore, *statements: str) -> list[tuple[str, Effect]]:
         ("DROP b, ADD b DATE", "fill", {"filled": [("b", None)], "dropped": ("b",)}),
         ("ADD c INT, MODIFY id BIGINT", "convert", {"filled": [("c", None)], "converted": ["id"]}),
         ("MODIFY b VARCHAR(20) NOT NULL", "convert", {"converted": ["b"]}),
+        ("ENGINE = FEDERATED", "read_again", {"brings_rows": True}),
         ("CONVERT TO CHARACTER SET latin1", "convert", {"converted": ["b"]}),
         ("ADD c DATETIME DEFAULT CURRENT_TIMESTAMP", "read_again", {"reason": "the default of the new column c"}),
         ("ADD c JSON DEFAULT (JSON_ARRAY())", "read_again", {"reason": "the default of the new column c"}),
@@ -83,6 +85,20 @@ def test_effect_of_an_alter(store, clauses, kind, more):
             assert wanted in found
         else:
             assert found == wanted
+
+
+def test_in_strict_mode_no_null_was_there(store):
+    stream = Stream()
+    track(store, stream, *START)
+    tracker = Tracker(store, "s")
+    made = stream.transaction("ALTER TABLE t MODIFY b VARCHAR(20) NOT NULL")
+    tracker.begin_file(stream.start(file="binlog.000002"))
+    strict = QueryContext(server_collation=255, sql_mode=0x200000)
+    statements = [replace(one, query=replace(one.query, context=strict)) for one in made.statements]
+    tracker.take(replace(made, statements=statements))
+    tracker.end_file(stream.position)
+    tracker.finish()
+    assert turns_of(store.engine, "s")[-1].effect.kind == "none"
 
 
 def test_rows_go_along_with_names(store):

@@ -291,10 +291,12 @@ class Subject:
             return ("swap", None), [f"RENAME COLUMN {one} TO {other}", f"RENAME COLUMN {other} TO {one}"]
         if roll < 0.93 and len(columns) > 1:
             return ("drop and add", None), [f"DROP {name}", f"ADD {self.column(name, self.random.choice(TYPES))}"]
-        if roll < 0.96:
+        if roll < 0.95:
             return ("change", None), [
                 f"CHANGE {name} n{self.random.randint(0, 99)} {self.column('', self.random.choice(TYPES))} FIRST"
             ]
+        if roll < 0.975:
+            return ("primary key", None), [f"DROP PRIMARY KEY, ADD PRIMARY KEY (id, {name})"]
         return ("id", None), [
             self.random.choice(
                 [

@@ -36,7 +36,7 @@ class TableDifference(Struct, frozen=True):
     renames: Renames = field(default_factory=dict)
     """Columns of `before` that have another name in `after`."""
     effect: Effect | None = None
-    """What all statements in between did to rows; None where nobody has asked."""
+    """What the statements that made them did to rows; None where nobody has asked."""
 
     @property
     def change(self) -> str:

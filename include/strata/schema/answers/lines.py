@@ -117,7 +117,7 @@ class DifferenceLine(Struct, frozen=True):
     """`added`, `removed` or `changed`."""
     differences: tuple[str, ...]
     effect: EffectLine | UnsetType = UNSET
-    """What all statements in between did to rows."""
+    """What the statements that made the differences did to rows; TRUNCATE and partitions make none."""
 
 
 def table_line(executed: str, name: TableName, known: TableDefinition | str | None) -> TableLine:

@@ -21,6 +21,7 @@ from strata.schema.ddl.changes import (
     RowsGone,
     SetOptions,
 )
+from strata.schema.ddl.context import STRICT_TRANS_TABLES
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
@@ -148,6 +149,8 @@ NO_EFFECT: Final = Effect(kind=EffectKind.NONE)
 ALL_ROWS_GO: Final = Effect(kind=EffectKind.REMOVE, is_whole=True)
 
 _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
+_STRICT_ALL_TABLES: Final = 0x400000
+_BLACKHOLE: Final = "BLACKHOLE"
 _ENGINES_WITH_ROWS: Final = frozenset(
     {"INNODB", "MYISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "NDB", "NDBCLUSTER", "ARIA", "ROCKSDB", "TOKUDB"}
 )
@@ -190,7 +193,7 @@ def effect_of(
     steps = [step for alter in alters for step in alter.steps]
     sql_mode = alters[0].context.sql_mode
     found = effect_of_shapes(before, after, steps, sql_mode=sql_mode, came_from=came_from)
-    return _beside_columns(found, alters)
+    return _beside_columns(found, before, alters)
 
 
 def effect_of_shapes(
@@ -217,7 +220,11 @@ def effect_of_shapes(
     renames = dict(renamed) if renamed is not None else renamed_columns(steps)
     fresh = {fold_name(name) for name in (added if added is not None else added_columns(steps))}
     columns = Lineage(before, after, renames, fresh)
-    found = _Columns(columns, {fold_name(s.column.name): s for s in steps if isinstance(s, AddColumn)})
+    found = _Columns(
+        columns,
+        {fold_name(s.column.name): s for s in steps if isinstance(s, AddColumn)},
+        is_strict=_is_strict(after, sql_mode),
+    )
     found.run(sql_mode)
     kept = [fold_name(one.name) for one, _ in columns.kept]
     order = [fold_name(column.name) for column in before.columns if fold_name(column.name) in set(kept)]
@@ -319,7 +326,8 @@ class Lineage:
 class _Columns:
     """What becomes of the columns of one statement."""
 
-    def __init__(self, columns: Lineage, written: Mapping[str, AddColumn]) -> None:
+    def __init__(self, columns: Lineage, written: Mapping[str, AddColumn], *, is_strict: bool) -> None:
+        self.is_strict = is_strict
         self.columns = columns
         self.written = written
         self.filled: list[Filled] = []
@@ -330,7 +338,7 @@ class _Columns:
         for new in self.columns.added:
             self.add(new)
         for old, new in self.columns.kept:
-            if new.generated is None and (is_padded(old, new, sql_mode) or not keeps_values(old, new)):
+            if new.generated is None and not self.keeps(old, new, sql_mode):
                 self.convert(old, new, sql_mode)
         for old, new in self.columns.kept:
             if new.generated is not None or old.generated is not None:
@@ -344,6 +352,14 @@ class _Columns:
             self.reasons.append(found.reason)
         else:
             self.filled.append(Filled(column.name, found))
+
+    def keeps(self, old: Column, new: Column, sql_mode: int) -> bool:
+        """Whether all values stay. In strict mode no ALTER that is logged has found a NULL where none may be."""
+        if is_padded(old, new, sql_mode):
+            return False
+        if self.is_strict and not new.column_type.startswith("timestamp"):
+            old = replace(old, nullable=new.nullable)
+        return keeps_values(old, new)
 
     def convert(self, old: Column, new: Column, sql_mode: int) -> None:
         reason = unknown_conversion(old, new, sql_mode)
@@ -378,6 +394,12 @@ def _is_named(column: str, expression: str) -> bool:
     return re.search(rf"(?<![\w$]){re.escape(fold_name(column))}(?![\w$])", fold_name(expression)) is not None
 
 
+def _is_strict(table: TableDefinition, sql_mode: int) -> bool:
+    """Whether values that do not fit fail the statement; engines without transactions need STRICT_ALL_TABLES."""
+    is_transactional = (table.engine or "InnoDB").upper() == "INNODB"
+    return bool(sql_mode & (_STRICT_ALL_TABLES | (STRICT_TRANS_TABLES if is_transactional else 0)))
+
+
 def _expression(column: Column) -> str:
     return (column.generation_expression or "").replace("`", "").replace(" ", "").lower()
 
@@ -410,10 +432,10 @@ def _of_new_table(changes: Sequence[Change]) -> Effect:
     return NO_EFFECT
 
 
-def _beside_columns(found: Effect, alters: Sequence[AlterTable]) -> Effect:
+def _beside_columns(found: Effect, before: TableDefinition, alters: Sequence[AlterTable]) -> Effect:
     """What other parts of the statement do to rows."""
     engines = [s.options.engine for one in alters for s in one.steps if isinstance(s, SetOptions) and s.options.engine]
-    if engines and engines[-1].upper() == "BLACKHOLE":
+    if engines and _BLACKHOLE in {engines[-1].upper(), (before.engine or "").upper()}:
         return ALL_ROWS_GO
     if engines and engines[-1].upper() not in _ENGINES_WITH_ROWS:
         return replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from strata.schema.ddl.changes import RemoveRows
+from strata.schema.ddl.changes import RemoveRows, RowsGone
 from strata.schema.ddl.dml import tables_changed_by
 from strata.schema.ddl.ill_formed import as_one_looks_at
 from strata.schema.history.versions import RowRemoval, StatementChange
@@ -71,10 +71,10 @@ class UnloggedRows:
 
     def take_removals(self, statement: LoggedStatement, changes: Iterable[Change], temporary: TemporaryTables) -> None:
         """Notes rows that DDL removed without row events; those of temporary tables are nobody's."""
+        removals = [change for change in changes if isinstance(change, RemoveRows)]
         tables = tuple(
             name
-            for change in changes
-            if isinstance(change, RemoveRows)
+            for change in removals
             for name in change.names
             if name.database not in self._exclude and temporary.get(change.context, name) is None
         )
@@ -84,10 +84,10 @@ class UnloggedRows:
             RowRemoval(statement.seq, statement.gtid, statement.binlog_pos, tables, as_one_looks_at(statement.text))
         )
         self._report.removals += 1
+        come = any(change.gone is RowsGone.IMPORTED for change in removals)
+        what = "came without insert rows" if come else "are gone without delete rows"
         for table in map(str, tables):
-            self._report.note(
-                NoticeKind.REMOVAL, table, f"rows of {table} are gone without delete rows: {_quoted(statement)}"
-            )
+            self._report.note(NoticeKind.REMOVAL, table, f"rows of {table} {what}: {_quoted(statement)}")
 
     def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:
         """What has been noted since the last time."""
