@@ -50,7 +50,10 @@ UPDATE pairs SET d = '2021-01-01' WHERE a = 2;
 UPDATE log SET price = 2 WHERE line = 'b';
 SET SESSION binlog_row_image = FULL;
 ALTER TABLE log ADD COLUMN id INT;
-INSERT INTO log VALUES ('c', '00:00:01.50', 3, 0, 9);
+INSERT INTO log VALUES ('c', '00:00:01.59', 3, 0, 9);
+SET SESSION sql_mode = 'TIME_TRUNCATE_FRACTIONAL';
+ALTER TABLE log MODIFY at TIME(1), ADD raw VARBINARY(4) DEFAULT x'0041', ADD late TIME(1) DEFAULT '10:00:00.19';
+SET SESSION sql_mode = DEFAULT;
 CREATE TABLE _orders_gho LIKE orders;
 ALTER TABLE _orders_gho ADD COLUMN channel VARCHAR(5) NOT NULL DEFAULT 'web';
 INSERT INTO _orders_gho (loyalty, id, remark, n, s, made) SELECT * FROM orders;
@@ -66,6 +69,13 @@ TRUNCATE TABLE cut;
 INSERT INTO cut VALUES (2, 3);
 ALTER TABLE cut ADD COLUMN m INT FIRST;
 UPDATE cut SET n = 4;
+CREATE TABLE parent (id INT PRIMARY KEY);
+CREATE TABLE child (id INT PRIMARY KEY, p INT,
+  FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE SET NULL);
+INSERT INTO parent VALUES (1), (2), (3);
+INSERT INTO child VALUES (1, 1), (2, 2), (3, 3);
+DELETE FROM parent WHERE id = 1;
+UPDATE parent SET id = 9 WHERE id = 2;
 CREATE TABLE picked (PRIMARY KEY (id)) SELECT id, n FROM orders;
 """
 
@@ -95,7 +105,7 @@ def test_replay_equals_select(server: MysqlServer, tmp_path: Path) -> None:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(source.lake, "s", table, interval, files)
     states = replay_source(source.lake, "s", engine, lambda name: name.database == "shop")
-    assert [name.table for name in states] == ["cut", "log", "orders", "pairs", "picked"]
+    assert [name.table for name in states] == ["child", "cut", "log", "orders", "pairs", "parent", "picked"]
     with server.connect(init_command="SET time_zone = '+00:00'") as connection, connection.cursor() as cursor:
         for name, state in states.items():
             cursor.execute(f"SELECT * FROM `{name.database}`.`{name.table}`")

@@ -354,12 +354,13 @@ class _Columns:
             self.filled.append(Filled(column.name, found))
 
     def keeps(self, old: Column, new: Column, sql_mode: int) -> bool:
-        """Whether all values stay. In strict mode no ALTER that is logged has found a NULL where none may be."""
-        if is_padded(old, new, sql_mode):
-            return False
-        if self.is_strict and not new.column_type.startswith("timestamp"):
-            old = replace(old, nullable=new.nullable)
-        return keeps_values(old, new)
+        """Whether all values stay."""
+        return not is_padded(old, new, sql_mode) and keeps_values(self.without_null(old, new), new)
+
+    def without_null(self, old: Column, new: Column) -> Column:
+        """The column as it was. In strict mode no ALTER that is logged has found a NULL where none may be."""
+        is_checked = self.is_strict and not new.column_type.startswith("timestamp")
+        return replace(old, nullable=new.nullable) if is_checked else old
 
     def convert(self, old: Column, new: Column, sql_mode: int) -> None:
         reason = unknown_conversion(old, new, sql_mode)
@@ -385,7 +386,7 @@ class _Columns:
     def altered(self) -> list[str]:
         """Columns of which an expression may make something else than before."""
         return [
-            *(new.name for old, new in self.columns.kept if not looks_alike(old, new)),
+            *(new.name for old, new in self.columns.kept if not looks_alike(self.without_null(old, new), new)),
             *(new.name for new in self.columns.added),
         ]
 

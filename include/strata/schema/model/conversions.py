@@ -112,6 +112,8 @@ def looks_alike(before: Column, after: Column) -> bool:
     """Whether an expression gives the same with either column: a number of its bytes, its digits, its order."""
     if (before.character_set, before.collation) != (after.character_set, after.collation):
         return False
+    if before.nullable and not after.nullable:
+        return False
     if before.column_type == after.column_type:
         return True
     longer = {ValueClass.TEXT, ValueClass.BYTES}
