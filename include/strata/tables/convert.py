@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from strata.errors import ReadAgainError
 from strata.rows.arrow import GEOMETRY, arrow_type
-from strata.schema.history.effects import EffectKind, Lineage, effect_of_shapes
+from strata.schema.history.column_lineage import Lineage
+from strata.schema.history.effects import EffectKind, effect_of_shapes
 from strata.schema.model.conversions import ValueClass, keeps_values, value_class
 from strata.schema.model.types import TypeKind, parse_column_type
 from strata.tables.layout import column_name

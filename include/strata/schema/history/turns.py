@@ -12,12 +12,11 @@ from strata.errors import DdlError
 from strata.schema.ddl.changes import AlterTable, RemoveRows
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
+from strata.schema.history.column_lineage import added_columns, renamed_columns
 from strata.schema.history.effects import (
     Effect,
-    added_columns,
     effect_of_removal,
     read_again,
-    renamed_columns,
 )
 from strata.schema.history.entry_effects import EntryEffects, name_before
 from strata.schema.history.sql_store import SchemaStore

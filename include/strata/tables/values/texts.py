@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _OF_UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 """Charsets with every character."""
 _OF_BASIC_PLANE: Final = frozenset({"utf8mb3", "ucs2"})
+_OF_ALL_BYTES: Final = _OF_UNICODE | _OF_BASIC_PLANE | {"ascii", "latin1"}
+"""Charsets of which every value comes as it is."""
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "ascii"})
 """Charsets whose bytes are those of Arrow's strings."""
 _NOT_OF_ASCII: Final = frozenset({"swe7"})
@@ -70,6 +72,8 @@ def text_to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
     if pair.one.kind is TypeKind.CHAR and pair.other == replace(pair.one, kind=TypeKind.BINARY):
         # In place (9.7, one byte a character) the blanks that fill a CHAR stay; a copy fills with zeros.
         pair.require(pc.equal(pc.utf8_length(values), pair.one.length or 0), "values are shorter than their column")
+    if charset not in _OF_ALL_BYTES and pc.any(pc.match_substring(values, "?")).as_py():
+        pair.refuse(f"values have a '?', as {charset} shows bytes that are no characters")
     if charset in _UTF8 or (charset not in _WIDE and charset not in _NOT_OF_ASCII and _is_ascii(values)):
         return to_bytes(values.cast(pa.binary()), pair)
     codec = CHARSETS[charset].codec if charset in CHARSETS else None
