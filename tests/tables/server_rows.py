@@ -171,7 +171,8 @@ class Subject:
         self.mode = 0
         columns = [self.column(f"c{number}", self.random.choice(TYPES)) for number in range(self.random.randint(1, 4))]
         extra = self.random.choice(["", "", "", ", g int as (id + 1) virtual", ", g varchar(99) as (hex(c0)) stored"])
-        ddl = f"CREATE TABLE t (id int primary key, {', '.join(columns)}{extra})"
+        options = self.random.choice(["", "", "", " ENGINE = MyISAM", " CHARSET = latin1", " ROW_FORMAT = COMPACT"])
+        ddl = f"CREATE TABLE t (id int primary key, {', '.join(columns)}{extra}){options}"
         try:
             run(self.session, ddl)
         except pymysql.Error:

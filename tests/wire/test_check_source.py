@@ -49,6 +49,7 @@ def test_the_servers_defaults_are_fine():
         ({"binlog_expire_logs_seconds": "3600"}, "binlog_expire_logs_seconds", Severity.WARNING),
         ({"is_replica": "ON", "log_replica_updates": "OFF"}, "log_replica_updates", Severity.ERROR),
         ({"binlog_ignore_db": "logs"}, "binlog filters", Severity.WARNING),
+        ({"innodb_native_foreign_keys": "ON"}, "innodb_native_foreign_keys", Severity.WARNING),
         ({"version": "10.11.6-MariaDB"}, "version", Severity.ERROR),
         ({"version": "5.5.62"}, "version", Severity.ERROR),
     ],

@@ -196,6 +196,17 @@ def _filters(variables: Mapping[str, str]) -> Finding | None:
     )
 
 
+def _cascades(variables: Mapping[str, str]) -> Finding | None:
+    """Before 9.6 no server logs them, and none has the variable; whether a table has such a key is not asked."""
+    if not _is_on(variables, "innodb_native_foreign_keys"):
+        return None
+    return warning(
+        "innodb_native_foreign_keys",
+        "ON: rows that foreign keys delete or change (CASCADE, SET NULL) are not in the binlog",
+        "In my.cnf under [mysqld]: innodb_native_foreign_keys = OFF; restart the server.",
+    )
+
+
 def _is_on(variables: Mapping[str, str], name: str) -> bool:
     return variables.get(name, "").upper() in ("ON", "1", "YES")
 
@@ -214,4 +225,5 @@ _JUDGES: tuple[Callable[[Mapping[str, str]], Finding | None], ...] = (
     _expiry,
     _updates_of_replica,
     _filters,
+    _cascades,
 )
