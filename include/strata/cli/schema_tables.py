@@ -60,11 +60,11 @@ def print_history(changes: Iterable[TableChange]) -> None:
             console.print("  [red]gone[/red]")
         else:
             _print_differences(console, change.differences())
+            _print_effect(console, change.effect if change.has_effect else None)
             _print_doubts(console, change.after)
         if change.drift is not None:
             console.print("  [red]drift: the server had it so, and the stream had not:[/red]", highlight=False)
             _print_differences(console, change.drift.texts())
-        _print_effect(console, change.effect if change.has_effect else None)
         if online is not None:
             console.print(f"  [cyan]online change by {online.tool}, through {escape(str(online.copy))}[/cyan]")
         statements = (*(online.statements if online else ()), change.ddl or "")
