@@ -144,7 +144,25 @@ def test_a_char_in_place_keeps_its_blanks() -> None:
 
 
 def test_null_where_none_may_be_is_a_zero() -> None:
-    kinds = {"int": 0, "decimal(5,2)": 0, "varchar(3)": "", "date": None, "binary(2)": b"\0\0", "time": 0}
+    kinds = {
+        "int": 0,
+        "decimal(5,2)": 0,
+        "varchar(3)": "",
+        "date": None,
+        "binary(2)": b"\0\0",
+        "time": 0,
+        "bit(1)": False,
+        "bit(64)": 0,
+        "double": 0.0,
+        "float": 0.0,
+        "decimal(65,2)": "0.00",
+        "year": 0,
+        "enum('a')": "",
+        "set('a')": "",
+        "text": "",
+        "blob": b"",
+        "datetime": None,
+    }
     for kind, zero in kinds.items():
         before, after = definition({"c": kind}, key=()), definition({"c": f"{kind} NOT NULL"}, key=())
         rows = pa.table({"c": [None]}, schema=state_schema(before))

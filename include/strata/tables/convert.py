@@ -141,6 +141,8 @@ def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
         return values.fill_null(zero)
     if pa.types.is_binary(values.type):
         return values.fill_null(b"\0" * (pair.other.length or 0) if pair.other.kind is TypeKind.BINARY else b"")
+    if pa.types.is_boolean(values.type):
+        return values.fill_null(fill_value=False)
     return values.fill_null(pa.scalar(Decimal(0) if pa.types.is_decimal(values.type) else 0, values.type))
 
 
