@@ -136,6 +136,16 @@ def test_charsets_keep_texts_that_they_have() -> None:
             in_charsets("varchar(9)", UTF8, "varchar(9)", charset, ["a", "😀"])
 
 
+def test_labels_are_found_as_their_collation_compares() -> None:
+    before = TableDefinition((Column("c", "enum('A','b')", character_set=UTF8, collation="utf8mb4_bin"),))
+    rows = pa.table({"c": ["A", "b", ""]}, schema=state_schema(before))
+    without_case = Column("c", "enum('B','a')", character_set=UTF8, collation="utf8mb4_0900_ai_ci")
+    assert convert_rows(rows, before, TableDefinition((without_case,)), {})["c"].to_pylist() == ["a", "B", ""]
+    with_case = Column("c", "enum('B','a')", character_set=UTF8, collation="utf8mb4_bin")
+    with pytest.raises(ReadAgainError, match="no labels of it, as 'A'"):
+        convert_rows(rows, before, TableDefinition((with_case,)), {})
+
+
 def test_a_char_in_place_keeps_its_blanks() -> None:
     # In place (9.7) BINARY has the blanks of a CHAR of one byte a character, in a copy it has zeros.
     assert in_charsets("char(2)", LATIN1, "binary(2)", LATIN1, ["ab"]) == [b"ab"]

@@ -26,32 +26,48 @@ def to_labels(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def _member_of(pair: Pair) -> Callable[[str], str]:
-    labels = frozenset(pair.other.labels)
+    spelled = _spellings(pair)
     # An ENUM's number 0 stays what it is; a SET without members, or an empty text, is an error.
     keeps_empty = pair.one.kind is TypeKind.ENUM and "" not in pair.one.labels
 
     def found(value: str) -> str:
         text = value if pair.one.kind is TypeKind.ENUM else value.rstrip(" ")
-        if text not in labels and (text or not keeps_empty):
+        label = spelled(text)
+        if label is None and (text or not keeps_empty):
             pair.refuse(f"values are no labels of it, as {value!r}")
-        return text
+        return label or ""
 
     return found
 
 
 def _members_of(pair: Pair) -> Callable[[str], str]:
+    spelled = _spellings(pair)
     order = {label: number for number, label in enumerate(pair.other.labels)}
     is_enum = pair.one.kind is TypeKind.ENUM
 
     def found(value: str) -> str:
-        members = [value] if is_enum else value.split(",")
         if not value:
             return value
-        if any(member not in order for member in members):
+        members = {spelled(member) for member in ([value] if is_enum else value.split(","))}
+        if None in members:
             pair.refuse(f"values are no members of it, as {value!r}")
-        return ",".join(sorted(set(members), key=order.__getitem__))
+        return ",".join(sorted((member for member in members if member is not None), key=order.__getitem__))
 
     return found
+
+
+def _spellings(pair: Pair) -> Callable[[str], str | None]:
+    """The label of the new type that a text is; collations without case take ASCII in either."""
+    labels = frozenset(pair.other.labels)
+    has_case = not (pair.after.collation or "").endswith("_ci")
+    folded = {} if has_case else {label.lower(): label for label in labels if label.isascii()}
+
+    def spelled(text: str) -> str | None:
+        if text in labels:
+            return text
+        return folded.get(text.lower()) if text.isascii() else None
+
+    return spelled
 
 
 def numbers_of_labels(values: pa.Array, pair: Pair) -> pa.Array:
