@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
+from strata.values import to_plain
 
 ERROR = Failure(
     "shop.orders", "expect_column_values_to_not_be_null", "id", Severity.ERROR, "id is NULL", 2, ('{"a":1}',)
@@ -28,12 +30,15 @@ def test_only_errors_stand_against_publishing() -> None:
 
 def test_a_stored_verdict_comes_back() -> None:
     given = verdict(WARNING, ERROR, stream=(HOLE,))
-    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(given.to_json())), IntervalVerdict) == given
+    assert msgspec.json.decode(msgspec.json.encode(given), type=IntervalVerdict) == given
 
 
-def test_the_stored_form_says_whether_it_passed() -> None:
-    assert verdict().to_json()["passed"] is True
-    assert verdict(ERROR).to_json()["passed"] is False
+@pytest.mark.parametrize("found", [(), (ERROR,)])
+def test_the_stored_form_says_whether_it_passed_and_is_not_believed(found: tuple[Failure, ...]) -> None:
+    stored = to_plain(verdict(*found))
+    assert stored["passed"] is (not found)
+    lie = {**stored, "passed": not stored["passed"]}
+    assert msgspec.convert(lie, IntervalVerdict) == verdict(*found)
 
 
 def test_a_failure_of_the_stream_stands_against_every_table_and_that_of_a_table_against_it_alone() -> None:

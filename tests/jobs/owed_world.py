@@ -164,11 +164,11 @@ class World:
                 )
                 for one in plan.of_interval(interval)
             ]
-            failed = [file for file in files if file.table in self.failing]
-            if failed:
-                put_in_quarantine(self.source.lake, self.name, report.run, interval.start, failed, {})
             digest = staged_digest((str(file.name), file.digest) for file in files)
             verdicts.append(IntervalVerdict(self.name, interval.start, digest, tuple(tables)))
+            failed = [file for file in files if file.table in self.failing]
+            if failed:
+                put_in_quarantine(self.source.lake, self.name, report.run, interval.start, failed, verdicts[-1])
         write_verdicts(folder, verdicts)
 
     def publish(self, report: PlanReport) -> None:

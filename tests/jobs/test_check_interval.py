@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from msgspec.structs import replace
 
-from strata.checks.verdict import Severity
+from strata.checks.verdict import IntervalVerdict, Severity
 from strata.errors import ChecksFailedError
 from strata.jobs.check.check_interval import Checking, _missing_transactions, check_interval, spark_url
 from strata.jobs.check.data_docs import complete_docs
@@ -47,7 +47,7 @@ def test_right_rows_pass_and_every_reader_reads_them(spark: Any, tmp_path: Path)
     assert complete_docs(folder) == str(index)
     assert "shop.orders 20261121T033000.000000Z, version 1" in index.read_text()
     assert read_verdicts(folder)[INTERVAL].passed
-    assert quarantined(str(tmp_path), SOURCE) == []
+    assert quarantined(str(tmp_path), SOURCE, IntervalVerdict) == {}
     publish_interval(str(tmp_path), SOURCE, RUN)
     # A column comes in a later interval; readers that merge schemas see both.
     later = {**FIELDS, "city": pa.string()}
@@ -75,10 +75,11 @@ def test_a_failing_check_blocks_publication_and_keeps_the_rows(spark: Any, tmp_p
     with pytest.raises(ChecksFailedError):
         publish_interval(str(tmp_path), SOURCE, RUN).raise_if_withheld()
     assert published_tables(str(tmp_path), SOURCE) == []
-    (reason,) = quarantined(str(tmp_path), SOURCE)
-    assert (reason["run"], reason["verdict"]["passed"]) == (RUN, False)
-    (kept,) = reason["files"]
-    assert pa.parquet.read_table(f"{reason['folder']}/{kept['url']}").num_rows == 2
+    ((where, reason),) = quarantined(str(tmp_path), SOURCE, IntervalVerdict).items()
+    assert (reason.run, reason.verdict) == (RUN, read_verdicts(folder)[INTERVAL])
+    (kept,) = reason.files
+    assert kept.url.startswith(where)
+    assert pa.parquet.read_table(kept.url).num_rows == 2
     # What was wrong is mended and the run done again: the new verdict replaces the old one.
     write_run(tmp_path, [{"id": 1, "status": "new"}])
     check_interval(str(tmp_path), SOURCE, RUN, lambda: spark).raise_if_failed()
@@ -100,7 +101,7 @@ def test_a_file_that_is_not_what_was_decoded_fails(content: bytes | None, spark:
     assert "decode the run again" in failure.message
     assert staged.url in failure.message
     # It is nobody's row, so there is nothing to keep of it.
-    assert quarantined(str(tmp_path), SOURCE) == []
+    assert quarantined(str(tmp_path), SOURCE, IntervalVerdict) == {}
 
 
 def test_rows_that_a_truncate_removed_are_a_warning(spark: Any, tmp_path: Path) -> None:

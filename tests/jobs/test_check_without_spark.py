@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from strata.checks.verdict import IntervalVerdict
 from strata.errors import ChecksFailedError, DamagedFileError, StoreFormatError
 from strata.jobs.check.check_interval import CheckReport, check_interval
 from strata.jobs.check.data_docs import complete_docs
@@ -33,7 +34,7 @@ def test_any_lake_is_judged(lake: str) -> None:
     folder = write_run(lake, [{"id": 1, "status": "new"}, {"id": 2, "status": "lost"}])
     assert checked(lake).errors == 1
     assert folder.folder("docs").exists("index.html")
-    assert len(quarantined(lake, SOURCE)) == 1
+    assert len(quarantined(lake, SOURCE, IntervalVerdict)) == 1
     folder = write_run(lake, [{"id": 1, "status": "new"}])
     checked(lake).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strata.checks.verdict import IntervalVerdict
 from strata.errors import DamagedFileError
 from strata.tables.commit import publish
 from strata.tables.pinned import find_damage, read_pinned
@@ -61,7 +62,7 @@ def test_nothing_of_the_table_is_published(damage: Callable[[Path], None], which
         assert read_changes(str(tmp_path), SOURCE, ORDERS).num_rows == 0
     assert list(find_damage(staged)) == [staged[which].url]
     with pytest.raises(DamagedFileError):
-        put_in_quarantine(str(tmp_path), SOURCE, "r", INTERVAL, staged, {})
+        put_in_quarantine(str(tmp_path), SOURCE, "r", INTERVAL, staged, IntervalVerdict(SOURCE, INTERVAL, "d", ()))
     # The same slice decoded again.
     assert staged_in(tmp_path) == staged
     publish(str(tmp_path), SOURCE, ORDERS, INTERVAL, staged)

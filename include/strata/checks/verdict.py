@@ -6,11 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-
-from strata.values import to_plain
+from msgspec.structs import force_setattr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,11 +74,12 @@ class IntervalVerdict(Struct, frozen=True):
     tables: tuple[TableVerdict, ...]
     stream: tuple[Failure, ...] = ()
     """What is wrong with the interval as a whole: missing transactions, tables without their rows."""
+    passed: bool = True
+    """Whether the interval may be published. It follows from the rest, and is stored for those who read the file."""
 
-    @property
-    def passed(self) -> bool:
-        """Whether the interval may be published."""
-        return not self.errors
+    def __post_init__(self) -> None:
+        """Nobody's word is taken for it, not even a file's."""
+        force_setattr(self, "passed", not self.errors)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -99,10 +99,6 @@ class IntervalVerdict(Struct, frozen=True):
     def failures_of(self, table: str) -> tuple[Failure, ...]:
         """What stands against publishing one table (`database.table`): of the table, and of the stream as a whole."""
         return tuple(failure for failure in self.errors if failure.table in {"", table})
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, for people and reports."""
-        return {"passed": self.passed, **to_plain(self)}
 
 
 def staged_digest(files: Iterable[tuple[str, str]]) -> str:

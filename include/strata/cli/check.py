@@ -18,6 +18,7 @@ from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import ChecksFailedError, Usage
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +104,7 @@ def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
 
 def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:
     if as_json:
-        print_report({"intervals": [verdict.to_json() for verdict in verdicts]}, as_json=True)
+        print_report({"intervals": [to_plain(verdict) for verdict in verdicts]}, as_json=True)
         return
     console = Terminal(markup=False)
     failures = [failure for verdict in verdicts for failure in verdict.failures]

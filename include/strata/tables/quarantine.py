@@ -3,23 +3,50 @@ Not here: judging them (`checks/`), publishing those that passed (`commit.py`)."
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.tables.layout import interval_key, interval_of_key, name_of_path, path_name
 from strata.tables.pinned import read_pinned
-from strata.values import to_plain
+from strata.tables.write import StagedFile
 from strata.wire.storage import file_times, list_files, read_file, write_file
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.tables.write import StagedFile
+Verdict = TypeVar("Verdict")
+"""`checks.verdict.IntervalVerdict`, of which this room knows only that it is stored."""
 
 REASON = "reason.json"
 """Beside the files: the verdict, and what each file is."""
+
+FORMAT = 2
+"""Number of the stored form of a reason. In form 1 the digests of the files may be missing."""
+
+
+class Reason(Struct, Generic[Verdict], frozen=True):
+    """Why an interval's files are in quarantine."""
+
+    source: str
+    run: str
+    verdict: Verdict
+    """What blocks them."""
+    files: tuple[StagedFile, ...]
+    """What was kept. The `url` of each is whole; only in the file it begins in the folder of the reason."""
+    format: int = FORMAT
+
+
+class _FileOfForm1(StagedFile, frozen=True, kw_only=True):
+    digest: str = ""
+    """Empty where it was not noted; `read_pinned` refuses the file, as it may be another one."""
+
+
+class _ReasonOfForm1(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=True):
+    files: tuple[_FileOfForm1, ...]
 
 
 class QuarantineFolder(Struct, frozen=True):
@@ -40,7 +67,7 @@ def quarantine_folder(lake: str, source: str, interval: int, run: str) -> str:
 
 
 def put_in_quarantine(
-    lake: str, source: str, run: str, interval: int, files: Iterable[StagedFile], verdict: dict[str, Any]
+    lake: str, source: str, run: str, interval: int, files: Iterable[StagedFile], verdict: Struct
 ) -> str:
     """Keeps an interval's staged files with the verdict that blocks them, and returns their folder.
 
@@ -56,9 +83,9 @@ def put_in_quarantine(
         names = path_name(file.database), path_name(file.table)
         relative = "/".join((*names, file.file_name))
         write_file(f"{folder}/{relative}", read_pinned(file))
-        kept.append({**to_plain(file), "url": relative})
-    reason = {"source": source, "run": run, "verdict": verdict, "files": kept}
-    write_file(f"{folder}/{REASON}", json.dumps(reason, ensure_ascii=False, indent=1).encode())
+        kept.append(replace(file, url=relative))
+    reason = msgspec.json.encode(Reason(source, run, verdict, tuple(kept)))
+    write_file(f"{folder}/{REASON}", msgspec.json.format(reason, indent=1))
     return folder
 
 
@@ -84,18 +111,36 @@ def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
     ]
 
 
-def quarantined(lake: str, source: str) -> list[dict[str, Any]]:
-    """The reasons of everything in quarantine of a source, in order of interval and run; each with its `folder`.
+def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Reason[Verdict]]:
+    """The reasons of everything in quarantine of a source by their folder, in order of interval and run.
+
+    Args:
+        lake: URL of the lake.
+        source: Name of the source.
+        verdict: What the verdict in a reason is.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A reason is not whole.
+        StoreFormatError: A newer version of Strata wrote one.
     """
-    found = []
+    found = {}
     for url in list_files(_root(lake, source)):
         content = read_file(url) if url.endswith(f"/{REASON}") else None
         if content is not None:
-            found.append({**json.loads(content), "folder": url.rpartition("/")[0]})
+            found[url.rpartition("/")[0]] = _read_reason(content, url, verdict)
     return found
+
+
+def _read_reason(content: bytes, url: str, verdict: type[Verdict]) -> Reason[Verdict]:
+    def of_form_1(content: bytes) -> Reason[Verdict]:
+        return msgspec.json.decode(content, type=_ReasonOfForm1[verdict])  # type: ignore[valid-type]
+
+    kind = Reason[verdict]  # type: ignore[valid-type]
+    remedy = "Check the run that is named in its folder again: `strata check RUN`."
+    reason = decode_stored(content, kind, newest=FORMAT, file=url, remedy=remedy, former={1: of_form_1})
+    folder = url.rpartition("/")[0]
+    return replace(reason, files=tuple(replace(file, url=f"{folder}/{file.url}") for file in reason.files))
 
 
 def _root(lake: str, source: str) -> str:

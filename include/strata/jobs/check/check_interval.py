@@ -179,7 +179,7 @@ def check_interval(
             # What is not what was decoded is nobody's row: there is nothing to keep of it.
             kept = [file for file in (*failed, *unreadable) if file.url not in damage]
             if kept:
-                put_in_quarantine(lake, source, run, interval.start, kept, verdict.to_json())
+                put_in_quarantine(lake, source, run, interval.start, kept, verdict)
     write_judged(folder, engine.suites if isinstance(engine, PassEngine) else ())
     write_verdicts(folder, verdicts)
     report = _report(source, run, verdicts, docs_url(folder) if decoded.files else "")

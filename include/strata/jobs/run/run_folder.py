@@ -193,8 +193,7 @@ def write_verdicts(folder: Folder, verdicts: Iterable[IntervalVerdict]) -> None:
     Raises:
         LakeUnavailableError: The storage does not take them.
     """
-    stored = {"format": FORMAT, "intervals": [verdict.to_json() for verdict in verdicts]}
-    folder.write(VERDICT, msgspec.json.format(msgspec.json.encode(stored), indent=1))
+    folder.write(VERDICT, msgspec.json.format(msgspec.json.encode(_Verdicts(tuple(verdicts))), indent=1))
 
 
 def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
