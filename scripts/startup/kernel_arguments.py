@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from strata.kernels import layout
+from strata.kernels.records import Record
 
 _ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "Bytes": (("uint8",), 1),
@@ -26,6 +27,9 @@ _ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "IntBlocks": (("int64",), 3),
 }
 """What the names of `strata/kernels/arrays.py` stand for: kinds of elements, and dimensions."""
+
+RECORDS = tuple(kind.__name__ for kind in Record.__subclasses__())
+"""Records of `strata/kernels/layout.py`, whose types have their names in the generated text."""
 
 
 class Argument(Protocol):
@@ -74,7 +78,8 @@ class Array:
 
     def fits(self, at: str) -> list[str]:
         """As `Argument`."""
-        return [f"{at}.dtype is {self.kind}", f"{at}.ndim == {self.dimensions}"]
+        same = "==" if self.kind in RECORDS else "is"
+        return [f"{at}.dtype {same} {self.kind}", f"{at}.ndim == {self.dimensions}"]
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,8 @@ def read_annotation(text: str) -> list[Argument]:
     if text in _ARRAYS:
         kinds, dimensions = _ARRAYS[text]
         return [Array(kind, dimensions) for kind in kinds]
+    if text.startswith("Records["):
+        return [Array(text.removeprefix("Records[").removesuffix("]"), 1)]
     if text.startswith("tuple["):
         return _groups(text.removeprefix("tuple[").removesuffix("]").split(", "), "")
     fields = vars(layout)[text].__annotations__.values()

@@ -28,7 +28,7 @@ import numpy as np
 from llvmlite import binding as llvm
 from numba import carray, cfunc, types
 
-from scripts.startup.kernel_arguments import Argument, read_annotation
+from scripts.startup.kernel_arguments import RECORDS, Argument, read_annotation
 from strata.kernels import layout
 from strata.startup.linked import NAME, library_paths
 
@@ -141,6 +141,7 @@ def function({", ".join([*parameters, "words"])}):
     {targets} = {call}
 """
     scope = {**vars(layout), "carray": carray, "kernel": entry.kernel}
+    scope |= {kind: vars(layout)[kind].kind for kind in RECORDS}
     scope |= {kind: getattr(np, kind) for kind in ("int8", "int16", "int32", "int64")}
     scope |= {kind: getattr(np, kind) for kind in ("uint8", "uint16", "uint32", "uint64")}
     exec(source, scope)
@@ -203,9 +204,11 @@ _CALLER = '''"""Calls the library of kernels that lies beside this. Made by `scr
 
 import numpy as np
 
+from strata.kernels import layout
+
 uint8, uint16, uint32, uint64 = (np.dtype(kind) for kind in ("u1", "u2", "u4", "u8"))
 int8, int16, int32, int64 = (np.dtype(kind) for kind in ("i1", "i2", "i4", "i8"))
-
+RECORDS
 '''
 
 _OPEN = f"""
@@ -236,7 +239,8 @@ def caller(functions: list[Function]) -> str:
         with redirect_stdout(io.StringIO()):
             ffi.emit_python_code(str(emitted))
         text = emitted.read_text(encoding="utf-8")
-    parts = [_CALLER, text, _OPEN]
+    kinds = "".join(f"{kind} = layout.{kind}.kind\n" for kind in RECORDS)
+    parts = [_CALLER.replace("RECORDS", kinds), text, _OPEN]
     for key, group in itertools.groupby(functions, lambda function: function.entry.key):
         choices = list(group)
         names = ", ".join(f"a{k}" for k in range(len(choices[0].arguments)))

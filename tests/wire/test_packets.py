@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels import packets
+from strata.kernels.layout import PacketState
+from strata.kernels.packets import Packet, split_packets
+from strata.kernels.records import records
 from strata.kernels.status import CORRUPT
 from tests.wire.binlogs import Binlog
 
@@ -29,25 +31,25 @@ def as_packets(payloads: list[bytes], number: int = 1) -> bytes:
 def received(data: bytes, chunks: list[int]) -> tuple[bytes, list[bytes], int]:
     """Event bytes, control events and last status, if the socket gives the bytes in pieces of these sizes."""
     buffer, out = np.zeros(len(data) + 1, np.uint8), np.zeros(len(data) + 1, np.uint8)
-    state = np.zeros(packets.STATE_FIELDS, np.int64)
-    state[packets.NUMBER], state[packets.LARGEST] = 1, 1 << 30
+    states = records(PacketState, 1)
+    states[0].number, states[0].largest = 1, 1 << 30
     events, controls = bytearray(), []
     begin = end = 0
-    status = packets.MORE
+    status = Packet.MORE
     for size in [*chunks, len(data)]:
         piece = data[end : end + size]
         buffer[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
         end += len(piece)
         while True:
-            status, count, at = packets.split_packets(buffer, begin, end, out, state)
+            status, count, at = split_packets(buffer, begin, end, out, states)
             events += out[:count].tobytes()
             begin = int(at)
-            if status != packets.CONTROL:
+            if status != Packet.CONTROL:
                 break
             length = int.from_bytes(buffer[begin : begin + 3].tobytes(), "little")
             controls.append(buffer[begin + 5 : begin + 4 + length].tobytes())
             begin += 4 + length
-        if status != packets.MORE:
+        if status != Packet.MORE:
             break
     return bytes(events), controls, int(status)
 
@@ -75,7 +77,7 @@ def test_however_the_bytes_arrive_the_events_are_the_same(chunks):
     events = some_events()
     stream = as_packets([b"\0" + event for event in events]) + as_packets([EOF_PACKET], len(events) + 1)
     found, controls, status = received(stream, chunks)
-    assert status == packets.END_OF_STREAM
+    assert status == Packet.END_OF_STREAM
     assert controls == [event for event in events if event[4] in (4, 15, 35)]
     assert found == b"".join(event for event in events if event[4] not in (4, 15, 35))
 
@@ -89,14 +91,14 @@ def test_events_over_sixteen_megabytes(size):
     assert len(events[0]) == size
     stream = as_packets([b"\0" + event for event in events])
     found, _, status = received(stream, [4, 1, 18, 1_000_003, 16_000_000])
-    assert (found == b"".join(events), status) == (True, packets.MORE)
+    assert (found == b"".join(events), status) == (True, Packet.MORE)
 
 
 def test_an_error_waits_for_its_whole_packet():
     stream = as_packets([b"\xff\xd4\x04#HY000gone"])
     for size in range(len(stream)):
-        assert received(stream[:size], [])[2] == packets.MORE
-    assert received(stream, [])[2] == packets.ERROR_PACKET
+        assert received(stream[:size], [])[2] == Packet.MORE
+    assert received(stream, [])[2] == Packet.ERROR_PACKET
 
 
 @pytest.mark.parametrize(

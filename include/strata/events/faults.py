@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from strata.errors import CorruptEventError, StrataError, TruncatedEventError, UnsupportedEventError
 from strata.events.parse import parse_event, unsupported
-from strata.kernels import grammar
+from strata.kernels.grammar import STEPS
 from strata.kernels.status import UNSUPPORTED
+from strata.kernels.words import FAULT_SHIFT, Fault, Step
 from strata.wire.codes import ROW_EVENTS
 from strata.wire.format import FormatDescription
 
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_MESSAGES = {
-    grammar.NESTED: "a transaction begins inside another",
-    grammar.OUTSIDE: "an event stands outside of any transaction",
-    grammar.BAD_GTID: "a GTID event has impossible values",
-    grammar.BAD_QUERY: "the lengths in a QUERY contradict each other",
-    grammar.BAD_TABLE_MAP: "a TABLE_MAP is too short",
-    grammar.BAD_ROWS: "the rows of an event do not fit its TABLE_MAP",
-    grammar.NO_TABLE_MAP: "a row event follows no TABLE_MAP of its table",
-    grammar.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
-    grammar.UNFINISHED_PAYLOAD: "a compressed transaction ends before its commit",
-    grammar.NOT_PACKED: "an event stands in a compressed transaction that cannot be in one",
+_MESSAGES: dict[int, str] = {
+    Fault.NESTED: "a transaction begins inside another",
+    Fault.OUTSIDE: "an event stands outside of any transaction",
+    Fault.BAD_GTID: "a GTID event has impossible values",
+    Fault.BAD_QUERY: "the lengths in a QUERY contradict each other",
+    Fault.BAD_TABLE_MAP: "a TABLE_MAP is too short",
+    Fault.BAD_ROWS: "the rows of an event do not fit its TABLE_MAP",
+    Fault.NO_TABLE_MAP: "a row event follows no TABLE_MAP of its table",
+    Fault.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
+    Fault.UNFINISHED_PAYLOAD: "a compressed transaction ends before its commit",
+    Fault.NOT_PACKED: "an event stands in a compressed transaction that cannot be in one",
 }
-_ABOUT_PLACE = frozenset({grammar.NESTED, grammar.OUTSIDE, grammar.NO_TABLE_MAP, grammar.MISPLACED_PAYLOAD})
+_ABOUT_PLACE = frozenset({Fault.NESTED, Fault.OUTSIDE, Fault.NO_TABLE_MAP, Fault.MISPLACED_PAYLOAD})
 """The event itself is right, as far as the walk read it."""
 
 
@@ -48,7 +49,7 @@ def fault_of(
     kind = int(buffer[position + 4])
     if status == UNSUPPORTED:
         return unsupported(kind, position)
-    if status == grammar.UNFINISHED:
+    if status == Fault.UNFINISHED:
         return TruncatedEventError("the file ends inside a transaction", offset=position)
     if kind not in ROW_EVENTS and not packed and status not in _ABOUT_PLACE:
         try:
@@ -70,13 +71,13 @@ def check_end(state: int, position: int, word: int) -> int:
     Raises:
         CorruptEventError: A transaction has begun and not ended.
     """
-    step = int(grammar.STEPS[state, word])
-    status = step >> grammar.FAULT_SHIFT
-    if status == grammar.UNFINISHED:
+    step = int(STEPS[state, word])
+    status = step >> FAULT_SHIFT
+    if status == Fault.UNFINISHED:
         raise TruncatedEventError("the file ends inside a transaction", offset=position)
     if status:
         raise CorruptEventError(_MESSAGES[status], offset=position)
-    return step & grammar.NEXT
+    return step & Step.NEXT
 
 
 def compare_format(buffer: npt.NDArray[np.uint8], position: int, length: int, form: FormatDescription) -> None:

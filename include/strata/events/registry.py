@@ -12,7 +12,9 @@ from strata.events.cell_widths import CellWidths
 from strata.events.scan_buffers import grown
 from strata.gtid.sets import Sid
 from strata.kernels.gtid import KEY_BYTES
-from strata.kernels.table_maps import MAP_BODY, MAP_FIELDS, MAP_JSON, MAP_TABLE, MAP_WIDTHS, free_place
+from strata.kernels.layout import KnownMap
+from strata.kernels.records import records
+from strata.kernels.table_maps import free_place
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,7 +60,7 @@ class TableMapRegistry:
     def __init__(self) -> None:
         self.tables: list[tuple[str, str]] = []
         self.bodies: npt.NDArray[np.uint8] = np.zeros(1 << 12, np.uint8)
-        self.table_maps: npt.NDArray[np.int64] = np.zeros((1 << 4, MAP_FIELDS), np.int64)
+        self.table_maps = records(KnownMap, 1 << 4)
         self.places: npt.NDArray[np.int64] = np.zeros(1 << 6, np.int64)
         self.widths: npt.NDArray[np.int64] = np.zeros(1 << 8, np.int64)
         self._numbers: dict[tuple[str, str], int] = {}
@@ -77,15 +79,14 @@ class TableMapRegistry:
             self.tables.append(name)
         at = self._count
         body = np.frombuffer(table_map.body, np.uint8)
-        body_begin, widths_begin = (int(self.table_maps[at, column]) for column in (MAP_BODY, MAP_WIDTHS))
-        body_end, widths_end = body_begin + len(body), widths_begin + len(cells.widths)
         self.table_maps = grown(self.table_maps, at + 2)
-        self.bodies = grown(self.bodies, body_end)
-        self.widths = grown(self.widths, widths_end)
-        self.bodies[body_begin:body_end] = body
-        self.widths[widths_begin:widths_end] = cells.widths
-        self.table_maps[at, MAP_TABLE], self.table_maps[at, MAP_JSON] = table, cells.json_columns
-        self.table_maps[at + 1, MAP_BODY], self.table_maps[at + 1, MAP_WIDTHS] = body_end, widths_end
+        added, behind = self.table_maps[at], self.table_maps[at + 1]
+        behind.body, behind.widths = added.body + len(body), added.widths + len(cells.widths)
+        self.bodies = grown(self.bodies, behind.body)
+        self.widths = grown(self.widths, behind.widths)
+        self.bodies[added.body : behind.body] = body
+        self.widths[added.widths : behind.widths] = cells.widths
+        added.table, added.json_columns = table, cells.json_columns
         self._count += 1
         if len(self.places) < 2 * self._count:
             self.places = np.zeros(2 * len(self.places), np.int64)
@@ -94,5 +95,5 @@ class TableMapRegistry:
         self._place(at)
 
     def _place(self, number: int) -> None:
-        begin, end = int(self.table_maps[number, MAP_BODY]), int(self.table_maps[number + 1, MAP_BODY])
+        begin, end = int(self.table_maps[number].body), int(self.table_maps[number + 1].body)
         self.places[free_place(self.places, self.bodies, begin, end)] = number + 1

@@ -14,8 +14,8 @@ from strata.events.registry import ServerRegistry
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import Gtid
 from strata.kernels import status as codes
-from strata.kernels.grammar import NEW_SERVER
 from strata.kernels.gtid import GTID_BYTES, read_gtids
+from strata.kernels.words import Request
 from strata.wire.codes import EventType
 from strata.wire.frames import index_events
 from strata.wire.pages import forget_pages
@@ -74,7 +74,7 @@ def _read_gtids(binlog: BinlogFile, events: Events, servers: ServerRegistry) -> 
     number, trailer = 0, binlog.format.checksum_bytes
     while number < len(found):
         status, number = read_gtids(binlog.buffer, events, trailer, number, servers.keys, servers.count, key, found)
-        if status == NEW_SERVER:
+        if status == Request.NEW_SERVER:
             servers.add(key)
         elif status != codes.DONE:
             return None

@@ -3,7 +3,7 @@ Not here: walking over the bytes (`kernels/transactions.py`), opening files (`tr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,12 +18,12 @@ from strata.events.soundness import count_right
 from strata.events.xa import mark_of
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import Gtid
-from strata.kernels import grammar
 from strata.kernels import status as codes
-from strata.kernels import transactions as walk
-from strata.kernels.layout import Known
+from strata.kernels.layout import Form, Known
+from strata.kernels.transactions import close_transaction, group_events
+from strata.kernels.words import Request, State, Word
 from strata.wire.codes import HEADER_BYTES, EventType
-from strata.wire.frames import EventIndex, index_payload
+from strata.wire.frames import EventIndex, index_payload, post_headers
 from strata.wire.payload import read_payload
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata.events.model import XaMark
+    from strata.kernels.records import Records
     from strata.wire.chain import EventChain
     from strata.wire.format import FormatDescription
 
@@ -70,6 +71,7 @@ class TransactionScanner:
         self.next_seq = first_seq
         self.clock = clock or CommitClock()
         self._format = form
+        self._post_headers = post_headers(form)
         self._chain = chain
         self._binlog_file = binlog_file
         self._server_offset = server_offset
@@ -84,7 +86,7 @@ class TransactionScanner:
     @property
     def open_transaction(self) -> int | None:
         """Offset of the transaction that has begun and not ended; None between two."""
-        return None if self._state[walk.WHERE] == grammar.BETWEEN else int(self._state[walk.BEGIN_AT])
+        return None if self._state.place == State.BETWEEN else int(self._state.begin)
 
     def scan(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> Iterator[TransactionBatch]:
         """Takes the next events: yields the transactions that ended in them, then raises the fault if there is one.
@@ -104,7 +106,7 @@ class TransactionScanner:
             self._walk(buffer, index, count, _NO_PAYLOAD)
         except StrataError as error:
             fault = error
-        if self._state[walk.TRANSACTIONS]:
+        if self._state.transactions:
             yield self._take_batch(buffer)
         try:
             if fault is not None:
@@ -120,20 +122,21 @@ class TransactionScanner:
             TruncatedEventError: A transaction has begun and not ended.
         """
         try:
-            check_end(int(self._state[walk.WHERE]), end, grammar.FILE_END)
+            check_end(self._state.place, end, Word.FILE_END)
         except StrataError as error:
             raise error.located(gtid=self._open_gtid()) from None
 
     def _walk(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int, payload: int) -> None:
         """Walks over the first `count` events; `payload` is the offset of the compressed transaction they are in."""
         buffers, servers, table_maps = self._buffers, self._servers, self._table_maps
-        form = _form(self._format, payload, self._split_bytes)
+        checksum_bytes = self._format.checksum_bytes if payload == _NO_PAYLOAD else 0
+        form = Form(checksum_bytes, payload, self._split_bytes, self._post_headers)
         buffers.reserve(count)
         events, at = index.events(0, count), 0
         while True:
             known = Known(servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths)
-            self._state[walk.KEYS] = servers.count
-            status, at = walk.group_events(buffer, events, at, form, known, buffers.notes())
+            self._state.keys = servers.count
+            status, at = group_events(buffer, events, at, form, known, buffers.notes())
             if status == codes.DONE:
                 return
             at = self._answer(status, at, buffer, index, payload)
@@ -141,23 +144,23 @@ class TransactionScanner:
     def _answer(self, status: int, at: int, buffer: npt.NDArray[np.uint8], index: EventIndex, payload: int) -> int:
         """Does what the walk asks for at event number `at`; returns the event to go on with."""
         position, length = int(index.positions[at]), int(index.lengths[at])
-        packed = payload != _NO_PAYLOAD
+        buffers, packed = self._buffers, payload != _NO_PAYLOAD
         match status:
-            case grammar.NEW_SERVER:
-                self._servers.add(self._buffers.key)
+            case Request.NEW_SERVER:
+                self._servers.add(buffers.key)
                 return at
             case codes.FULL:
-                self._buffers.reserve_split_maps()
+                buffers.reserve_split_maps()
                 return at
-            case grammar.NEW_TABLE_MAP:
+            case Request.NEW_TABLE_MAP:
                 end = position + length - (0 if packed else self._format.checksum_bytes)
                 self._add_table_map(buffer[position + HEADER_BYTES : end].tobytes(), position)
                 return at
-            case grammar.INFLATE:
+            case Request.INFLATE:
                 self._walk_payload(buffer, position, length)
-                walk.close_transaction(self._buffers.transactions, self._state, position + length, index.timestamps[at])
+                close_transaction(buffers.transactions, buffers.states, position + length, index.timestamps[at])
                 return at + 1
-            case grammar.COMPARE_FORMAT:
+            case Request.COMPARE_FORMAT:
                 compare_format(buffer, position, length, self._format)
                 return at + 1
             case _:
@@ -177,14 +180,14 @@ class TransactionScanner:
             # An inner event has no offset of its own in the file.
             error.offset = position
             raise
-        self._state[walk.WHERE] = check_end(int(self._state[walk.WHERE]), position, grammar.PAYLOAD_END)
+        self._state.place = check_end(self._state.place, position, Word.PAYLOAD_END)
 
     def _note_mark(self, inner: npt.NDArray[np.uint8], payload: int) -> None:
         """Reads XA_PREPARE inside a payload, whose bytes are gone when the transaction is taken."""
-        at = int(self._state[walk.XA_AT])
+        at = int(self._state.xa)
         if at >= 0 and payload not in self._compressed:
             self._compressed[payload] = self._read_mark(inner, at, replace(self._format, has_checksum=False))
-            self._state[walk.XA_AT] = payload
+            self._state.xa = payload
 
     @staticmethod
     def _read_mark(buffer: npt.NDArray[np.uint8], position: int, form: FormatDescription) -> XaMark | None:
@@ -205,19 +208,15 @@ class TransactionScanner:
             raise error.located(offset=position) from None
 
     def _open_gtid(self) -> str | None:
-        sid = int(self._state[walk.SID])
+        sid = int(self._state.sid)
         if self.open_transaction is None or sid < 0:
             return None
-        return str(Gtid(self._servers.sids[sid], int(self._state[walk.GNO])))
+        return str(Gtid(self._servers.sids[sid], int(self._state.gno)))
 
     def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
         taken = self._buffers.take()
-        begins, ends, log_begins, slots, numbers, stamps, incidents, xa_events, *row_ends = np.ascontiguousarray(
-            taken.transactions.T
-        )
-        entries_end, statements_end, splits_end = row_ends
-        entry_tables, entry_events, entry_rows = np.ascontiguousarray(taken.entries.T)
-        split_offsets, split_rows, split_maps_end = np.ascontiguousarray(taken.splits.T)
+        ended, entries, splits = (_columns(array) for array in (taken.transactions, taken.entries, taken.splits))
+        begins, stamps, incidents = ended["begin"], ended["stamp"], ended["incident"]
         committed = np.maximum(np.maximum.accumulate(stamps), self.clock.now)
         self.clock.advance(int(committed[-1]))
         lost = np.flatnonzero(incidents >= 0)
@@ -225,26 +224,26 @@ class TransactionScanner:
             binlog_file=self._binlog_file,
             first_seq=self.next_seq,
             begins=begins,
-            ends=ends,
-            positions=self._server_positions(begins, log_begins),
+            ends=ended["end"],
+            positions=self._server_positions(begins, ended["log_begin"]),
             sids=tuple(self._servers.sids),
-            slots=slots,
-            numbers=numbers,
+            slots=ended["sid"],
+            numbers=ended["gno"],
             committed_at=committed,
             commit_timestamps=stamps,
             incidents=tuple((int(row), self._incident(buffer, int(incidents[row]))) for row in lost),
-            marks=tuple(self._marks(buffer, xa_events)),
+            marks=tuple(self._marks(buffer, ended["xa"])),
             tables=tuple(self._table_maps.tables),
-            entries_end=entries_end,
-            entry_tables=entry_tables,
-            entry_events=entry_events,
-            entry_rows=entry_rows,
-            statements_end=statements_end,
+            entries_end=ended["entries_end"],
+            entry_tables=entries["table"],
+            entry_events=entries["events"],
+            entry_rows=entries["rows"],
+            statements_end=ended["statements_end"],
             statements=taken.statements,
-            splits_end=splits_end,
-            split_offsets=split_offsets,
-            split_rows=split_rows,
-            split_maps_end=split_maps_end,
+            splits_end=ended["splits_end"],
+            split_offsets=splits["offset"],
+            split_rows=splits["row"],
+            split_maps_end=splits["maps_end"],
             split_maps=taken.split_maps,
         )
         self.next_seq += len(batch)
@@ -264,11 +263,6 @@ class TransactionScanner:
         return parse_incident(event_body(buffer, position, length, self._format)).message or "events were lost"
 
 
-def _form(form: FormatDescription, payload: int, split_bytes: int) -> npt.NDArray[np.int64]:
-    numbers = np.full(walk.FORM_FIELDS, -1, np.int64)
-    numbers[walk.F_CHECKSUM_BYTES] = form.checksum_bytes if payload == _NO_PAYLOAD else 0
-    numbers[walk.F_PAYLOAD] = payload
-    numbers[walk.F_SPLIT_BYTES] = split_bytes
-    first = walk.F_HEADERS + 1
-    numbers[first : first + len(form.header_lengths)] = form.header_lengths
-    return numbers
+def _columns(array: Records[Any]) -> dict[str, npt.NDArray[np.int64]]:
+    """The numbers of records by name, each in an array of its own."""
+    return {name: array[name].copy() for name in array.dtype.names or ()}

@@ -13,7 +13,8 @@ from strata.events.places import chain_of
 from strata.events.query import parse_query
 from strata.events.scanner import TransactionScanner
 from strata.events.table_map import parse_table_map
-from strata.kernels.statements import STATEMENT, classify
+from strata.kernels.statements import classify
+from strata.kernels.words import Word
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import index_events, index_payload
 from strata.wire.pages import forget_pages
@@ -173,7 +174,7 @@ def _inner_statements(binlog: BinlogFile, offset: int, length: int) -> Iterator[
             for at in (index.types == EventType.QUERY).nonzero()[0]:
                 first = int(index.positions[at]) + HEADER_BYTES
                 end = int(index.positions[at] + index.lengths[at])
-                if classify(chunk.buffer, first, end, post_header) == STATEMENT:
+                if classify(chunk.buffer, first, end, post_header) == Word.STATEMENT:
                     query = parse_query(chunk.buffer[first:end].tobytes(), binlog.format)
                     yield with_flags(query, int(chunk.buffer[first - 2]) | int(chunk.buffer[first - 1]) << 8)
             begin = index.next

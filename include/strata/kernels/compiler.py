@@ -16,9 +16,8 @@ from strata.startup import processor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CONSTANTS = frozenset(
-    [*(str(Path(__file__).with_name(name)) for name in ("status.py", "layout.py", "grammar.py")), processor.__file__]
-)
+_NUMBERS = ("grammar.py", "layout.py", "records.py", "status.py", "words.py")
+_CONSTANTS = frozenset([*(str(Path(__file__).with_name(name)) for name in _NUMBERS), processor.__file__])
 """Files whose numbers are frozen into kernels of other files."""
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.kernels.grammar import ANONYMOUS_GTID, BAD_GTID, NEW_SERVER, TAGGED_GTID
 from strata.kernels.jit import kernel
 from strata.kernels.scan import HEADER_BYTES, read_i64, read_u48
 from strata.kernels.status import DONE
+from strata.kernels.words import EventCode, Fault, Request
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import ByteRows, Bytes, Int, IntRows
@@ -43,11 +43,11 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
     """
     for k in range(_UUID_BYTES, GTID_BYTES):
         key[k] = 0
-    if event_type == TAGGED_GTID:
+    if event_type == EventCode.TAGGED_GTID:
         return _read_tagged(buffer, at, end, key)
     if end - at < 25:
         return np.int64(-1)
-    if event_type != ANONYMOUS_GTID:
+    if event_type != EventCode.ANONYMOUS_GTID:
         for k in range(_UUID_BYTES):
             key[k] = buffer[at + 1 + k]
         for k in range(8):
@@ -172,11 +172,11 @@ def read_head(
     """
     stamp = read_gtid(buf, body, end, event_type, key)
     if stamp < 0:
-        return np.int64(BAD_GTID), np.int64(-1), np.int64(0)
-    if event_type == ANONYMOUS_GTID:
+        return np.int64(Fault.BAD_GTID), np.int64(-1), np.int64(0)
+    if event_type == EventCode.ANONYMOUS_GTID:
         return np.int64(DONE), np.int64(-1), stamp
     slot = key_slot(keys, count, hint, key)
-    return np.int64(DONE if slot >= 0 else NEW_SERVER), slot, stamp
+    return np.int64(DONE if slot >= 0 else Request.NEW_SERVER), slot, stamp
 
 
 @kernel

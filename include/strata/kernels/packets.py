@@ -3,6 +3,7 @@ Not here: the socket (`wire/replication.py`), what is in the events."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,31 +14,25 @@ from strata.kernels.scan import HEADER_BYTES, read_u16, read_u32
 from strata.kernels.status import CORRUPT, DONE
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int, Ints
+    from strata.kernels.arrays import Bytes, Int
+    from strata.kernels.layout import PacketState
+    from strata.kernels.records import Records
 
-MORE = 30
-"""All of the input was used but for the beginning of a packet; read on."""
-CONTROL = 31
-"""A whole ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS or HEARTBEAT; it was not copied."""
-END_OF_STREAM = 32
-"""The server has sent all that it has (EOF packet)."""
-ERROR_PACKET = 33
-"""The server ended the stream with an error; the whole packet is there."""
-TOO_LARGE = 34
-"""An event says that it has more than `LARGEST` bytes; nothing of it was copied."""
 
-# Entries of the state.
-LEFT = 0
-"""Bytes of the current packet that are still to come."""
-CONTINUES = 1
-"""1 if the event goes on in the next packet."""
-NUMBER = 2
-"""What the next packet has to be numbered, modulo 256; from `UNNUMBERED` on it may have any number."""
-EVENT_LEFT = 3
-"""Bytes of the current event that are still to come."""
-LARGEST = 4
-"""Bytes that an event may have; set by the caller."""
-STATE_FIELDS = 5
+class Packet(IntEnum):
+    """Why `split_packets` stops, apart from the codes of `status.py`."""
+
+    MORE = 30
+    """All of the input was used but for the beginning of a packet; read on."""
+    CONTROL = 31
+    """A whole ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS or HEARTBEAT; it was not copied."""
+    END_OF_STREAM = 32
+    """The server has sent all that it has (EOF packet)."""
+    ERROR_PACKET = 33
+    """The server ended the stream with an error; the whole packet is there."""
+    TOO_LARGE = 34
+    """An event says that it has more bytes than `PacketState.largest`; nothing of it was copied."""
+
 
 UNNUMBERED = -(1 << 62)
 """For the compressed protocol, where the server lets numbers jump with each packet around them (`net_flush`)."""
@@ -50,54 +45,54 @@ _ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2 = 4, 15
 
 
 @part
-def _copy_piece(data: Bytes, at: Int, end: Int, out: Bytes, count: Int, state: Ints) -> tuple[Int, Int]:
+def _copy_piece(data: Bytes, at: Int, end: Int, out: Bytes, count: Int, state: PacketState) -> tuple[Int, Int]:
     """Copies what is there of the open packet; DONE, MORE or CORRUPT, and how many bytes."""
-    size = min(state[LEFT], end - at)
+    size = min(state.left, end - at)
     if size == 0:
-        return np.int64(MORE), np.int64(0)
-    if size > state[EVENT_LEFT]:
+        return np.int64(Packet.MORE), np.int64(0)
+    if size > state.event_left:
         return np.int64(CORRUPT), np.int64(0)
     copy_bytes(data, at, out, count, size)
-    state[LEFT] -= size
-    state[EVENT_LEFT] -= size
+    state.left -= size
+    state.event_left -= size
     return np.int64(DONE), np.int64(size)
 
 
 @part
-def _begin_event(data: Bytes, event: Int, length: Int, whole: bool, state: Ints) -> Int:  # noqa: FBT001 - of a kernel
+def _begin_event(data: Bytes, event: Int, length: Int, whole: bool, state: PacketState) -> Int:  # noqa: FBT001 - of a kernel
     """What to do with the event that a packet of `length` bytes begins: DONE to copy it, CONTROL, or a fault."""
     size = read_u32(data, event + 9)
     if data[event + 4] in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2):
         if length == _LARGEST or size != length - 1:
             return np.int64(CORRUPT)
         if not whole:
-            return np.int64(MORE)
-        state[NUMBER] += 1
-        return np.int64(CONTROL)
-    if size > state[LARGEST]:
-        return np.int64(TOO_LARGE)
-    state[EVENT_LEFT] = size
+            return np.int64(Packet.MORE)
+        state.number += 1
+        return np.int64(Packet.CONTROL)
+    if size > state.largest:
+        return np.int64(Packet.TOO_LARGE)
+    state.event_left = size
     return np.int64(DONE)
 
 
 @part
-def _begin_packet(data: Bytes, at: Int, end: Int, length: Int, state: Ints) -> Int:
+def _begin_packet(data: Bytes, at: Int, end: Int, length: Int, state: PacketState) -> Int:
     """As `_begin_event`, for a packet that continues none; also END_OF_STREAM and ERROR_PACKET."""
     first = data[at + PACKET_HEADER_BYTES]
     whole = end - at >= PACKET_HEADER_BYTES + length
     if first == _ERROR or (first == _EOF and length < 9):
         if not whole:
-            return np.int64(MORE)
-        return np.int64(ERROR_PACKET if first == _ERROR else END_OF_STREAM)
-    if state[EVENT_LEFT] != 0 or first != _OK or length < 1 + HEADER_BYTES:
+            return np.int64(Packet.MORE)
+        return np.int64(Packet.ERROR_PACKET if first == _ERROR else Packet.END_OF_STREAM)
+    if state.event_left != 0 or first != _OK or length < 1 + HEADER_BYTES:
         return np.int64(CORRUPT)
     if end - at < PACKET_HEADER_BYTES + 1 + HEADER_BYTES:
-        return np.int64(MORE)
+        return np.int64(Packet.MORE)
     return _begin_event(data, at + PACKET_HEADER_BYTES + 1, length, whole, state)
 
 
 @kernel
-def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, state: Ints) -> tuple[Int, Int, Int]:
+def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, states: Records[PacketState]) -> tuple[Int, Int, Int]:
     """Copies the bytes of events, without what packets put around them, to the front of `out`.
 
     An event is copied as it arrives, so neither buffer needs to hold a whole one, but for those of CONTROL.
@@ -107,34 +102,35 @@ def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, state: Ints) ->
         begin: First byte that was not used yet.
         end: Behind the last byte.
         out: At least as long as `data`.
-        state: `STATE_FIELDS` numbers that go on from call to call.
+        states: One, which goes on from call to call.
 
     Returns:
         Status, bytes in `out`, and the first byte that was not used. With CONTROL, END_OF_STREAM and ERROR_PACKET that
         is where the packet begins; the caller goes on behind it.
     """
+    state = states[0]
     at = np.int64(begin)
     count = np.int64(0)
     while True:
-        if state[LEFT] > 0:
+        if state.left > 0:
             status, size = _copy_piece(data, at, end, out, count, state)
             if status != DONE:
                 return status, count, at
             at += size
             count += size
             continue
-        if end - at < PACKET_HEADER_BYTES + 1 and not (end - at == PACKET_HEADER_BYTES and state[CONTINUES]):
-            return np.int64(MORE), count, at
+        if end - at < PACKET_HEADER_BYTES + 1 and not (end - at == PACKET_HEADER_BYTES and state.continues):
+            return np.int64(Packet.MORE), count, at
         length = read_u16(data, at) | (np.int64(data[at + 2]) << 16)
-        if state[NUMBER] >= 0 and np.int64(data[at + 3]) != state[NUMBER] & 255:
+        if state.number >= 0 and np.int64(data[at + 3]) != state.number & 255:
             return np.int64(CORRUPT), count, at
         status_byte = np.int64(0)
-        if not state[CONTINUES]:
+        if not state.continues:
             status = _begin_packet(data, at, end, length, state)
             if status != DONE:
                 return status, count, at
             status_byte = np.int64(1)
-        state[LEFT] = length - status_byte
-        state[CONTINUES] = 1 if length == _LARGEST else 0
-        state[NUMBER] += 1
+        state.left = length - status_byte
+        state.continues = 1 if length == _LARGEST else 0
+        state.number += 1
         at += PACKET_HEADER_BYTES + status_byte

@@ -9,20 +9,10 @@ import numpy as np
 
 from strata.kernels.jit import kernel
 from strata.kernels.scan import read_u16
+from strata.kernels.words import Word
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int
-
-BROKEN = -1
-"""The lengths in the event contradict each other."""
-STATEMENT = 0
-"""DDL, or rows changed in statement format."""
-BEGIN = 1
-"""BEGIN, XA START."""
-END = 2
-"""COMMIT, ROLLBACK, XA PREPARE; XA COMMIT and XA ROLLBACK where they stand alone."""
-FRAME = 3
-"""SAVEPOINT, ROLLBACK TO, RELEASE SAVEPOINT, XA END: neither begins nor ends anything."""
 
 _FIXED_BYTES = 13
 
@@ -75,28 +65,28 @@ def statement_begin(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
 
 @kernel
 def classify(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
-    """What a QUERY does to the transaction around it; arguments as in `statement_begin`.
+    """The word that a QUERY is: STATEMENT, BEGIN, END, FRAME or BROKEN_QUERY; arguments as in `statement_begin`.
 
     The server writes these statements itself, in one form each (sql/binlog.cc, sql/xa.cc).
     """
     text = statement_begin(buffer, at, end, post_header)
     if text < 0:
-        return np.int64(BROKEN)
+        return np.int64(Word.BROKEN_QUERY)
     size = end - text
-    found = np.int64(STATEMENT)
+    found = np.int64(Word.STATEMENT)
     if size == 5 and starts_with(buffer, text, end, _BEGIN):
-        found = np.int64(BEGIN)
+        found = np.int64(Word.BEGIN)
     elif size == 6 and starts_with(buffer, text, end, _COMMIT):
-        found = np.int64(END)
+        found = np.int64(Word.END)
     elif starts_with(buffer, text, end, _ROLLBACK):
-        found = np.int64(FRAME) if starts_with(buffer, text, end, _ROLLBACK_TO) else np.int64(END)
+        found = np.int64(Word.FRAME) if starts_with(buffer, text, end, _ROLLBACK_TO) else np.int64(Word.END)
     elif starts_with(buffer, text, end, _SAVEPOINT) or starts_with(buffer, text, end, _RELEASE):
-        found = np.int64(FRAME)
+        found = np.int64(Word.FRAME)
     elif starts_with(buffer, text, end, _XA):
         if starts_with(buffer, text, end, _XA_START) or starts_with(buffer, text, end, _XA_BEGIN):
-            found = np.int64(BEGIN)
+            found = np.int64(Word.BEGIN)
         elif starts_with(buffer, text, end, _XA_END):
-            found = np.int64(FRAME)
+            found = np.int64(Word.FRAME)
         else:
-            found = np.int64(END)
+            found = np.int64(Word.END)
     return found

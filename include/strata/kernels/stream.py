@@ -8,18 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strata.kernels.grammar import (
-    BAD_ROWS,
-    BAD_TABLE_MAP,
-    FAULT_SHIFT,
-    GTID,
-    HEADED,
-    NEW_TABLE_MAP,
-    NEXT,
-    NO_TABLE_MAP,
-    OPENS,
-    PACKED,
-    ROWS,
-    TABLE_MAP,
     ends_statement,
     has_table_id,
     is_dummy,
@@ -31,49 +19,28 @@ from strata.kernels.grammar import (
 )
 from strata.kernels.gtid import KEY_NUMBER, read_head
 from strata.kernels.jit import kernel, part
-from strata.kernels.layout import (
-    AT,
-    BUFFER,
-    CLOCK,
-    DELTA,
-    EVENT,
-    FOLLOWING,
-    FOREIGN,
-    GNO,
-    HEADER,
-    IS_PIECE,
-    KEYS,
-    MAP_BODY_AT,
-    MAP_BODY_LENGTH,
-    MAP_BUFFER,
-    MAP_ID,
-    MAP_STATEMENT,
-    OPEN,
-    POSITION,
-    ROW,
-    SEQ,
-    SID,
-    STATEMENT_NUMBER,
-)
+from strata.kernels.layout import HEADER
 from strata.kernels.memory import borrowed
 from strata.kernels.row_images import RowBytes, walk_rows
 from strata.kernels.scan import read_i64
 from strata.kernels.status import CORRUPT, DONE, FULL
+from strata.kernels.words import FAULT_SHIFT, Fault, Request, State, Step, Word
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int, IntRows, Ints
-    from strata.kernels.layout import Events, Tables
+    from strata.kernels.arrays import Bytes, Int
+    from strata.kernels.layout import Events, MapInForce, Tables, WalkState
+    from strata.kernels.records import Records
 
 
 @kernel
-def find_map(maps: IntRows, table_id: Int) -> Int:
+def find_map(maps: Records[MapInForce], table_id: Int) -> Int:
     """Place of a table id in the hash table: its own, or the free one where it would go.
 
     `maps` has a power of two of places and is never full.
     """
-    mask = maps.shape[0] - 1
+    mask = len(maps) - 1
     place = (((table_id & 0xFFFFFFF) * np.int64(0x9E3779B1)) >> 16) & mask
-    while maps[place, MAP_ID] not in (0, table_id + 1):
+    while maps[place].key not in (0, table_id + 1):
         place = (place + 1) & mask
     return place
 
@@ -91,28 +58,28 @@ def same_bytes(left: Bytes, at: Int, right: Bytes, other: Int, length: Int) -> b
 def known_map(buf: Bytes, at: Int, end: Int, post_header: Int, tables: Tables) -> Int:
     """Puts a TABLE_MAP in force that was registered with equal bytes: DONE; else NEW_TABLE_MAP or BAD_TABLE_MAP."""
     if not has_table_id(at, end, post_header):
-        return np.int64(BAD_TABLE_MAP)
+        return np.int64(Fault.BAD_TABLE_MAP)
     maps = tables.maps
     place = find_map(maps, read_table_id(buf, at, post_header))
     begin = at + post_header
-    if maps[place, MAP_ID] == 0 or maps[place, MAP_BODY_LENGTH] != end - begin:
-        return np.int64(NEW_TABLE_MAP)
-    if not same_bytes(buf, begin, tables.bodies, maps[place, MAP_BODY_AT], end - begin):
-        return np.int64(NEW_TABLE_MAP)
-    maps[place, MAP_STATEMENT] = tables.state[STATEMENT_NUMBER]
+    if maps[place].key == 0 or maps[place].body_length != end - begin:
+        return np.int64(Request.NEW_TABLE_MAP)
+    if not same_bytes(buf, begin, tables.bodies, maps[place].body_at, end - begin):
+        return np.int64(Request.NEW_TABLE_MAP)
+    maps[place].statement = tables.state[0].statement
     return np.int64(DONE)
 
 
 @kernel
-def open_transaction(state: Ints, sid: Int, gno: Int, timestamp: Int) -> None:
+def open_transaction(state: WalkState, sid: Int, gno: Int, timestamp: Int) -> None:
     """Counts a transaction and moves the commit clock to it; `timestamp` is in microseconds."""
-    state[SEQ] += 1
-    state[ROW] = 0
-    state[SID] = sid
-    state[GNO] = gno
-    state[OPEN] = HEADED
-    state[STATEMENT_NUMBER] += 1
-    state[CLOCK] = max(state[CLOCK], timestamp)
+    state.seq += 1
+    state.row = 0
+    state.sid = sid
+    state.gno = gno
+    state.place = State.HEADED
+    state.statement += 1
+    state.clock = max(state.clock, timestamp)
 
 
 @part
@@ -128,11 +95,11 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
         timestamp: Of its header, seconds; the transaction's time where the server is older than 8.0.1.
         tables: What the walk keeps.
     """
-    state, key = tables.state, tables.key
+    state, key = tables.state[0], tables.key
     stamp = np.int64(0)
     sid, number = np.int64(-1), np.int64(0)
-    if word == GTID:
-        status, sid, stamp = read_head(buf, body, end, event_type, tables.keys, state[KEYS], state[SID], key)
+    if word == Word.GTID:
+        status, sid, stamp = read_head(buf, body, end, event_type, tables.keys, state.keys, state.sid, key)
         if status != DONE:
             return status
         number = read_i64(key, KEY_NUMBER)
@@ -143,49 +110,49 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
 
 
 @part
-def place_in_file(state: Ints, position: Int, length: Int, log_position: Int) -> None:
+def place_in_file(state: WalkState, position: Int, length: Int, log_position: Int) -> None:
     """Notes where an event starts in the server's file; of an inner event of a payload, the outer one has been."""
-    if state[OPEN] >= PACKED:
+    if state.place >= State.PACKED:
         return
-    expected = position + state[DELTA]
-    if state[IS_PIECE] and log_position:
+    expected = position + state.delta
+    if state.is_piece and log_position:
         # Its own end position, whose upper half is lost.
         expected += (log_position - length - expected) & np.int64(0xFFFFFFFF)
-    state[POSITION] = expected
+    state.position = expected
 
 
 @part
 def take_rows(rows: RowBytes, body: Int, post_header: Int, tables: Tables) -> Int:
     """Takes the rows of an event; DONE, FULL, BAD_ROWS or NO_TABLE_MAP."""
     buf, end, _, event_type = rows
-    state, maps = tables.state, tables.maps
+    state, maps = tables.state[0], tables.maps
     if not has_table_id(body, end, post_header):
-        return np.int64(BAD_ROWS)
+        return np.int64(Fault.BAD_ROWS)
     is_last, table_id = ends_statement(buf, body, post_header), read_table_id(buf, body, post_header)
     place = find_map(maps, table_id)
-    if maps[place, MAP_ID] == 0 or maps[place, MAP_STATEMENT] != state[STATEMENT_NUMBER]:
+    if maps[place].key == 0 or maps[place].statement != state.statement:
         if not is_last or not is_dummy(table_id, post_header):
-            return np.int64(NO_TABLE_MAP)
+            return np.int64(Fault.NO_TABLE_MAP)
     else:
-        buffer = maps[place, MAP_BUFFER]
+        buffer = maps[place].buffer
         at = rows_begin(buf, body, end, event_type, post_header)
         if at < 0:
-            return np.int64(BAD_ROWS)
-        state[BUFFER] = -1 if state[FOREIGN] else buffer
-        if state[FOREIGN]:
+            return np.int64(Fault.BAD_ROWS)
+        state.buffer = -1 if state.foreign else buffer
+        if state.foreign:
             return np.int64(FULL)
         status = walk_rows(rows, at, tables.buffers[buffer], tables)
         if status != DONE:
-            return np.int64(BAD_ROWS) if status == CORRUPT else status
-    state[AT] = 0
+            return np.int64(Fault.BAD_ROWS) if status == CORRUPT else status
+    state.at = 0
     if is_last:
-        state[STATEMENT_NUMBER] += 1
+        state.statement += 1
     return np.int64(DONE)
 
 
 @kernel
 def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tables) -> Int:
-    """Goes on from event `state[EVENT]` of `events`.
+    """Goes on from event `state.event` of `events`.
 
     Args:
         buf: The bytes of a file, or of inflated payloads.
@@ -195,33 +162,33 @@ def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tab
         tables: What the walk keeps.
 
     Returns:
-        DONE: all events were walked. FULL: buffer `state[BUFFER]` must be emptied first. Else a request or a fault of
-        `grammar.py` about event `state[EVENT]`: with a request that lets the stream go on, `state[FOLLOWING]` is the
+        DONE: all events were walked. FULL: buffer `state.buffer` must be emptied first. Else a request or a fault of
+        `words.py` about event `state.event`: with a request that lets the stream go on, `state.following` is the
         state behind it.
     """
     buf, tables = borrowed(buf), borrowed(tables)
     positions, lengths, types, timestamps, log_positions, flags = borrowed(events)
-    state = tables.state
-    for i in range(state[EVENT], positions.shape[0]):
-        state[EVENT] = i
+    state = tables.state[0]
+    for i in range(state.event, positions.shape[0]):
+        state.event = i
         kind, body, end = np.int64(types[i]), positions[i] + HEADER, positions[i] + lengths[i] - trailer
         post_header = tables.post_headers[kind]
         place_in_file(state, positions[i], lengths[i], log_positions[i])
         word = word_of(buf, kind, flags[i], body, end, post_header)
-        step = step_of(state[OPEN], word)
+        step = step_of(state.place, word)
         status = step >> FAULT_SHIFT
-        if status == DONE and step & OPENS:
+        if status == DONE and step & Step.OPENS:
             status = begin(buf, body, end, kind, word, timestamps[i], tables)
         if status == DONE:
-            if word == ROWS:
+            if word == Word.ROWS:
                 status = take_rows(RowBytes(buf, end, base, kind), body, post_header, tables)
-            elif word == TABLE_MAP:
+            elif word == Word.TABLE_MAP:
                 status = known_map(buf, body, end, post_header, tables)
             else:
                 status = request_of(word)
-        state[FOLLOWING] = step & NEXT
+        state.following = step & Step.NEXT
         if status != DONE:
             return status
-        state[OPEN] = step & NEXT
-    state[EVENT] = positions.shape[0]
+        state.place = step & Step.NEXT
+    state.event = positions.shape[0]
     return np.int64(DONE)

@@ -12,22 +12,12 @@ from strata.kernels.scan import read_u32
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int, Ints
+    from strata.kernels.layout import KnownMap
+    from strata.kernels.records import Records
 
 NO_MAP = -1
 _MULTIPLIER = 0x2545F491
 """Odd and below 2**30, so that a product with 32 bits stays positive in 64."""
-
-
-# Columns of a table_map; one more row says where the bytes and widths of the last one end.
-MAP_BODY = 0
-"""Where its bytes start in `bodies`, which holds those of all table_maps, without table id and flags."""
-MAP_WIDTHS = 1
-"""Where its widths start among those of all table_maps, as `CellWidths.widths`."""
-MAP_TABLE = 2
-"""Number of the table that it is of."""
-MAP_JSON = 3
-"""How many JSON columns it has."""
-MAP_FIELDS = 4
 
 
 @kernel
@@ -60,14 +50,14 @@ def free_place(places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
 
 
 @kernel
-def find_equal(bodies: Bytes, table_maps: Ints, places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
+def find_equal(bodies: Bytes, table_maps: Records[KnownMap], places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
     """Which table_map has exactly the bytes `begin` to `end` of `buffer`; NO_MAP if none has."""
     mask = len(places) - 1
     place = hash_bytes(buffer, begin, end) & mask
     while places[place] != 0:
         table_map = places[place] - 1
-        start = table_maps[table_map, MAP_BODY]
-        if table_maps[table_map + 1, MAP_BODY] - start == end - begin:
+        start = table_maps[table_map].body
+        if table_maps[table_map + 1].body - start == end - begin:
             same = True
             for k in range(end - begin):
                 if bodies[start + k] != buffer[begin + k]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.kernels.grammar import PARTIAL_UPDATE, UPDATE_V1, UPDATE_V2
 from strata.kernels.jit import kernel
 from strata.kernels.memory import load_u8, load_u16, load_u32
 from strata.kernels.status import CORRUPT, DONE
+from strata.kernels.words import EventCode
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int, Ints
@@ -146,7 +146,7 @@ def count_image_rows(
     columns = widths.shape[0]
     if at < 0 or count != columns or 2 * columns > present.shape[0]:
         return CORRUPT, np.int64(0)
-    update = event_type in (UPDATE_V1, UPDATE_V2, PARTIAL_UPDATE)
+    update = event_type in (EventCode.UPDATE_V1, EventCode.UPDATE_V2, EventCode.PARTIAL_UPDATE)
     bitmap = (columns + 7) >> 3
     if at + bitmap + (bitmap if update else 0) > end:
         return CORRUPT, np.int64(0)
@@ -157,14 +157,14 @@ def count_image_rows(
     if update:
         after_present = present_columns(buf, at, columns, after)
         at += bitmap
-    if before_present + after_present == 0 and event_type != PARTIAL_UPDATE:
+    if before_present + after_present == 0 and event_type != EventCode.PARTIAL_UPDATE:
         # An image without columns takes no bytes; the server applies such an event once (log_event.cc).
         return (DONE, np.int64(1)) if at == end else (CORRUPT, np.int64(0))
     rows = np.int64(0)
     while at < end:
         at = image_end(buf, at, end, widths, before, before_present)
         if at >= 0 and update:
-            if event_type == PARTIAL_UPDATE:
+            if event_type == EventCode.PARTIAL_UPDATE:
                 at = skip_value_options(buf, at, end, json_columns)
             if at >= 0:
                 at = image_end(buf, at, end, widths, after, after_present)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from strata.errors import CorruptEventError
 from strata.events.arrow_columns import repeated_text
 from strata.gtid.sets import Gtid
-from strata.kernels import layout
+from strata.kernels.layout import Fact, Has, Op
 from strata.kernels.nulls import op_validity
 from strata.kernels.strings import gtid_texts
 from strata.rows.arrow import BEFORE, INVALID, MISSING, TIMESTAMP_UTC
@@ -70,7 +70,7 @@ def build_batch(block: RowBlock, binlog_file: str) -> Built:
     rows, plan = block.rows, block.plan
     faults: list[tuple[str, Fault]] = []
     try:
-        after = _image(block, rows.after, layout.HAS_AFTER, "", faults)
+        after = _image(block, rows.after, Has.AFTER, "", faults)
         before = _before(block, faults)
     except CorruptCell as error:
         raise _corrupt_row(block, error, binlog_file) from None
@@ -92,12 +92,12 @@ def _image(
     rows, plan = block.rows, block.plan
     if not rows.flags & flag:
         return [each.slice(0, rows.count) for each in plan.no_image.flatten()]
-    partial = rows.flags & layout.HAS_PARTIAL and flag == layout.HAS_AFTER
+    partial = rows.flags & Has.PARTIAL and flag == Has.AFTER
     found = []
     for at, column in enumerate(plan.columns):
         gather = column.gather
         if partial and column.code == FieldType.JSON:
-            gather = GatherPartialJson(column.json_ordinal, rows.before[at], rows.facts[layout.FACT_PARTIAL])
+            gather = GatherPartialJson(column.json_ordinal, rows.before[at], rows.facts[Fact.PARTIAL])
         collected = Faults()
         try:
             found.append(gather(block.region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
@@ -110,11 +110,11 @@ def _image(
 
 def _before(block: RowBlock, faults: list[tuple[str, Fault]]) -> pa.Array:
     rows, image = block.rows, block.plan.image
-    if not rows.flags & layout.HAS_BEFORE:
+    if not rows.flags & Has.BEFORE:
         return block.plan.no_image.slice(0, rows.count)
-    children = _image(block, rows.before, layout.HAS_BEFORE, f"{BEFORE}.", faults)
+    children = _image(block, rows.before, Has.BEFORE, f"{BEFORE}.", faults)
     bitmap = np.zeros((rows.count + 7) >> 3, np.uint8)
-    nulls = int(op_validity(rows.facts[layout.FACT_OP], layout.INSERT, bitmap))
+    nulls = int(op_validity(rows.facts[Fact.OP], Op.INSERT, bitmap))
     buffers = [pa.py_buffer(bitmap) if nulls else None]
     return pa.Array.from_buffers(image, rows.count, buffers, nulls, children=children)
 
@@ -123,13 +123,13 @@ def _facts(block: RowBlock, binlog_file: str) -> list[pa.Array]:
     """The first of `ROW_FIELDS`, which say where rows come from."""
     facts = block.rows.facts
     return [
-        _OPERATIONS.chosen(facts[layout.FACT_OP] + 1),
-        _gtids(facts[layout.FACT_SID], facts[layout.FACT_GNO], block.servers),
-        _numbers(pa.int64(), facts[layout.FACT_SEQ]),
-        _numbers(pa.int64(), facts[layout.FACT_ROW]),
-        _numbers(TIMESTAMP_UTC, facts[layout.FACT_CLOCK]),
+        _OPERATIONS.chosen(facts[Fact.OP] + 1),
+        _gtids(facts[Fact.SID], facts[Fact.GNO], block.servers),
+        _numbers(pa.int64(), facts[Fact.SEQ]),
+        _numbers(pa.int64(), facts[Fact.ROW]),
+        _numbers(TIMESTAMP_UTC, facts[Fact.CLOCK]),
         _repeated_file(binlog_file).slice(0, block.rows.count),
-        _numbers(pa.int64(), facts[layout.FACT_POSITION]),
+        _numbers(pa.int64(), facts[Fact.POSITION]),
     ]
 
 
@@ -140,21 +140,21 @@ def _repeated_file(binlog_file: str) -> pa.Array:
 
 def _corrupt_row(block: RowBlock, error: CorruptCell, binlog_file: str) -> CorruptRow:
     facts = [int(fact[error.row]) for fact in block.rows.facts]
-    sid = facts[layout.FACT_SID]
+    sid = facts[Fact.SID]
     found = CorruptEventError(
         f"column {error.column}: {error.reason}",
         table=str(block.plan.table),
-        gtid=str(Gtid(block.servers[sid], facts[layout.FACT_GNO])) if sid >= 0 else None,
+        gtid=str(Gtid(block.servers[sid], facts[Fact.GNO])) if sid >= 0 else None,
         file=binlog_file,
-        offset=facts[layout.FACT_POSITION],
+        offset=facts[Fact.POSITION],
     )
-    return CorruptRow(facts[layout.FACT_SEQ], facts[layout.FACT_ROW], found)
+    return CorruptRow(facts[Fact.SEQ], facts[Fact.ROW], found)
 
 
 def _there(rows: Rows, flag: int) -> Cells:
     """For a column that the log lacks: NULL where a row lacks the image, else some cell."""
-    lacking = layout.DELETE if flag == layout.HAS_AFTER else layout.INSERT
-    return np.where(rows.facts[layout.FACT_OP] == lacking, 0, 2).astype(np.uint32)
+    lacking = Op.DELETE if flag == Has.AFTER else Op.INSERT
+    return np.where(rows.facts[Fact.OP] == lacking, 0, 2).astype(np.uint32)
 
 
 def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:

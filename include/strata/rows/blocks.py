@@ -17,14 +17,17 @@ from strata.events.query import parse_query
 from strata.events.registry import ServerRegistry
 from strata.events.table_map import parse_table_map
 from strata.gtid.sets import Gtid
-from strata.kernels import grammar, layout
 from strata.kernels import status as codes
 from strata.kernels.gtid import GTID_BYTES
+from strata.kernels.layout import Tables, WalkState
+from strata.kernels.records import records
 from strata.kernels.stream import walk_events
+from strata.kernels.words import Request, State, Word
 from strata.rows.maps_in_force import MapsInForce
 from strata.rows.row_buffers import RowBuffers
 from strata.rows.windows import PayloadEnd, RangeStart, SettlePoint, Window
 from strata.wire.codes import EventType
+from strata.wire.frames import post_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from strata.rows.row_buffers import Rows
     from strata.rows.windows import Source
     from strata.wire.files import BinlogFile
-    from strata.wire.format import FormatDescription
 
 
 class RowBlock(Struct, frozen=True, eq=False):
@@ -79,9 +81,10 @@ class RowReader:
         self._path, self._name, self._form = binlog.path, binlog.name, binlog.format
         self._is_piece = binlog.segment is not None
         self._plans = plans
-        self._state = np.zeros(layout.STATE_FIELDS, np.int64)
+        self._states = records(WalkState, 1)
+        self._state = self._states[0]
         self._key = np.zeros(GTID_BYTES, np.uint8)
-        self._post_headers = _post_headers(binlog.format)
+        self._post_headers = post_headers(binlog.format)
         self._servers = ServerRegistry()
         self._maps = MapsInForce()
         self._buffers = RowBuffers()
@@ -114,19 +117,19 @@ class RowReader:
     @property
     def seq(self) -> int:
         """Ordinal of the last transaction that began."""
-        return int(self._state[layout.SEQ])
+        return int(self._state.seq)
 
     @property
     def clock(self) -> int:
         """The commit clock at that transaction, microseconds UTC."""
-        return int(self._state[layout.CLOCK])
+        return int(self._state.clock)
 
     def gtid(self) -> str | None:
         """GTID of the transaction that the walk is in."""
-        sid = int(self._state[layout.SID])
-        if sid < 0 or self._state[layout.OPEN] == grammar.BETWEEN:
+        sid = int(self._state.sid)
+        if sid < 0 or self._state.place == State.BETWEEN:
             return None
-        return str(Gtid(self._servers.sids[sid], int(self._state[layout.GNO])))
+        return str(Gtid(self._servers.sids[sid], int(self._state.gno)))
 
     def check_end(self) -> None:
         """Says that the file ends with the last range, all of which has been walked.
@@ -135,7 +138,7 @@ class RowReader:
             TruncatedEventError: A transaction has begun and not ended.
         """
         try:
-            check_end(int(self._state[layout.OPEN]), self._end, grammar.FILE_END)
+            check_end(self._state.place, self._end, Word.FILE_END)
         except StrataError as error:
             raise error.located(file=self._path, gtid=self.gtid()) from None
 
@@ -146,7 +149,7 @@ class RowReader:
             case RangeStart():
                 self._begin(item)
             case PayloadEnd():
-                self._state[layout.OPEN] = check_end(int(self._state[layout.OPEN]), item.position, grammar.PAYLOAD_END)
+                self._state.place = check_end(self._state.place, item.position, Word.PAYLOAD_END)
             case SettlePoint():
                 yield from self._settle()
 
@@ -155,19 +158,19 @@ class RowReader:
         piece, state = start.range, self._state
         self._end = piece.end
         self._forget_changed(piece.prepared_seq)
-        state[layout.SEQ] = piece.first_seq - 1 if piece.inside is None else piece.first_seq
-        state[layout.ROW] = piece.first_row
-        state[layout.CLOCK] = piece.clock
-        state[layout.SID] = -1
-        state[layout.STATEMENT_NUMBER] += 1
-        state[layout.POSITION] = piece.binlog_pos
-        state[layout.DELTA] = piece.binlog_pos - piece.begin
-        state[layout.IS_PIECE] = self._is_piece
-        state[layout.OPEN] = start.state
+        state.seq = piece.first_seq - 1 if piece.inside is None else piece.first_seq
+        state.row = piece.first_row
+        state.clock = piece.clock
+        state.sid = -1
+        state.statement += 1
+        state.position = piece.binlog_pos
+        state.delta = piece.binlog_pos - piece.begin
+        state.is_piece = self._is_piece
+        state.place = start.state
         if piece.inside:
             gtid = Gtid.parse(piece.inside)
-            state[layout.SID], state[layout.GNO] = self._servers.number_of(gtid.sid), gtid.gno
-            state[layout.KEYS] = self._servers.count
+            state.sid, state.gno = self._servers.number_of(gtid.sid), gtid.gno
+            state.keys = self._servers.count
         for body in start.table_maps:
             self._take_table_map(body)
 
@@ -181,9 +184,9 @@ class RowReader:
 
     def _walk(self, window: Window) -> Iterator[Step]:
         state, region = self._state, window.region
-        state[layout.EVENT] = state[layout.AT] = 0
-        state[layout.FOREIGN] = region is not self._region
-        while state[layout.EVENT] < len(window):
+        state.event = state.at = 0
+        state.foreign = region is not self._region
+        while state.event < len(window):
             status = int(walk_events(region.buffer, region.base, window.trailer, window.events, self._tables()))
             if status == codes.FULL:
                 yield from self._give(region)
@@ -192,10 +195,10 @@ class RowReader:
         if window.fault is not None:
             raise window.fault
 
-    def _tables(self) -> layout.Tables:
+    def _tables(self) -> Tables:
         buffers = self._buffers
-        return layout.Tables(
-            self._state,
+        return Tables(
+            self._states,
             self._servers.keys,
             self._key,
             self._maps.entries,
@@ -210,13 +213,13 @@ class RowReader:
 
     def _give(self, region: Region) -> Iterator[RowBlock]:
         """The rows of the buffer that is full; of all, where the next row's cells lie in another region."""
-        buffer = int(self._state[layout.BUFFER])
+        buffer = int(self._state.buffer)
         if buffer >= 0:
             yield from self._block(buffer)
             return
         yield from self._all_blocks()
         self._region = region
-        self._state[layout.FOREIGN] = 0
+        self._state.foreign = 0
 
     def _all_blocks(self) -> Iterator[RowBlock]:
         for buffer in self._buffers.waiting():
@@ -235,7 +238,7 @@ class RowReader:
 
     def _located(self, status: int, window: Window) -> Iterator[Step]:
         """As `_answer`, with the event's offset in what is wrong with it."""
-        at = int(self._state[layout.EVENT])
+        at = int(self._state.event)
         try:
             yield from self._answer(status, window, at)
         except StrataError as error:
@@ -246,27 +249,27 @@ class RowReader:
     def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
         """Does what the walk asks for at event number `at`, and goes on behind it, or with it once more."""
         state = self._state
-        if status == grammar.NEW_SERVER:
+        if status == Request.NEW_SERVER:
             self._servers.add(self._key)
-            state[layout.KEYS] = self._servers.count
-        elif status == grammar.NEW_TABLE_MAP:
+            state.keys = self._servers.count
+        elif status == Request.NEW_TABLE_MAP:
             refused = self._take_table_map(window.body(at))
             if refused is not None:
                 yield self._hole(refused)
         else:
             yield from self._pass(status, window, at)
-            state[layout.OPEN] = state[layout.FOLLOWING]
-            state[layout.EVENT] = at + 1
+            state.place = state.following
+            state.event = at + 1
 
     def _pass(self, status: int, window: Window, at: int) -> Iterator[Hole]:
         """Does what an event asks for that is not met again. The inner events of a payload are the next windows."""
-        if status == grammar.READ_STATEMENT:
+        if status == Request.READ_STATEMENT:
             yield from self._take_statement(window, at)
-        elif status == grammar.REPORT_LOSS:
+        elif status == Request.REPORT_LOSS:
             yield self._lost(parse_incident(window.body(at)).message)
-        elif status == grammar.COMPARE_FORMAT:
+        elif status == Request.COMPARE_FORMAT:
             compare_format(window.region.buffer, *window.place(at), self._form)
-        elif status != grammar.INFLATE:
+        elif status != Request.INFLATE:
             packed = window.payload is not None
             raise fault_of(status, window.region.buffer, *window.place(at), self._form, packed=packed)
 
@@ -279,7 +282,7 @@ class RowReader:
         )
 
     def _hole(self, error: StrataError) -> Hole:
-        position = int(self._state[layout.POSITION])
+        position = int(self._state.position)
         return Hole(error.located(gtid=self.gtid(), file=self._name, offset=position))
 
     def _take_table_map(self, body: bytes) -> StrataError | None:
@@ -289,7 +292,7 @@ class RowReader:
         if plan not in self._planned:
             self._planned[plan] = self._buffers.add(plan.cells, plan.targets, counted_only=plan.decode is None)
             self._by_buffer.append(plan)
-        statement = int(self._state[layout.STATEMENT_NUMBER])
+        statement = int(self._state.statement)
         self._maps.add(table_map.table_id, table_map.body, self._planned[plan], statement)
         return refused
 
@@ -311,10 +314,3 @@ class RowReader:
                         remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
                     )
                 )
-
-
-def _post_headers(form: FormatDescription) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Bytes of the post-header by event type; -1 where the file's format lists none."""
-    lengths = np.full(256, -1, np.int64)
-    lengths[1 : len(form.header_lengths) + 1] = form.header_lengths
-    return lengths

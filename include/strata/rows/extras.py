@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from strata.events.arrow_columns import to_texts
-from strata.kernels import layout
+from strata.kernels.layout import ABSENT_CELL, Fact, Has, Op
 from strata.rows.arrow import BEFORE, INVALID, MISSING
 from strata.rows.gather_text import Labels
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 def missing_columns(rows: Rows, names: Sequence[str]) -> pa.Array | None:
     """Per row the names of the columns that its images lack, those of the before image as `_before.NAME`; None if no
     image lacks any."""
-    if not rows.flags & layout.HAS_ABSENT:
+    if not rows.flags & Has.ABSENT:
         return None
-    ops = rows.facts[layout.FACT_OP]
+    ops = rows.facts[Fact.OP]
     absent = np.zeros((rows.count, 2 * len(names)), np.bool_)
-    if rows.flags & layout.HAS_AFTER:
+    if rows.flags & Has.AFTER:
         _mark(absent[:, : len(names)], rows.after)
-        absent[ops == layout.DELETE, : len(names)] = False
-    if rows.flags & layout.HAS_BEFORE:
+        absent[ops == Op.DELETE, : len(names)] = False
+    if rows.flags & Has.BEFORE:
         _mark(absent[:, len(names) :], rows.before)
-        absent[ops == layout.INSERT, len(names) :] = False
+        absent[ops == Op.INSERT, len(names) :] = False
     counts = absent.sum(axis=1)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     labels = Labels.of((*names, *(f"{BEFORE}.{name}" for name in names)))
@@ -44,7 +44,7 @@ def missing_columns(rows: Rows, names: Sequence[str]) -> pa.Array | None:
 
 def _mark(absent: np.ndarray[tuple[int, int], np.dtype[np.bool_]], cells: Sequence[Cells]) -> None:
     for at, column in enumerate(cells):
-        absent[:, at] = column == layout.ABSENT_CELL
+        absent[:, at] = column == ABSENT_CELL
 
 
 def invalid_values(faults: Sequence[tuple[str, Fault]], count: int) -> pa.Array:

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.kernels import layout
+from strata.kernels.layout import MapInForce
+from strata.kernels.records import records
 from strata.kernels.stream import find_map
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, IntRows
+    from strata.kernels.arrays import Bytes
 
 
 class MapsInForce:
     """Filled when a TABLE_MAP is first met; a server changes the id of a table now and then."""
 
     def __init__(self) -> None:
-        self.entries: IntRows = np.zeros((64, layout.MAP_FIELDS), np.int64)
+        self.entries = records(MapInForce, 64)
         """This and the next are what the kernels take, to be read again after any call."""
         self.bodies: Bytes = np.zeros(0, np.uint8)
         self._count = 0
@@ -33,7 +34,7 @@ class MapsInForce:
             statement: As the walk counts them.
         """
         place = self._place(table_id)
-        if self.entries[place, layout.MAP_ID] == 0:
+        if self.entries[place].key == 0:
             if 2 * (self._count + 1) > len(self.entries):
                 self._grow()
                 place = self._place(table_id)
@@ -51,7 +52,7 @@ class MapsInForce:
         return int(find_map(self.entries, table_id))
 
     def _grow(self) -> None:
-        known = self.entries[self.entries[:, layout.MAP_ID] != 0]
-        self.entries = np.zeros((2 * len(self.entries), layout.MAP_FIELDS), np.int64)
+        known = self.entries[self.entries["key"] != 0]
+        self.entries = records(MapInForce, 2 * len(self.entries))
         for entry in known:
-            self.entries[self._place(int(entry[layout.MAP_ID]) - 1)] = entry
+            self.entries[self._place(int(entry.key) - 1)] = entry

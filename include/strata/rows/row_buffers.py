@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from strata.kernels import layout
+from strata.kernels.layout import FACTS, SCRATCH_FIELDS, BufferColumn, Fact, Has, RowBuffer
+from strata.kernels.records import joined, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata.events.cell_widths import CellWidths
-    from strata.kernels.arrays import Cells, IntBlocks, IntRows, Ints
+    from strata.kernels.arrays import Cells, IntBlocks, Ints
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -34,16 +35,16 @@ class Rows(Struct, frozen=True, eq=False):
 
     count: int
     flags: int
-    """`HAS_*` of `kernels/layout.py`; the cells of an image that no row has are not there."""
+    """Bits of `Has`; the cells of an image that no row has are not there."""
     after: tuple[Cells, ...]
     """By wanted column."""
     before: tuple[Cells, ...]
     facts: tuple[Ints, ...]
-    """By `FACT_*` of `kernels/layout.py`."""
+    """By `Fact`."""
 
     def in_front_of(self, seq: int, row: int) -> Rows:
         """Those that stand in the stream before row number `row` of transaction `seq`."""
-        seqs, numbers = self.facts[layout.FACT_SEQ], self.facts[layout.FACT_ROW]
+        seqs, numbers = self.facts[Fact.SEQ], self.facts[Fact.ROW]
         count = int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row))))
         return Rows(
             count,
@@ -58,10 +59,10 @@ class RowBuffers:
     """All row buffers of a walk."""
 
     def __init__(self) -> None:
-        self.entries: IntRows = np.zeros((0, layout.BUFFER_FIELDS), np.int64)
+        self.entries = records(RowBuffer, 0)
         """One a row buffer; this and the next four are what the kernels take, to be read again after any call."""
-        self.columns: IntRows = np.zeros((0, layout.COLUMN_FIELDS), np.int64)
-        self.scratch: IntBlocks = np.zeros((2, 1, layout.SCRATCH_FIELDS), np.int64)
+        self.columns = records(BufferColumn, 0)
+        self.scratch: IntBlocks = np.zeros((2, 1, SCRATCH_FIELDS), np.int64)
         self.cells: Cells = np.zeros(1, np.uint32)
         self.facts: Ints = np.zeros(1, np.int64)
         self._cells_used = self._facts_used = 0
@@ -77,16 +78,18 @@ class RowBuffers:
         Returns:
             Its number.
         """
-        entry = np.zeros((1, layout.BUFFER_FIELDS), np.int64)
-        entry[0, layout.COLUMNS] = len(widths.widths)
-        entry[0, layout.COLUMNS_AT] = len(self.columns)
-        entry[0, layout.TARGETS] = int(np.count_nonzero(targets >= 0))
-        entry[0, layout.JSON_COLUMNS] = widths.json_columns
-        entry[0, layout.WANTED] = not counted_only
-        self.columns = np.concatenate((self.columns, np.column_stack((widths.widths, targets))))
+        added, columns = records(RowBuffer, 1), records(BufferColumn, len(targets))
+        buffer = added[0]
+        buffer.columns = len(targets)
+        buffer.columns_at = len(self.columns)
+        buffer.targets = np.count_nonzero(targets >= 0)
+        buffer.json_columns = widths.json_columns
+        buffer.wanted = not counted_only
+        columns["width"], columns["target"] = widths.widths, targets
+        self.columns = joined(self.columns, columns)
         if len(widths.widths) > self.scratch.shape[1]:
-            self.scratch = np.zeros((2, len(widths.widths), layout.SCRATCH_FIELDS), np.int64)
-        self.entries = np.concatenate((self.entries, entry))
+            self.scratch = np.zeros((2, len(widths.widths), SCRATCH_FIELDS), np.int64)
+        self.entries = joined(self.entries, added)
         number = len(self.entries) - 1
         if not counted_only:
             self._grow(number, FIRST_ROWS)
@@ -94,35 +97,34 @@ class RowBuffers:
 
     def waiting(self) -> list[int]:
         """The row buffers that hold rows."""
-        return [int(number) for number in np.flatnonzero(self.entries[:, layout.COUNT])]
+        return [int(number) for number in np.flatnonzero(self.entries["count"])]
 
     def take(self, number: int) -> Rows:
         """What a row buffer holds, which is then empty; one that was full gets more space."""
-        entry = self.entries[number]
-        count, stride, targets = (int(entry[field]) for field in (layout.COUNT, layout.STRIDE, layout.TARGETS))
-        flags, after_at, facts_at = (int(entry[field]) for field in (layout.FLAGS, layout.CELLS_AT, layout.FACTS_AT))
+        buffer = self.entries[number]
+        count, stride, targets, has = (int(one) for one in (buffer.count, buffer.stride, buffer.targets, buffer.has))
+        after_at = int(buffer.cells_at)
         before_at = after_at + targets * stride
         rows = Rows(
             count,
-            flags,
-            _taken(self.cells, after_at, stride, targets if flags & layout.HAS_AFTER else 0, count),
-            _taken(self.cells, before_at, stride, targets if flags & layout.HAS_BEFORE else 0, count),
-            _taken(self.facts, facts_at, stride, layout.FACTS, count),
+            has,
+            _taken(self.cells, after_at, stride, targets if has & Has.AFTER else 0, count),
+            _taken(self.cells, before_at, stride, targets if has & Has.BEFORE else 0, count),
+            _taken(self.facts, int(buffer.facts_at), stride, FACTS, count),
         )
-        entry[[layout.COUNT, layout.FLAGS, layout.BYTES]] = 0
-        capacity = int(entry[layout.CAPACITY])
+        buffer.count = buffer.has = buffer.waiting_bytes = 0
+        capacity = int(buffer.capacity)
         if count == capacity < BATCH_ROWS and self._cells_used < _MOST_CELLS:
             self._grow(number, min(capacity * GROWTH, BATCH_ROWS))
         return rows
 
     def _grow(self, number: int, capacity: int) -> None:
-        entry = self.entries[number]
+        buffer = self.entries[number]
         stride = capacity + _PADDING
-        cells, facts = 2 * int(entry[layout.TARGETS]) * stride, layout.FACTS * stride
-        entry[layout.CELLS_AT], entry[layout.FACTS_AT] = self._cells_used, self._facts_used
-        entry[layout.STRIDE], entry[layout.CAPACITY] = stride, capacity
-        self._cells_used += cells
-        self._facts_used += facts
+        buffer.cells_at, buffer.facts_at = self._cells_used, self._facts_used
+        buffer.stride, buffer.capacity = stride, capacity
+        self._cells_used += 2 * int(buffer.targets) * stride
+        self._facts_used += FACTS * stride
         self.cells = _extended(self.cells, self._cells_used)
         self.facts = _extended(self.facts, self._facts_used)
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 from strata.errors import StrataError
 from strata.events.places import chain_of
 from strata.events.soundness import count_right
-from strata.kernels import grammar
 from strata.kernels import status as codes
+from strata.kernels.words import State
 from strata.rows.region import MARGIN, Region
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import index_events, index_payload
@@ -44,8 +44,8 @@ class RangeStart(Struct, frozen=True, eq=False):
     """The windows of a range follow."""
 
     range: Range
-    state: int
-    """Of the stream in front of them: a state of `kernels/grammar.py`."""
+    state: State
+    """Of the stream in front of them."""
     table_maps: tuple[bytes, ...]
     """Bodies of the TABLE_MAPs that are in force there."""
 
@@ -118,7 +118,7 @@ class _WindowReader:
         """Bytes of earlier ranges since the last settle point."""
 
     def read(self, piece: Range) -> Iterator[Source]:
-        begin, state = piece.begin, grammar.BETWEEN
+        begin, state = piece.begin, State.BETWEEN
         if piece.inside is not None:
             begin, state = self._behind_gtid(piece)
         yield RangeStart(piece, state, tuple(map(self._body_at, piece.table_maps)))
@@ -133,12 +133,12 @@ class _WindowReader:
                 settled, self._unsettled = index.next, 0
         self._unsettled += piece.end - settled
 
-    def _behind_gtid(self, piece: Range) -> tuple[int, int]:
+    def _behind_gtid(self, piece: Range) -> tuple[int, State]:
         """Behind the GTID of a prepared transaction, as its rows belong to its XA COMMIT; and the state there."""
         index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
         head = int(index.types[0]) if len(index) else -1
         # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
-        state = grammar.HEADED if head in _HEADS or head == EventType.QUERY else grammar.INSIDE
+        state = State.HEADED if head in _HEADS or head == EventType.QUERY else State.INSIDE
         return (index.next if head in _HEADS else piece.begin), state
 
     def _body_at(self, offset: int) -> bytes:

@@ -158,3 +158,11 @@ def verify_checksums(buffer: npt.NDArray[np.uint8], index: EventIndex) -> None:
     sound = count_sound(buffer, index)
     if sound < len(index):
         raise ChecksumError("the CRC32 of an event does not match its bytes", offset=int(index.positions[sound]))
+
+
+def post_headers(form: FormatDescription) -> npt.NDArray[np.int64]:
+    """Bytes of the post-header by event type; -1 where the file's format lists none."""
+    lengths = np.full(256, -1, np.int64)
+    listed = form.header_lengths[:255]
+    lengths[1 : len(listed) + 1] = listed
+    return lengths

@@ -24,7 +24,9 @@ from strata.errors import (
     one_line,
 )
 from strata.gtid.sets import GtidSet
-from strata.kernels import packets
+from strata.kernels.layout import PacketState
+from strata.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, Packet, split_packets
+from strata.kernels.records import records
 from strata.wire.codes import LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
 from strata.wire.server_files import FIRST_OFFSET, ServerFiles
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata.gtid.position import BinlogPosition
+    from strata.kernels.records import Records
     from strata.wire.connection import ServerAddress
 
 _BUFFER_BYTES = 4 << 20
@@ -248,10 +251,10 @@ class BinlogStream:
         sock.settimeout(_WAIT_SECONDS)
         data = np.empty(_BUFFER_BYTES, np.uint8)
         out = np.empty(_BUFFER_BYTES, np.uint8)
-        state = np.zeros(packets.STATE_FIELDS, np.int64)
+        states = records(PacketState, 1)
         is_plain = self._address.compression is Compression.UNCOMPRESSED
-        state[packets.NUMBER] = 1 if is_plain else packets.UNNUMBERED
-        state[packets.LARGEST] = LARGEST_EVENT_BYTES
+        states[0].number = 1 if is_plain else UNNUMBERED
+        states[0].largest = LARGEST_EVENT_BYTES
         begin = end = 0
         while True:
             received = self._fill(sock, data[end:].data)
@@ -259,11 +262,11 @@ class BinlogStream:
                 yield Quiet()
                 continue
             end += received
-            status, begin = yield from self._split(data, begin, end, out, state)
-            if status == packets.END_OF_STREAM:
+            status, begin = yield from self._split(data, begin, end, out, states)
+            if status == Packet.END_OF_STREAM:
                 return
-            if status != packets.MORE:
-                raise self._error(self._packet(data, begin)) if status == packets.ERROR_PACKET else self._fault(status)
+            if status != Packet.MORE:
+                raise self._error(self._packet(data, begin)) if status == Packet.ERROR_PACKET else self._fault(status)
             data[: end - begin] = data[begin:end].copy()
             begin, end = 0, end - begin
             if end == len(data):
@@ -275,17 +278,17 @@ class BinlogStream:
         begin: int,
         end: int,
         out: npt.NDArray[np.uint8],
-        state: npt.NDArray[np.int64],
+        states: Records[PacketState],
     ) -> Generator[Piece | Control, None, tuple[int, int]]:
         """Gives what lies whole in data[begin:end]; returns why it stops, and where."""
         while True:
-            status, count, at = packets.split_packets(data, begin, end, out, state)
+            status, count, at = split_packets(data, begin, end, out, states)
             if count:
-                yield Piece(out[:count].data, int(state[packets.EVENT_LEFT]))
-            if status != packets.CONTROL:
+                yield Piece(out[:count].data, int(states[0].event_left))
+            if status != Packet.CONTROL:
                 return int(status), int(at)
             event = self._packet(data, int(at))
-            begin = int(at) + packets.PACKET_HEADER_BYTES + len(event)
+            begin = int(at) + PACKET_HEADER_BYTES + len(event)
             yield Control(event[1:])
 
     def _fill(self, sock: socket.socket, room: memoryview) -> int:
@@ -327,7 +330,7 @@ class BinlogStream:
         return larger
 
     def _fault(self, status: int) -> CorruptEventError:
-        if status == packets.TOO_LARGE:
+        if status == Packet.TOO_LARGE:
             return CorruptEventError(
                 f"{self._address} sends an event of more than {LARGEST_EVENT_BYTES:,} bytes, as no server does"
             )
@@ -335,7 +338,7 @@ class BinlogStream:
 
     @staticmethod
     def _packet(data: np.ndarray[Any, np.dtype[np.uint8]], at: int) -> bytes:
-        begin = at + packets.PACKET_HEADER_BYTES
+        begin = at + PACKET_HEADER_BYTES
         return data[begin : begin + int.from_bytes(data[at : at + 3].tobytes(), "little")].tobytes()
 
     def _error(self, packet: bytes) -> Exception:

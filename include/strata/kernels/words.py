@@ -1,0 +1,123 @@
+"""The numbers of the grammar, each set by its own name: words, states, steps, requests, faults.
+Not here: which word is allowed where (`grammar.py`), what all kernels return (`status.py`).
+
+They are enums of integers: machine code has them as constants, and Python shows their names.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class EventCode(IntEnum):
+    """Types of events that kernels ask for by name (libs/mysql/binlog/event/binlog_event.h)."""
+
+    QUERY = 2
+    EXECUTE_LOAD_QUERY = 18
+    TABLE_MAP = 19
+    WRITE_V1 = 23
+    UPDATE_V1 = 24
+    WRITE_V2 = 30
+    UPDATE_V2 = 31
+    ANONYMOUS_GTID = 34
+    PARTIAL_UPDATE = 39
+    TAGGED_GTID = 42
+
+
+class Word(IntEnum):
+    """What an event is to the grammar. A QUERY is one of the first four, by its text (`statements.py`)."""
+
+    STATEMENT = 0
+    """DDL, or rows changed in statement format; also EXECUTE_LOAD_QUERY."""
+    BEGIN = 1
+    """BEGIN, XA START."""
+    END = 2
+    """COMMIT, ROLLBACK, XA PREPARE; XA COMMIT and XA ROLLBACK where they stand alone."""
+    FRAME = 3
+    """SAVEPOINT, ROLLBACK TO, RELEASE SAVEPOINT, XA END: neither begins nor ends anything."""
+    PASSED = 4
+    """Says nothing about rows or transactions."""
+    GTID = 5
+    PART = 6
+    """Belongs to a statement that is still to come: INTVAR, RAND, USER_VAR, ROWS_QUERY, the blocks of LOAD DATA."""
+    TABLE_MAP = 7
+    ROWS = 8
+    XID = 9
+    XA_PREPARE = 10
+    """Ends a transaction whose rows take effect with the XA COMMIT, which may come later in one of its own."""
+    PAYLOAD = 11
+    """A compressed transaction; its inner events follow as words of their own, then PAYLOAD_END."""
+    PAYLOAD_END = 12
+    INCIDENT = 13
+    """The server lost events: a transaction by itself, also without a GTID (5.1 to 5.5)."""
+    FORMAT = 14
+    FILE = 15
+    """ROTATE, STOP, PREVIOUS_GTIDS: stand between transactions."""
+    FILE_END = 16
+    UNKNOWN = 17
+    """Of a type that is not read: pre-releases, LOAD DATA before 5.0.3, and whatever is newer than this."""
+    BROKEN_QUERY = 18
+    """A QUERY whose lengths contradict each other."""
+
+
+class State(IntEnum):
+    """Where a stream is."""
+
+    BETWEEN = 0
+    """Between two transactions."""
+    HEADED = 1
+    """Behind a GTID event, or behind what belongs to a statement that is still to come."""
+    INSIDE = 2
+    """Behind BEGIN or a TABLE_MAP."""
+    PACKED = 3
+    """At the front of a payload; so or further in a payload are this state and all behind it."""
+    PACKED_INSIDE = 4
+    ENDED = 5
+    """Behind the last inner event of a payload."""
+
+
+class Step(IntEnum):
+    """Bits of what a word does in a state."""
+
+    NEXT = 0xFF
+    """These bits are the next state."""
+    OPENS = 0x100
+    """A transaction opens in front of the event."""
+    CLOSES = 0x200
+    """One closes behind it."""
+
+
+FAULT_SHIFT = 16
+"""The bits of a step from here on are a fault; 0 for none."""
+
+
+class Request(IntEnum):
+    """What a walk asks of its caller."""
+
+    INFLATE = 10
+    """Walk over the inner events of a payload, then take PAYLOAD_END. Behind this and the next three, the caller goes
+    on with the step's next state."""
+    COMPARE_FORMAT = 11
+    """Compare another FORMAT_DESCRIPTION with the one in force."""
+    READ_STATEMENT = 12
+    REPORT_LOSS = 13
+    NEW_SERVER = 14
+    """Add the UUID and tag to the known ones, and repeat the event."""
+    NEW_TABLE_MAP = 15
+    """Add the TABLE_MAP to the known ones, and repeat the event."""
+
+
+class Fault(IntEnum):
+    """What is wrong with an event, apart from the codes of `status.py`."""
+
+    NESTED = 20
+    OUTSIDE = 21
+    UNFINISHED = 22
+    BAD_GTID = 23
+    BAD_QUERY = 24
+    BAD_TABLE_MAP = 25
+    BAD_ROWS = 26
+    NO_TABLE_MAP = 27
+    MISPLACED_PAYLOAD = 28
+    UNFINISHED_PAYLOAD = 29
+    NOT_PACKED = 30
