@@ -96,7 +96,7 @@ def decode(folder: Path) -> tuple[str, int]:
     """Decodes a planned run in this process; the URL of its folder and its rows."""
     url = (folder / "run").read_text().partition(" ")[2]
     files = [file for task in planned_tasks(url) for file in decode_slice_to_files(task)]
-    return url, store_decoded(url, files)["rows"]
+    return url, store_decoded(url, files).rows
 
 
 def submitted(url: str, engine: str) -> Run:

@@ -53,13 +53,13 @@ def measure(folder: str) -> None:
     begin = time.perf_counter()
     tasks = planned_tasks(url)
     outcomes = decode_all(tasks, spark.sparkContext, len(tasks))
-    stored = store_decoded(url, [file for outcome in outcomes for file in outcome.files])
+    decoded = store_decoded(url, [file for outcome in outcomes for file in outcome.files])
     staged = read_decoded(run_folder(lake, SOURCE, run)).files
     for interval, name in sorted({(file.interval, file.name) for file in staged}):
         publish(lake, SOURCE, name, interval, [f for f in staged if (f.interval, f.name) == (interval, name)])
     seconds = time.perf_counter() - begin
     spark.stop()
-    print(seconds, stored["rows"], file=sys.stdout)
+    print(seconds, decoded.rows, file=sys.stdout)
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
 from strata.jobs.decode.decode_slice import decode_slice_to_files, failed_slice, planned_tasks, store_decoded
+from strata.jobs.run.specs import DecodeReport
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -97,13 +98,14 @@ def main(arguments: list[str]) -> int:
             # The other tables go on; the check withholds those of the slice, and the run's last step fails.
             sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         files = [file for outcome in outcomes for file in outcome.files]
-        stored = store_decoded(given.run_url, files, [failed_slice(task.piece, error) for task, error in failed])
+        decoded = store_decoded(given.run_url, files, [failed_slice(task.piece, error) for task, error in failed])
     except StrataError as error:
         sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED
     finally:
         spark.stop()
-    sys.stdout.write(json.dumps({"run": run, "slices": len(tasks), **stored}) + "\n")
+    report = DecodeReport(run, len(tasks), len(decoded.files), decoded.rows, len(decoded.failed))
+    sys.stdout.write(json.dumps(to_plain(report)) + "\n")
     return 0
 
 

@@ -17,8 +17,10 @@ from strata.cli import spark_steps
 from strata.cli.main import run
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
+from strata.jobs.run.specs import DecodeReport
 from strata.schema.model.definition import TableName
 from strata.tables.read import read_changes
+from strata.values import to_plain
 from tests.jobs.owed_world import Died, dying_before_write
 from tests.mysql_server import start_server
 
@@ -66,7 +68,9 @@ def in_process(monkeypatch) -> list[str]:
         if job == spark_steps.DECODE:
             tasks = planned_tasks(run_url)
             files = [file for task in tasks for file in decode_slice_to_files(task)]
-            return {"run": run_url, "slices": len(tasks), **store_decoded(run_url, files)}
+            decoded = store_decoded(run_url, files)
+            report = DecodeReport(run_url, len(tasks), len(decoded.files), decoded.rows, 0)
+            return json.dumps(to_plain(report))
         lake, _, source, name = run_url.rsplit("/", 3)
         folder = run_folder(lake, source, name)
         plan, decoded = read_plan(folder), read_decoded(folder)
@@ -77,7 +81,7 @@ def in_process(monkeypatch) -> list[str]:
             digest = staged_digest((str(file.name), file.digest) for file in files)
             verdicts.append(IntervalVerdict(source, interval.start, digest, tables))
         write_verdicts(folder, verdicts)
-        return {}
+        return ""
 
     monkeypatch.setattr(spark_steps, "run_job", run_job)
     return jobs

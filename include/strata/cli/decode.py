@@ -19,6 +19,7 @@ from strata.config.settings import STORE_DATABASE, load_settings
 from strata.counted import counted
 from strata.errors import LakeUnavailableError, Usage
 from strata.jobs.run.run_name import RunName
+from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,7 +159,7 @@ def _decode_run(run: str, source: str | None, master: str, *, as_json: bool) -> 
     with StepLines(shown=not as_json) as lines:
         lines.begin("decode")
         report = SparkSteps(found, master, lines.decoded).decode(run)
-    print_report(report, as_json=as_json)
+    print_report(to_plain(report), as_json=as_json)
 
 
 def _chosen(steps: Iterator[Step], where: str | None) -> Iterator[Step]:

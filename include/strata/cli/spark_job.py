@@ -3,17 +3,19 @@ Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), A
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from strata import errors
-from strata.errors import Permanent, StrataError
+from strata.errors import ErrorFacts, Permanent, StrataError
 from strata.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def run_job(
     arguments: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
     heard: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
+) -> str:
     """Runs a job to its end.
 
     Args:
@@ -53,7 +55,7 @@ def run_job(
         heard: Is told each line.
 
     Returns:
-        The job's report; empty if it has none.
+        The job's report as JSON, its last line of that form; empty if it has none.
 
     Raises:
         StrataError: What the job itself has said.
@@ -80,16 +82,15 @@ def run_job(
     return report
 
 
-def _listen(
-    lines: Iterable[str], progress: Callable[[int, int], None] | None, heard: Callable[[str], None]
-) -> dict[str, Any]:
-    report: dict[str, Any] = {}
+def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, heard: Callable[[str], None]) -> str:
+    report = ""
     for line in lines:
         heard(line)
         found = _SLICES.match(line)
         if found and progress:
             progress(int(found[1]), int(found[2]))
-        report = _json_of(line) or report
+        if line.startswith("{"):
+            report = line
     return report
 
 
@@ -113,35 +114,27 @@ def _refuse_without_spark(job: str) -> None:
         )
 
 
-def _failure(code: int, report: dict[str, Any], said: IO[str]) -> StrataError:
+def _failure(code: int, report: str, said: IO[str]) -> StrataError:
     """The error of a job that has failed: its own if it has said one, else Spark's last words.
 
     spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
     """
-    if code in {_REFUSED, _UNAVAILABLE} and "error" in report:
-        return _as_error(report)
+    if code in {_REFUSED, _UNAVAILABLE}:
+        with suppress(msgspec.DecodeError):
+            return _as_error(msgspec.json.decode(report, type=ErrorFacts))
     text = said.read()
     raised = _RAISED.findall(text)
     if raised:
         name, message = raised[-1]
-        return _as_error({"error": name, "message": message.rstrip(".")})
+        return _as_error(ErrorFacts(name, message.rstrip(".")))
     last = "\n".join(line for line in text.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
     what = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
     return Permanent(f"{what}; it said last:\n{last}" if last else f"{what} and said nothing")
 
 
-def _as_error(fields: dict[str, Any]) -> StrataError:
-    name, message = str(fields.pop("error")), str(fields.pop("message"))
+def _as_error(facts: ErrorFacts) -> StrataError:
+    fields: dict[str, Any] = msgspec.structs.asdict(facts)
+    name, message = fields.pop("error"), fields.pop("message")
     known = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
     kind = known.get(name, Permanent)
     return kind(message, **fields) if issubclass(kind, StrataError) else Permanent(message, **fields)
-
-
-def _json_of(line: str) -> dict[str, Any]:
-    if not line.startswith("{"):
-        return {}
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

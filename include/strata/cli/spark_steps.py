@@ -11,7 +11,9 @@ from strata.errors import ChecksFailedError
 from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval, needs_spark
 from strata.jobs.check.progress import CheckProgress
 from strata.jobs.run.run_folder import VERDICT, read_plan, read_verdicts, run_folder
+from strata.jobs.run.specs import DecodeReport
 from strata.wire.storage import delete_file
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +33,7 @@ class SparkSteps:
     checking: CheckProgress = field(default_factory=CheckProgress)
     """Is told how much is checked."""
 
-    def decode(self, run: str) -> dict[str, Any]:
+    def decode(self, run: str) -> DecodeReport:
         """Decodes a planned run, and says what was staged.
 
         Raises:
@@ -40,8 +42,9 @@ class SparkSteps:
         """
         folder = run_folder(self.source.lake, self.source.name, run)
         if not read_plan(folder).slices:
-            return {"run": run, "slices": 0, "files": 0, "rows": 0, "failed_slices": 0}
-        return run_job(DECODE, folder.url, self.master, progress=self.progress)
+            return DecodeReport(run, slices=0, files=0, rows=0, failed_slices=0)
+        said = run_job(DECODE, folder.url, self.master, progress=self.progress)
+        return decode_stored(said.encode(), DecodeReport, newest=1, file=DECODE, remedy="Run the same again.")
 
     def check(self, run: str) -> list[IntervalVerdict]:
         """Judges a decoded run; what fails is in the verdicts.

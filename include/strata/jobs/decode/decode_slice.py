@@ -71,14 +71,10 @@ def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
     return FailedSlice(piece.interval_start, tuple((one.database, one.table) for one in piece.tables), error.facts())
 
 
-def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[FailedSlice] = ()) -> dict[str, int]:
-    """Stores what all tasks of a run returned, as `decoded.json`; from here on the run counts as decoded.
-
-    Returns:
-        How many files and rows there are, and how many slices could not be decoded.
-    """
+def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[FailedSlice] = ()) -> Decoded:
+    """Stores what all tasks of a run returned, as `decoded.json`; from here on the run counts as decoded."""
     staged = tuple(sorted(files, key=lambda file: file.url))
     folder = Folder.open(run_url)
     decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder))
     write_decoded(folder, decoded)
-    return {"files": len(staged), "rows": sum(file.rows for file in staged), "failed_slices": len(decoded.failed)}
+    return decoded

@@ -50,6 +50,11 @@ class Decoded(Struct, frozen=True):
     """`content_digest` of the plan that was decoded; empty in a run of an older version."""
     format: int = FORMAT
 
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(file.rows for file in self.files)
+
     def lost(self, interval: int) -> dict[tuple[str, str], ErrorFacts]:
         """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""
         return {name: one.error for one in reversed(self.failed) if one.interval == interval for name in one.tables}

@@ -124,6 +124,17 @@ class StatementLogged(Struct, frozen=True):
         return f"{self.database}.{self.table}" if self.database else None
 
 
+class DecodeReport(Struct, frozen=True):
+    """What the decoding of a run gave."""
+
+    run: str
+    slices: int
+    files: int
+    rows: int
+    failed_slices: int
+    """Those that cannot be decoded, however often they are tried."""
+
+
 class Left(Struct, frozen=True):
     """What a run leaves in front of its end, of the wanted tables."""
 

@@ -3,7 +3,7 @@ Not here: the steps (`jobs/ingest.py`), how Spark is started and what is shown (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from strata.jobs.ingest import LandStepReport
     from strata.jobs.land.land_state import LandProgress
     from strata.jobs.publish.publish_interval import PublishReport
-    from strata.jobs.run.specs import Left, PlanReport
+    from strata.jobs.run.specs import DecodeReport, Left, PlanReport
     from strata.jobs.track.snapshot_schemas import SnapshotReport
     from strata.schema.tracker.stream import TrackReport
 
@@ -44,7 +44,7 @@ class Wanted(Struct, frozen=True):
 class OnSpark(Protocol):
     """The two steps that Spark does."""
 
-    def decode(self, run: str) -> dict[str, Any]:
+    def decode(self, run: str) -> DecodeReport:
         """Decodes a planned run."""
         ...
 
@@ -73,7 +73,7 @@ class OneRun(Struct, frozen=True):
     """What one plan became."""
 
     planned: PlanReport
-    decoded: dict[str, Any] | None
+    decoded: DecodeReport | None
     """The Spark job's report; None where there was nothing to decode."""
     checks: int
     failed_checks: int
@@ -175,12 +175,12 @@ class _Whole:
 
     def _one_run(self, planned: PlanReport) -> OneRun:
         run = planned.run
-        decoded: dict[str, Any] | None = None
+        decoded: DecodeReport | None = None
         verdicts: list[IntervalVerdict] = []
         if planned.slices:
             self._watcher.begin("decode")
             decoded = self._spark.decode(run)
-            self._watcher.end("decode", f"{counted(decoded['rows'], 'row')} from {counted(decoded['slices'], 'slice')}")
+            self._watcher.end("decode", f"{counted(decoded.rows, 'row')} from {counted(decoded.slices, 'slice')}")
             self._watcher.begin("check")
             verdicts = self._spark.check(run)
             self._watcher.end("check", checked_said(verdicts))

@@ -3,12 +3,12 @@ Not here: what belongs into one transaction of the store, and reading (`sql_stor
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from strata.errors import AlreadyRunningError
+from strata.schema.history.name_columns import names_to_column
 from strata.schema.history.versions import Origin, TrackedFile, TrackedPosition
 from strata.store.tables import (
     database_version,
@@ -182,7 +182,7 @@ def statement_row(source: str, change: StatementChange) -> dict[str, Any]:
         "gtid": change.gtid,
         "binlog_file": change.binlog_file,
         "binlog_pos": change.binlog_pos,
-        "tables": json.dumps([str(name) for name in change.tables], ensure_ascii=False),
+        "tables": names_to_column(change.tables),
         "statement": change.statement,
     }
 
@@ -194,7 +194,7 @@ def removal_row(source: str, removal: RowRemoval) -> dict[str, Any]:
         "seq": removal.seq,
         "gtid": removal.gtid,
         "binlog_pos": removal.binlog_pos,
-        "tables": json.dumps([str(name) for name in removal.tables], ensure_ascii=False),
+        "tables": names_to_column(removal.tables),
         "statement": removal.statement,
     }
 

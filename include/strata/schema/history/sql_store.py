@@ -4,7 +4,6 @@ Not here: choosing a version for a position (`historian.py`), snapshots (`snapsh
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from strata.schema.history.appending import (
     removal_row,
     statement_row,
 )
+from strata.schema.history.name_columns import names_from_column
 from strata.schema.history.snapshot_ledger import pending_snapshots
 from strata.schema.history.versions import (
     Before,
@@ -355,7 +355,7 @@ class SchemaStore:
                 row.gtid,
                 row.binlog_file,
                 row.binlog_pos,
-                _table_names(row.tables),
+                names_from_column(row.tables, "statement_change.tables"),
                 row.statement,
             )
             for row in rows
@@ -371,7 +371,13 @@ class SchemaStore:
         )
         with reading(self.engine) as connection:
             return [
-                RowRemoval(row.seq, row.gtid, row.binlog_pos, _table_names(row.tables), row.statement)
+                RowRemoval(
+                    row.seq,
+                    row.gtid,
+                    row.binlog_pos,
+                    names_from_column(row.tables, "row_removal.tables"),
+                    row.statement,
+                )
                 for row in connection.execute(query)
             ]
 
@@ -413,10 +419,6 @@ def _as_condition(before: Before) -> sa.ColumnElement[bool]:
     within = version.seq.between(before.first_seq, before.last_seq)
     in_file = (version.binlog_file == before.binlog_file) & (version.binlog_pos < before.binlog_pos)
     return (version.seq < before.first_seq) | (within & in_file)
-
-
-def _table_names(stored: str) -> tuple[TableName, ...]:
-    return tuple(TableName(*name.split(".", 1)) for name in json.loads(stored))
 
 
 def _chunks(values: Iterable[str]) -> Iterator[list[str]]:
