@@ -106,5 +106,5 @@ def test_a_first_segment_without_index_is_not_numbered_anew(stream):
     retain(stream, end, keep_gb=0)
     (segment,) = LandedStream.open(stream.source.lake, "s").segments
     segment.folder.delete(f"{segment.name}.index.parquet")
-    with pytest.raises(StreamHoleError, match="lost its index"):
+    with pytest.raises(StreamHoleError, match="has no index"):
         stream.live("INSERT INTO b VALUES (4)")

@@ -159,7 +159,7 @@ def test_without_gtids_a_reading_is_of_a_place_in_the_binlog(tmp_path):
         )
         with (
             connect(address(server, "reader", "pw")) as connection,
-            pytest.raises(SourceSettingsError, match="DDL could not be kept out") as caught,
+            pytest.raises(SourceSettingsError, match="DDL could not be locked out") as caught,
         ):
             LiveSchema(connection)
         assert "BACKUP_ADMIN" in str(caught.value)

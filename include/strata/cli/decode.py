@@ -175,7 +175,7 @@ def _check_options(
 ) -> None:
     if physical and where:
         raise Usage(
-            "--physical knows no names and types that a condition could be about", remedy="Leave one of them out."
+            "--where needs names and types of columns, and --physical has none", remedy="Leave one of them out."
         )
     if physical and (store or baseline):
         raise Usage("--physical looks at no versions", remedy="Leave --store and --baseline out.")

@@ -16,8 +16,8 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
         return
-    told = {name: _counts(value) if isinstance(value, dict) else value for name, value in report.items()}
-    shown = {name.replace("_", " "): value for name, value in told.items() if value not in (None, "", [], ())}
+    flat = {name: _counts(value) if isinstance(value, dict) else value for name, value in report.items()}
+    shown = {name.replace("_", " "): value for name, value in flat.items() if value not in (None, "", [], ())}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
         first, *rest = value if isinstance(value, list) else [value]

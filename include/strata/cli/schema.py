@@ -174,15 +174,15 @@ def _position(history: History, gtid_set: str | None, position: str | None, time
     if position is not None:
         return AtBinlog(BinlogPosition.parse(position))
     if time is not None:
-        return _told(history, at_time(history, time))
+        return _tell_end(history, at_time(history, time))
     return AtSeq(history.tracked.seq)
 
 
 def _any_position(history: History, text: str) -> StreamPosition:
-    return _told(history, position_of(history, text))
+    return _tell_end(history, position_of(history, text))
 
 
-def _told(history: History, position: StreamPosition) -> StreamPosition:
+def _tell_end(history: History, position: StreamPosition) -> StreamPosition:
     """Says where a time is behind the end of the stream."""
     if isinstance(position, AtSeq):
         typer.echo(

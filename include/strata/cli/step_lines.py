@@ -38,7 +38,7 @@ class StepLines:
         )
         self._step = ""
         self._task = self._bar.add_task("", visible=False)
-        self._told = time.monotonic()
+        self._shown_at = time.monotonic()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -51,7 +51,7 @@ class StepLines:
 
     def begin(self, step: str) -> None:
         """A step begins."""
-        self._step, self._told = step, time.monotonic()
+        self._step, self._shown_at = step, time.monotonic()
         self._bar.reset(self._task, total=None, description=f"{step:<{_WIDTH}}", visible=True)
 
     def landed(self, progress: LandProgress) -> None:
@@ -70,8 +70,8 @@ class StepLines:
     def _so_far(self, said: str, done: int, of: int) -> None:
         self._bar.update(self._task, description=f"{self._step:<{_WIDTH}} {said}", completed=done, total=of or None)
         now = time.monotonic()
-        if not self._console.is_terminal and now - self._told >= _LINE_SECONDS:
-            self._told = now
+        if not self._console.is_terminal and now - self._shown_at >= _LINE_SECONDS:
+            self._shown_at = now
             self._line(self._step, said)
 
     def _line(self, step: str, said: str) -> None:

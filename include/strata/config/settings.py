@@ -70,7 +70,7 @@ class SourceSettings(Struct, frozen=True):
     keep_gb: _Number | None = None
     """How many gigabytes of landed segments are kept, likewise."""
     keep_runs_days: _Number = 7
-    """How long the folders of runs and quarantine are kept, at least until what they hold is settled."""
+    """How long the folders of runs and quarantine are kept, and longer while what they hold is owed, failed or held."""
     track_schema_versions: _Switch = True
     """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
     watch_replication_stream: _Switch = False

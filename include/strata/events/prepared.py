@@ -85,9 +85,9 @@ class Placement:
         self._stream = stream
         self._prepared: dict[int, int] = {}
         """Ordinal of the XA COMMIT -> of what it commits."""
-        self._untold: dict[int, int | None] = {}
-        """Ordinal -> of the prepared transaction of whose rows the binlog does not tell enough there, None if it is not
-        here."""
+        self._incomplete: dict[int, int | None] = {}
+        """Ordinal of an event of XA whose rows cannot be had -> of the transaction that it prepares, None if it is not
+        in the stream."""
         self._passed: dict[int, tuple[LandedSegment, TransactionRecord]] = {}
         undecided = stream.undecided_at(after_seq)
         for segment in stream.segments_of(after_seq + 1, last_seq):
@@ -99,12 +99,12 @@ class Placement:
         if mark.step is XaStep.PREPARE:
             self.prepares.add(seq)
             if ended is not None:
-                self._untold[seq] = ended
+                self._incomplete[seq] = ended
         elif mark.step is XaStep.COMMIT:
             if ended is not None and ended >= self._stream.first_seq:
                 self._prepared[seq] = ended
             else:
-                self._untold[seq] = None
+                self._incomplete[seq] = None
 
     def committed(self) -> set[int]:
         """Ordinals of the prepared transactions that take effect in the range, from in front of it, too."""
@@ -126,8 +126,8 @@ class Placement:
                 yield record
 
     def lost(self) -> list[LostRows]:
-        """What the stream does not tell enough of, in stream order."""
-        return [self._lose(self._stream.record_at(seq)[1], ended) for seq, ended in sorted(self._untold.items())]
+        """Whose rows the stream does not have, in stream order."""
+        return [self._lose(self._stream.record_at(seq)[1], ended) for seq, ended in sorted(self._incomplete.items())]
 
     def _lose(self, record: TransactionRecord, ended: int | None) -> LostRows:
         what = f"{record.mark} has no XA PREPARE in the landed stream, which begins behind it: rows are missing"

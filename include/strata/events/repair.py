@@ -105,7 +105,7 @@ def _in_front(folder: Folder, name: SegmentName) -> StreamEnd:
         executed = GtidSet.parse(found.executed_before)
         return StreamEnd(name.ordinal - 1, found.first_seq - 1, found.clock_before, executed, Resume(found.resume))
     raise StreamHoleError(
-        "the first segment has lost its index, and those before it, which tell how it is numbered, are gone",
+        "the first segment has no index, and its transactions cannot be numbered: the segments before it are deleted",
         file=folder.join(str(name)),
         remedy="Restore the index from a backup of the lake, or land the source anew under another name.",
     )

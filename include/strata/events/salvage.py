@@ -159,10 +159,10 @@ def _first_gtid_event_of(binlog: BinlogFile, places: npt.NDArray[np.int64]) -> i
 def _shift(binlog: BinlogFile, begin: int, end: int) -> int | None:
     """How far behind their offsets events lie in the server's file, modulo 2**32; None if no event tells it."""
     index = index_events(binlog.buffer, begin, end, binlog.format, _SHIFT_EVENTS)
-    told = np.flatnonzero(index.log_positions)
-    if not len(told):
+    placed = np.flatnonzero(index.log_positions)
+    if not len(placed):
         return None
-    at = told[-1]
+    at = placed[-1]
     return int(index.log_positions[at] - index.lengths[at] - index.positions[at]) & _MODULUS
 
 

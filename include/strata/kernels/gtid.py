@@ -144,19 +144,19 @@ def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
 
 
 @kernel
-def key_slot(keys: ByteRows, count: Int, hint: Int, key: Bytes) -> Int:
+def key_row(keys: ByteRows, count: Int, hint: Int, key: Bytes) -> Int:
     """Which of the first `count` rows of `keys` equals `key`, trying `hint` first; -1 if none does."""
     for step in range(count + 1):
-        slot = hint if step == 0 else step - 1
-        if slot < 0 or slot >= count:
+        row = hint if step == 0 else step - 1
+        if row < 0 or row >= count:
             continue
         same = True
         for k in range(KEY_BYTES):
-            if keys[slot, k] != key[k]:
+            if keys[row, k] != key[k]:
                 same = False
                 break
         if same:
-            return np.int64(slot)
+            return np.int64(row)
     return np.int64(-1)
 
 
@@ -164,7 +164,7 @@ def key_slot(keys: ByteRows, count: Int, hint: Int, key: Bytes) -> Int:
 def read_head(
     buf: Bytes, body: Int, end: Int, event_type: Int, keys: ByteRows, count: Int, hint: Int, key: Bytes
 ) -> tuple[Int, Int, Int]:
-    """Reads the event that begins a transaction; arguments as in `read_gtid` and `key_slot`.
+    """Reads the event that begins a transaction; arguments as in `read_gtid` and `key_row`.
 
     Returns:
         Status (DONE, BAD_GTID or NEW_SERVER: `key` is in no row yet), the row of its server and tag (-1 for an
@@ -175,8 +175,8 @@ def read_head(
         return np.int64(Fault.BAD_GTID), np.int64(-1), np.int64(0)
     if event_type == EventCode.ANONYMOUS_GTID:
         return np.int64(DONE), np.int64(-1), stamp
-    slot = key_slot(keys, count, hint, key)
-    return np.int64(DONE if slot >= 0 else Request.NEW_SERVER), slot, stamp
+    row = key_row(keys, count, hint, key)
+    return np.int64(DONE if row >= 0 else Request.NEW_SERVER), row, stamp
 
 
 @kernel
@@ -190,7 +190,7 @@ def read_gtids(
         events: GTID and TAGGED_GTID events, no others.
         trailer: Bytes of the checksum behind each.
         first: The first one to take.
-        keys: As in `key_slot`; so the next two.
+        keys: As in `key_row`; so the next two.
         count: As above.
         key: As above.
         found: Takes the row of `keys` and the number of each.
@@ -198,13 +198,13 @@ def read_gtids(
     Returns:
         Status and the event that it is about: DONE, BAD_GTID, or NEW_SERVER (add `key`, and go on with that event).
     """
-    slot = np.int64(-1)
+    row = np.int64(-1)
     for i in range(first, len(events.positions)):
         position = events.positions[i]
         body, end = position + HEADER_BYTES, position + events.lengths[i] - trailer
-        status, slot, _ = read_head(buf, body, end, np.int64(events.types[i]), keys, count, slot, key)
+        status, row, _ = read_head(buf, body, end, np.int64(events.types[i]), keys, count, row, key)
         if status != DONE:
             return status, np.int64(i)
-        found[i, 0] = slot
+        found[i, 0] = row
         found[i, 1] = read_i64(key, KEY_NUMBER)
     return np.int64(DONE), np.int64(len(events.positions))

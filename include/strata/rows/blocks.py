@@ -25,7 +25,7 @@ from strata.kernels.stream import walk_events
 from strata.kernels.words import Request, State, Word
 from strata.rows.maps_in_force import MapsInForce
 from strata.rows.row_buffers import RowBuffers
-from strata.rows.windows import PayloadEnd, RangeStart, SettlePoint, Window
+from strata.rows.windows import FlushPoint, PayloadEnd, RangeStart, Window
 from strata.wire.codes import EventType
 from strata.wire.frames import post_headers
 
@@ -110,7 +110,7 @@ class RowReader:
                 yield from self._take(item)
         except StrataError as error:
             fault = error
-        yield from self._settle()
+        yield from self._flush()
         if fault is not None:
             raise fault.located(file=self._path, gtid=self.gtid())
 
@@ -150,8 +150,8 @@ class RowReader:
                 self._begin(item)
             case PayloadEnd():
                 self._state.place = check_end(self._state.place, item.position, Word.PAYLOAD_END)
-            case SettlePoint():
-                yield from self._settle()
+            case FlushPoint():
+                yield from self._flush()
 
     def _begin(self, start: RangeStart) -> None:
         """Goes to the beginning of a range."""
@@ -225,7 +225,7 @@ class RowReader:
         for buffer in self._buffers.waiting():
             yield from self._block(buffer)
 
-    def _settle(self) -> Iterator[Step]:
+    def _flush(self) -> Iterator[Step]:
         yield from self._all_blocks()
         yield Watermark()
 

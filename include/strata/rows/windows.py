@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata.wire.files import BinlogFile
     from strata.wire.frames import EventIndex
 
-SETTLE_BYTES = 16 << 20
+FLUSH_BYTES = 16 << 20
 """Bytes after which all rows that wait are given, however few they are."""
 WINDOW_BYTES = 1 << 20
 """Bytes whose checksums are verified before they are walked, so that they are still in the cache."""
@@ -81,11 +81,11 @@ class PayloadEnd(Struct, frozen=True):
     position: int
 
 
-class SettlePoint(Struct, frozen=True):
+class FlushPoint(Struct, frozen=True):
     """All rows so far are to be given before the next window is asked for: the memory of their bytes is let go."""
 
 
-Source = RangeStart | Window | PayloadEnd | SettlePoint
+Source = RangeStart | Window | PayloadEnd | FlushPoint
 
 
 def read_windows(binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None) -> Iterator[Source]:
@@ -114,8 +114,8 @@ class _WindowReader:
         self._chain = chain
         self._region = Region(binlog.buffer, 0)
         self._inflated = _Inflated()
-        self._unsettled = 0
-        """Bytes of earlier ranges since the last settle point."""
+        self._unflushed = 0
+        """Bytes of earlier ranges since the last flush point."""
 
     def read(self, piece: Range) -> Iterator[Source]:
         begin, state = piece.begin, State.BETWEEN
@@ -123,15 +123,15 @@ class _WindowReader:
             begin, state = self._behind_gtid(piece)
         yield RangeStart(piece, state, tuple(map(self._body_at, piece.table_maps)))
         chain = self._chain_of(piece, begin)
-        settled = begin
+        flushed = begin
         for index in self._indexes(begin, piece.end):
             yield from self._checked(index, chain)
-            if self._unsettled + index.next - settled >= SETTLE_BYTES:
-                yield SettlePoint()
+            if self._unflushed + index.next - flushed >= FLUSH_BYTES:
+                yield FlushPoint()
                 # Not earlier: gathering the cells of rows reads them once more.
-                forget_pages(self._binlog.buffer, settled, index.next)
-                settled, self._unsettled = index.next, 0
-        self._unsettled += piece.end - settled
+                forget_pages(self._binlog.buffer, flushed, index.next)
+                flushed, self._unflushed = index.next, 0
+        self._unflushed += piece.end - flushed
 
     def _behind_gtid(self, piece: Range) -> tuple[int, State]:
         """Behind the GTID of a prepared transaction, as its rows belong to its XA COMMIT; and the state there."""

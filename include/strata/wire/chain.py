@@ -130,7 +130,7 @@ def _fault(index: EventIndex, at: int, end: int | None) -> MisplacedEventError:
     begin = int(index.log_positions[at] - index.lengths[at]) & _MASK
     before = "" if end is None else f", and the one before it ends at {end}"
     return MisplacedEventError(
-        f"something is missing here, or was put in or moved: the server wrote this event to byte {begin}{before}",
+        f"events are missing, added or moved here: the server wrote this one at byte {begin}{before}",
         remedy="Take the file anew from the server or from a backup; `--skip-corrupt` goes on behind this.",
         offset=int(index.positions[at]),
     )

@@ -194,7 +194,7 @@ def staging_folder(folder: Folder) -> str:
     place = Path(tempfile.gettempdir(), name)
     place.mkdir(mode=0o700, exist_ok=True)
     if place.lstat().st_uid != os.getuid() or place.is_symlink():
-        raise PermissionError(f"{place} belongs to somebody else")
+        raise PermissionError(f"{place} belongs to another user")
     return str(place)
 
 

@@ -47,7 +47,7 @@ class ServerFiles(Struct, frozen=True):
             cursor.execute("SHOW BINARY LOGS")
             found = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
         if not found:
-            raise CorruptEventError("the server names no binlog file, and says that it writes them")
+            raise CorruptEventError("the server says that it writes a binlog, and lists no files")
         return cls(tuple(found))
 
     @property

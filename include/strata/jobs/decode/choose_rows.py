@@ -133,8 +133,9 @@ def _listed(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
 def _unknown(step: ChangeBatch, condition: Condition, at: int) -> Usage:
     columns = ", ".join(sorted(condition.columns))
     return Usage(
-        f"whether `{condition.text}` holds is not known of a change: the log has no value of {columns} that compares",
+        f"`{condition.text}` is neither true nor false for a change: the binlog has no value of {columns} to compare",
         table=str(step.table),
         gtid=step.batch.column(_place(step.batch, "_gtid"))[at].as_py(),
-        remedy="Partial images (binlog_row_image) lack columns, zero dates have no value: take another condition.",
+        remedy="Give a condition about other columns. Partial images (binlog_row_image) lack columns, and zero dates "
+        "have no value.",
     )

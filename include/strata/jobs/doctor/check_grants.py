@@ -34,7 +34,7 @@ def judge_backup_admin(grants: Grants, user: str, flavour: Flavour) -> Finding:
         return ok("BACKUP_ADMIN", "granted")
     return error(
         "BACKUP_ADMIN",
-        "not granted: without GTIDs a snapshot of the schema has to keep DDL out for a moment, in which its place in "
+        "not granted: without GTIDs, a snapshot of the schema locks out DDL for a moment while its place in "
         "the binlog is read",
         f"GRANT BACKUP_ADMIN ON *.* TO {user};"
         if flavour.is_mysql(8)

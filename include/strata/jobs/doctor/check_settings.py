@@ -87,7 +87,7 @@ def _enforce(variables: Mapping[str, str]) -> Finding | None:
         return ok("enforce_gtid_consistency", "ON")
     return error(
         "enforce_gtid_consistency",
-        f"{value}: statements are let through that cannot be numbered",
+        f"{value}: statements that cannot have a GTID are let through",
         "SET PERSIST enforce_gtid_consistency = WARN; look into the error log for a while; "
         "SET PERSIST enforce_gtid_consistency = ON.",
     )

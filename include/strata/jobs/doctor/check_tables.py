@@ -39,13 +39,13 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
         if matches(table, settings.tables, folded=folded) and not matches(table, settings.exclude, folded=folded)
     ]
     # A pattern of `exclude` that matches nothing yet is how one keeps out what may come.
-    told = "; ".join(no_match(pattern, known) for pattern in unmatched(settings.tables, known, folded=folded))
+    misses = "; ".join(no_match(pattern, known) for pattern in unmatched(settings.tables, known, folded=folded))
     if not wanted:
         return error(
-            "tables", f"no table is wanted: {told or 'all that they match is excluded'}", f"{NAMES_OF_TABLES}."
+            "tables", f"no table is wanted: {misses or 'all that they match is excluded'}", f"{NAMES_OF_TABLES}."
         )
     said = f"{_tables(len(wanted))} of {len(known)} wanted"
-    return warning("tables", f"{said}; {told}", f"{NAMES_OF_TABLES}.") if told else ok("tables", said)
+    return warning("tables", f"{said}; {misses}", f"{NAMES_OF_TABLES}.") if misses else ok("tables", said)
 
 
 def check_own(folder: str, known: Collection[TableName]) -> Iterator[Finding]:

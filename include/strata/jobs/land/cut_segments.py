@@ -225,7 +225,7 @@ class SegmentCutter:
         hole = _previous(head.previous_event, head) - self.end.executed
         if hole:
             raise StreamHoleError(
-                f"the stream goes on with {head.binlog_file}, before which more had been executed than has landed",
+                f"transactions in front of {head.binlog_file} have not landed, and the stream goes on behind them",
                 gtid=str(hole),
                 file=head.binlog_file,
                 remedy="Land what is missing first: from a server or from files that still have it.",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata.jobs.land.resume_landing import ByFile, ByGtid
     from strata.wire.connection import ServerAddress
 
-_TELL_SECONDS = 1.0
+_REPORT_SECONDS = 1.0
 
 
 def land_binlog(
@@ -85,7 +85,7 @@ class Landing:
         """Where the connection went on, and what the server had executed when it was made."""
         self._has_arrived = False
         self._server_now = 0
-        self._server_asked = self._told = time.monotonic()
+        self._server_asked = self._reported = time.monotonic()
 
     def run(self) -> None:
         """Lands up to what the server had executed when this began.
@@ -114,8 +114,8 @@ class Landing:
         stream = self._open()
 
         def at_item(item: Piece | Control | Quiet) -> bool:
-            if time.monotonic() - self._told >= _TELL_SECONDS:
-                self._cutter.scan(_TELL_SECONDS)
+            if time.monotonic() - self._reported >= _REPORT_SECONDS:
+                self._cutter.scan(_REPORT_SECONDS)
                 self._tell(is_idle=isinstance(item, Quiet))
             self._cutter.cut(segment_seconds)
             return stop()
@@ -192,7 +192,7 @@ class Landing:
 
     def _tell(self, *, is_idle: bool = False) -> None:
         cutter = self._cutter
-        self._told = now = time.monotonic()
+        self._reported = now = time.monotonic()
         landed = cutter.seq - cutter.before.seq
         server_now = self._server_now + (now - self._server_asked) * 1e6
         behind = 0.0 if is_idle or not cutter.clock else max(0.0, (server_now - cutter.clock) / 1e6)

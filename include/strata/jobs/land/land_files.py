@@ -95,7 +95,7 @@ class _FileLanding:
         hole = file.previous - executed
         if hole:
             raise StreamHoleError(
-                f"between what has landed and {file.name} transactions are missing; they are in none of the files",
+                f"transactions are missing between what has landed and {file.name}; none of the files has them",
                 gtid=str(hole),
                 file=file.url,
                 remedy="Put the file that holds them into the folder, or land them from a server that still has them; "

@@ -114,7 +114,7 @@ class ByGtid:
         missing = self.executed - self._cutter.end.executed
         if missing:
             raise SourceSettingsError(
-                "the server's binlog ends before what it has executed",
+                "the server has executed transactions that its binlog does not have",
                 gtid=str(missing),
                 remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
             )

@@ -87,18 +87,18 @@ def unmatched_patterns(
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
     wanted = wanted_tables(source, engine, stream)
     left_out = unmatched(requested, [table for table in known if wanted(table)], folded=folded)
-    told = [f'"{pattern}" matches only tables that the settings leave out' for pattern in left_out]
-    return [*told, *_unmatched_settings(source, known, folded=folded)]
+    unmet = [f'"{pattern}" matches only tables that the settings leave out' for pattern in left_out]
+    return [*unmet, *_unmatched_settings(source, known, folded=folded)]
 
 
 def _unmatched_settings(source: Source, known: Collection[TableName], *, folded: bool) -> list[str]:
     patterns = source.settings.tables
-    told = [no_match(pattern, known) for pattern in unmatched(patterns, known, folded=folded)]
-    if known and len(told) == len(patterns):
+    unmet = [no_match(pattern, known) for pattern in unmatched(patterns, known, folded=folded)]
+    if known and len(unmet) == len(patterns):
         raise SettingsError(
-            f"sources.{source.name}.tables: {'; '.join(told)}", source=source.name, remedy=NAMES_OF_TABLES
+            f"sources.{source.name}.tables: {'; '.join(unmet)}", source=source.name, remedy=NAMES_OF_TABLES
         )
-    return told if known else []
+    return unmet if known else []
 
 
 NAMES_OF_TABLES = "`strata schema show` lists the tables; patterns are database.table, as in shop.*"

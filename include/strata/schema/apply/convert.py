@@ -76,8 +76,8 @@ class Conversion(Struct, frozen=True):
         labels = tuple(shown_label(label, charset) for label in raw)
         shown = dict(zip(column_type.labels, labels, strict=True))
         if column.default:
-            told = ",".join(shown.get(label, label) for label in column.default.split(","))
-            column = replace(column, default=told)
+            shown_default = ",".join(shown.get(label, label) for label in column.default.split(","))
+            column = replace(column, default=shown_default)
         changed = self._with_type(column, replace(column_type, labels=labels))
         return replace(changed, label_bytes=hidden_bytes(raw, charset))
 

@@ -142,9 +142,9 @@ class MemoryStore:
     def database(self, source: str, name: str) -> DatabaseEntry | None:
         """As `VersionStore.database`."""
         for _, version in reversed(self._ordered(source)):
-            spoken = sorted((e for e in version.databases if e.name in {name, ""}), key=lambda entry: entry.name)
-            if spoken:
-                return replace(spoken[-1], name=name)
+            entries = sorted((e for e in version.databases if e.name in {name, ""}), key=lambda entry: entry.name)
+            if entries:
+                return replace(entries[-1], name=name)
         return None
 
     def views(self, source: str, database: str) -> list[TableName]:

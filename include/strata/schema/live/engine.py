@@ -160,8 +160,7 @@ class LiveSchema:
         front of that place could be missing from what is read."""
         if not locked:
             raise SourceSettingsError(
-                "the server does not number all of its transactions (gtid_mode), and DDL could not be kept out for the "
-                "moment in which the place of a snapshot in its binlog is read",
+                "gtid_mode is not ON, and DDL could not be locked out while a snapshot read its place in the binlog",
                 remedy="Grant BACKUP_ADMIN (MySQL 8.0 and later) and run it again while no long DDL runs; or set "
                 "gtid_mode=ON; or track binlog files with `--baseline FILE.sql`.",
             )

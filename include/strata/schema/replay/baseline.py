@@ -106,7 +106,7 @@ def _read(piece: Piece, context: DdlContext, file: str) -> Sequence[Change]:
     for change in changes:
         if isinstance(change, Unreadable) and not change.tables and change.database is None:
             raise Usage(
-                f"the baseline has a statement for which it is not known what it makes: {change.reason}",
+                f"a statement of the baseline cannot be understood: {change.reason}",
                 file=file,
                 offset=piece.offset,
                 remedy="Put `USE database;` before it, or dump with `mysqldump --no-data --databases DB...`.",
