@@ -27,7 +27,7 @@ def plan(
     context: typer.Context,
     source: SourceName = None,
     start: Annotated[str | None, typer.Option(help="Commit time (ISO 8601, UTC unless it says otherwise).")] = None,
-    end: Annotated[str | None, typer.Option(help="Exclusive.")] = None,
+    end: Annotated[str | None, typer.Option(help="End of the span; what is committed then is not in it.")] = None,
     gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
     table: Tables = None,
     failed: Annotated[bool, typer.Option("--failed", help="Without a span: also what failed or is held.")] = False,  # noqa: FBT002  a switch of the command line

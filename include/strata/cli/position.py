@@ -19,7 +19,7 @@ def position(
     context: typer.Context,
     source: SourceName = None,
     time: Annotated[str | None, typer.Option(help="What had been committed before it (ISO 8601, UTC).")] = None,
-    gtid_set: Annotated[str | None, typer.Option(help="What had been executed.")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="A GTID set: what had been executed.")] = None,
     file: Annotated[str | None, typer.Option(help="FILE:OFFSET in the server's binlog: what begins before it.")] = None,
 ) -> None:
     """Shows where a point of the landed stream is: the last transaction before it, its time, its file and offset."""

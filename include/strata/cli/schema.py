@@ -50,7 +50,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     context: typer.Context,
     source: _Source = None,
     store: _Store = None,
-    gtid_set: Annotated[str | None, typer.Option(help="After exactly these transactions.")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="A GTID set: after exactly these transactions.")] = None,
     position: Annotated[str | None, typer.Option(help="FILE:OFFSET: after all events that start before it.")] = None,
     time: Annotated[str | None, typer.Option(help="After what had been committed before it (ISO 8601, UTC).")] = None,
     table: _Table = None,

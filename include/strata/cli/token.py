@@ -29,7 +29,7 @@ def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An e
 def compare(
     context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="An event token.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The token to compare it with.")],
 ) -> None:
     """Prints how A lies to B: before, after, equal or unknown.
 
