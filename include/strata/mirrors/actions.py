@@ -1,0 +1,97 @@
+"""What the log of a mirror says, as values: its data files, its properties, and commits of others.
+Not here: reading and writing the log (`log.py`), vectors (`vectors.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata.mirrors.position import MirrorPosition
+    from strata.mirrors.vectors import Vector
+
+
+class LiveFile(Struct, frozen=True):
+    """A data file that counts, with its dead rows."""
+
+    path: str
+    """Relative to the table, as it is on the storage."""
+    size_bytes: int
+    rows: int
+    """In the file, dead ones included."""
+    stats: str
+    """As the log has them (JSON)."""
+    modified_ms: int
+    vector: Vector | None = None
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that count."""
+        return self.rows - (self.vector.cardinality if self.vector else 0)
+
+    def added(self) -> dict[str, Any]:
+        """The action that makes it count."""
+        stats: dict[str, Any] = msgspec.json.decode(self.stats)
+        stats["tightBounds"] = self.vector is None
+        action = {
+            "path": _escaped(self.path),
+            "partitionValues": {},
+            "size": self.size_bytes,
+            "modificationTime": self.modified_ms,
+            "dataChange": True,
+            "stats": msgspec.json.encode(stats).decode(),
+        }
+        return {"add": action | ({"deletionVector": self.vector.to_log()} if self.vector else {})}
+
+    def removed(self, now_ms: int) -> dict[str, Any]:
+        """The action that ends it, vector and all."""
+        action = {
+            "path": _escaped(self.path),
+            "deletionTimestamp": now_ms,
+            "dataChange": True,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": self.size_bytes,
+        }
+        return {"remove": action | ({"deletionVector": self.vector.to_log()} if self.vector else {})}
+
+
+class ForeignCommit(Struct, frozen=True):
+    """A commit that another program made in a mirror's table."""
+
+    version: int
+    operation: str
+    changes_rows: bool
+    """Whether it says that it changed rows, other than by moving them to other files."""
+
+
+class Snapshot(Struct, frozen=True):
+    """The table as it is after one version of its log."""
+
+    url: str
+    version: int
+    position: MirrorPosition
+    schema_text: str
+    properties: Mapping[str, str]
+    files: Mapping[str, LiveFile]
+    marks: Mapping[str, int]
+    """Application transactions."""
+    table_id: str
+    features: frozenset[str]
+    foreign: tuple[ForeignCommit, ...] = ()
+    """Commits of others since the last one of ours."""
+    created_ms: int = 0
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that readers see."""
+        return sum(file.live_rows for file in self.files.values())
+
+
+def _escaped(path: str) -> str:
+    """Paths of the log are URIs; ours hold nothing that is escaped, those of deltalake's `optimize` may."""
+    return path.replace("%", "%25").replace(" ", "%20").replace(":", "%3A") if set(path) & set("% :") else path

@@ -1,0 +1,190 @@
+"""The Parquet files of a mirror: writing rows to them, and reading rows of them, all or some.
+Not here: which of their rows are dead (`vectors.py`), which files count (`log.py`)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strata.errors import DamagedFileError
+from strata.mirrors.actions import LiveFile
+from strata.mirrors.log import now_ms
+from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
+from strata.tables.statistics import delta_statistics
+from strata.wire.storage import arrow_file_system, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+
+FILE_ROWS = 1 << 20
+"""Rows of one file at most."""
+FILE_BYTES = 64 << 20
+"""Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
+
+
+def write_rows(url: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[LiveFile]:
+    """Writes rows as data files, each given when it is in its place; no more than one is held in memory.
+
+    Args:
+        url: The table.
+        schema: Its columns; what the parts lack is NULL.
+        parts: Rows.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    groups, file = RowGroups(), _File(url)
+    for part in parts:
+        for batch in _fitted(part, schema).to_batches(max_chunksize=1 << 16):
+            group = groups.add(batch)
+            if group is not None:
+                file.add(group)
+            if file.is_full:
+                yield file.close()
+                file = _File(url)
+    group = groups.take()
+    if group is not None:
+        file.add(group)
+    if file.rows:
+        yield file.close()
+
+
+class _File:
+    """One file in memory."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._sink = pa.BufferOutputStream()
+        self._writer: pq.ParquetWriter | None = None
+        self.rows = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.rows >= FILE_ROWS or (self._writer is not None and self._sink.tell() >= FILE_BYTES)
+
+    def add(self, group: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = parquet_writer(self._sink, group)
+        write_row_group(self._writer, group)
+        self.rows += group.num_rows
+
+    def close(self) -> LiveFile:
+        if self._writer is not None:
+            self._writer.close()
+        content = self._sink.getvalue()
+        path = f"data/{uuid.uuid4().hex}.parquet"
+        stats = delta_statistics(pq.read_metadata(pa.BufferReader(content)))
+        write_file(f"{self._url}/{path}", content)
+        return LiveFile(path, content.size, self.rows, msgspec.json.encode(stats).decode(), now_ms())
+
+
+def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    names = part.schema.names
+    columns = [
+        part.column(names.index(field.name)) if field.name in names else pa.nulls(part.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(
+        [_as_chunks(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _as_chunks(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    chunks = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    return chunks if chunks.type == field.type else chunks.cast(field.type)
+
+
+def read_file_rows(
+    url: str, file: LiveFile, schema: pa.Schema, dead: Rows, *, rows_at_once: int = 1 << 17
+) -> Iterator[pa.Table]:
+    """The rows of a file that count, in order, in the columns that are asked for.
+
+    Args:
+        url: The table.
+        file: The file.
+        schema: Columns; those that the file lacks are NULL.
+        dead: Numbers of the rows that do not count, ascending.
+        rows_at_once: Of a batch, at most.
+
+    Raises:
+        DamagedFileError: The file is gone, or has not the rows that the log says.
+        LakeUnavailableError: The storage does not answer.
+    """
+    at = 0
+    with _Opened(url, file) as parquet:
+        there = [name for name in parquet.schema_arrow.names if schema.get_field_index(name) >= 0]
+        for batch in parquet.iter_batches(batch_size=rows_at_once, columns=there):
+            table = _fitted(batch, schema)
+            low, high = np.searchsorted(dead, [at, at + table.num_rows])
+            at += table.num_rows
+            if high > low:
+                kept = np.ones(table.num_rows, bool)
+                kept[dead[low:high] - (at - table.num_rows)] = False
+                table = table.filter(pa.array(kept))
+            yield table
+    if at != file.rows:
+        raise DamagedFileError(f"a data file has {at} rows, not {file.rows}", file=f"{url}/{file.path}")
+
+
+def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> pa.Table:
+    """Some rows of a file, in the order in which their numbers are given; only row groups that hold any are read.
+
+    Raises:
+        DamagedFileError: The file is gone.
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _Opened(url, file) as parquet:
+        metadata = parquet.metadata
+        ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        groups = np.searchsorted(ends, rows, side="right")
+        wanted = np.unique(groups)
+        there = [name for name in parquet.schema_arrow.names if schema.get_field_index(name) >= 0]
+        found = _fitted(parquet.read_row_groups([int(group) for group in wanted], columns=there), schema)
+        starts = np.r_[0, ends[:-1]]
+        kept = np.r_[0, np.cumsum((ends - starts)[wanted])[:-1]]
+        place = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]
+        return found.take(pa.array(place))
+
+
+class _Opened:
+    """A data file while it is read; a file that is gone is told as such."""
+
+    def __init__(self, url: str, file: LiveFile) -> None:
+        self._where = f"{url}/{file.path}"
+        self._file: pq.ParquetFile | None = None
+
+    def __enter__(self) -> pq.ParquetFile:
+        files, path = arrow_file_system(self._where)
+        try:
+            self._file = pq.ParquetFile(path, filesystem=files)
+        except FileNotFoundError:
+            raise _gone(self._where) from None
+        except pa.ArrowInvalid as error:
+            raise DamagedFileError(f"a data file of the mirror cannot be read: {error}", file=self._where) from None
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _gone(where: str) -> DamagedFileError:
+    return DamagedFileError(
+        "a data file of the mirror is gone: somebody deleted it, or vacuumed the table by a log that was cut",
+        file=where,
+        remedy="Restore it from a backup, or dump the table again (`strata dump`).",
+    )
+
+
+def names_of(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Some columns of a schema, in the order in which they are asked for; None for all."""
+    return schema if columns is None else pa.schema([schema.field(name) for name in columns])

@@ -1,0 +1,70 @@
+"""Where mirrors stand in the lake, and what their columns are.
+Not here: where change tables stand (`tables/layout.py`), what is in the files (`data_files.py`, `vectors.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from strata.schema.model.definition import KeyKind, TableName
+from strata.tables.convert import state_schema
+from strata.tables.layout import column_name, name_of_path, path_name
+from strata.wire.storage import list_folders
+
+if TYPE_CHECKING:
+    from strata.schema.model.definition import Key, TableDefinition
+
+SEQ: Final = "_seq"
+"""The column that says which transaction changed the row last; NULL: the row comes from a dump."""
+
+
+def mirror_url(lake: str, source: str, table: TableName) -> str:
+    """The mirror of a table."""
+    return f"{mirrors_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
+
+
+def mirrors_url(lake: str, source: str) -> str:
+    """The folder of all mirrors of a source."""
+    return f"{lake.rstrip('/')}/mirrors/{path_name(source)}"
+
+
+def mirrored_tables(lake: str, source: str) -> list[TableName]:
+    """The tables of a source that have a mirror, by name.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = mirrors_url(lake, source)
+    return sorted(
+        TableName(name_of_path(database), name_of_path(table))
+        for database in list_folders(root)
+        for table in list_folders(f"{root}/{database}")
+    )
+
+
+def mirror_schema(definition: TableDefinition) -> pa.Schema:
+    """The columns of a mirror: the table's own, as its change table calls them, and `_seq`."""
+    return state_schema(definition).append(pa.field(SEQ, pa.int64()))
+
+
+def key_columns(definition: TableDefinition) -> tuple[str, ...]:
+    """Columns whose values name a row: of the primary key, else of a unique key whose columns are never NULL; none if
+    there is neither, so that only a whole row names itself."""
+    if definition.primary_key:
+        return tuple(_names(definition, definition.primary_key))
+    for key in definition.keys:
+        if key.kind is KeyKind.UNIQUE and _is_total(definition, key):
+            return tuple(_names(definition, [part.column for part in key.parts if part.column is not None]))
+    return ()
+
+
+def _names(definition: TableDefinition, columns: tuple[str, ...] | list[str]) -> list[str]:
+    """As the table spells them; a key may spell them otherwise."""
+    found = [definition.column(name) for name in columns]
+    return [column_name(column.name) for column in found if column is not None]
+
+
+def _is_total(definition: TableDefinition, key: Key) -> bool:
+    columns = [None if part.column is None else definition.column(part.column) for part in key.parts]
+    return all(column is not None and not column.nullable for column in columns)

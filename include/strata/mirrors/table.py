@@ -1,0 +1,324 @@
+"""A mirror: made from rows at a position, opened now or as of then, read in bounded memory.
+Not here: changes (`apply.py`), DDL (`turn.py`), the log's form (`log.py`), the rows' files (`data_files.py`)."""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.errors import Usage
+from strata.mirrors.data_files import names_of, read_file_rows, write_rows
+from strata.mirrors.layout import key_columns, mirror_schema, mirror_url
+from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, versions_of
+from strata.mirrors.modes import Mode, properties_of, protocol_of
+from strata.mirrors.position import app_id
+from strata.mirrors.schema_text import schema_text
+from strata.mirrors.vectors import read_vector, rows_of
+from strata.schema.model.definition import TableDefinition, TableName, definition_from_json
+from strata.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from strata.mirrors.actions import LiveFile, Snapshot
+    from strata.mirrors.position import MirrorPosition
+
+_DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
+_IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
+_DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.gone_columns"
+_NONE: Final = np.empty(0, np.int64)
+
+
+class Mirror(Struct, frozen=True):
+    """One mirror as it was after one commit; a value that never changes."""
+
+    source: str
+    table: TableName
+    snapshot: Snapshot
+
+    @classmethod
+    def create(
+        cls,
+        lake: str,
+        source: str,
+        table: TableName | str,
+        definition: TableDefinition,
+        batches: Iterable[pa.Table | pa.RecordBatch],
+        position: MirrorPosition,
+        *,
+        mode: Mode = Mode.DELETION_VECTORS,
+        replacing: Mirror | None = None,
+    ) -> Self:
+        """A new mirror with these rows, in one commit; files of one that was killed before it are never seen.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            table: The table.
+            definition: Its definition at the position.
+            batches: Rows in `state_schema(definition)`; a column `_seq` besides, where it is known. Read once, bounded.
+            position: Where in the stream the table has exactly these rows.
+            mode: How it takes changes.
+            replacing: The mirror that is there, whose rows these take the place of; its earlier positions stay
+                readable. It keeps its identity unless the table was dropped meanwhile.
+
+        Raises:
+            Usage: There is a mirror of this table, or another one than `replacing`.
+            LakeUnavailableError: The storage refuses.
+        """
+        table = TableName.of(table)
+        url = mirror_url(lake, source, table)
+        found = read_snapshot(url)
+        if found is not None and (replacing is None or found.version != replacing.snapshot.version):
+            raise Usage(
+                f"there is a mirror already, at transaction {found.position.seq}",
+                source=source,
+                table=str(table),
+                remedy="Open it, and give it as the one to be replaced; or move its folder away.",
+            )
+        identity = uuid.uuid4().hex
+        if replacing is not None and not replacing.is_dropped:
+            identity = replacing.identity
+        schema = mirror_schema(definition)
+        added = list(write_rows(url, schema, batches))
+        own = {
+            "strata.source": source,
+            "strata.table": str(table),
+            _IDENTITY: identity,
+            _MODE: mode.value,
+            _DEFINITION: definition.to_json(),
+            _FORMAT: str(definition.stored_format),
+        }
+        actions = [
+            protocol_of(mode, schema_text(schema)),
+            _metadata(schema_text(schema), properties_of(mode, own)),
+            *_ends(found),
+            *(file.added() for file in added),
+        ]
+        _commit(url, found, actions, position, source=source, table=table, operation="CREATE TABLE AS SELECT")
+        made = cls.open(lake, source, table)
+        if made is None:
+            raise CommitConflictError
+        return made
+
+    @classmethod
+    def open(
+        cls, lake: str, source: str, table: TableName | str, at: Callable[[MirrorPosition], bool] | None = None
+    ) -> Self | None:
+        """The mirror as it is now, or as it was; None if the table has none.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            table: The table.
+            at: Whether a position is not behind the point that is asked for; the newest that is not is opened.
+
+        Raises:
+            Usage: Its oldest position lies behind that point.
+            DamagedFileError: The table is not whole, or none of ours.
+            LakeUnavailableError: The storage does not answer.
+        """
+        table = TableName.of(table)
+        url = mirror_url(lake, source, table)
+        version = None if at is None else _version_at(url, at)
+        if version == -1:
+            raise Usage(
+                "the mirror does not reach back so far",
+                source=source,
+                table=str(table),
+                remedy="`strata mirror list` shows from where on it can be opened.",
+            )
+        found = read_snapshot(url, version)
+        return None if found is None else cls(source, table, found)
+
+    def refreshed(self) -> Mirror:
+        """As it is now."""
+        return replace(self, snapshot=newer(self.snapshot))
+
+    @property
+    def url(self) -> str:
+        """The Delta table."""
+        return self.snapshot.url
+
+    @property
+    def position(self) -> MirrorPosition:
+        """Where it is in the stream."""
+        return self.snapshot.position
+
+    @property
+    def definition(self) -> TableDefinition:
+        """The table's definition there."""
+        properties = self.snapshot.properties
+        return definition_from_json(properties[_DEFINITION], int(properties[_FORMAT]))
+
+    @property
+    def mode(self) -> Mode:
+        """How it takes changes."""
+        return Mode(self.snapshot.properties[_MODE])
+
+    @property
+    def identity(self) -> str:
+        """Tells it from an earlier mirror of a table of the same name."""
+        return self.snapshot.properties[_IDENTITY]
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the table is gone from the server; the rows are those that it had last."""
+        return _DROPPED in self.snapshot.properties
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it cannot go on from here, or None."""
+        return self.snapshot.properties.get(_STOPPED)
+
+    @property
+    def gone_columns(self) -> frozenset[str]:
+        """Columns, folded, that data files have and the table has not any more."""
+        return frozenset(filter(None, self.snapshot.properties.get(_GONE_COLUMNS, "").split("\n")))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return mirror_schema(self.definition)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns whose values name a row; none if only a whole row names itself."""
+        return key_columns(self.definition)
+
+    def dead_rows(self, file: LiveFile) -> NDArray[np.int64]:
+        """Numbers of the rows of a file that do not count, ascending."""
+        return _NONE if file.vector is None else rows_of(read_vector(self.url, file.vector))
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows, in no order, some at a time.
+
+        Args:
+            columns: Those that are wanted; None for all.
+
+        Raises:
+            DamagedFileError: A file is gone or damaged.
+            LakeUnavailableError: The storage does not answer.
+        """
+        schema = names_of(self.schema, columns)
+        for file in self.snapshot.files.values():
+            yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, in no order."""
+        schema = names_of(self.schema, columns)
+        return pa.concat_tables([schema.empty_table(), *self.batches(columns)])
+
+    def commit(
+        self,
+        actions: Iterable[Mapping[str, Any]],
+        position: MirrorPosition,
+        *,
+        operation: str,
+        about: Mapping[str, str] | None = None,
+    ) -> Mirror:
+        """One more commit on top of this value.
+
+        Raises:
+            CommitConflictError: Somebody else has committed since; nothing is changed.
+            LakeUnavailableError: The storage refuses.
+        """
+        _commit(
+            self.url,
+            self.snapshot,
+            actions,
+            position,
+            source=self.source,
+            table=self.table,
+            operation=operation,
+            about=about,
+        )
+        return self.refreshed()
+
+    def with_properties(self, changed: Mapping[str, str | None], position: MirrorPosition) -> Mirror:
+        """With other properties, the rows as they are; None takes one away."""
+        return self.commit([self.metadata(changed)], position, operation="SET TBLPROPERTIES")
+
+    def metadata(
+        self,
+        changed: Mapping[str, str | None],
+        definition: TableDefinition | None = None,
+    ) -> dict[str, Any]:
+        """The action that gives it other properties and, where there is one, another definition."""
+        shown = self.definition if definition is None else definition
+        properties = {
+            **self.snapshot.properties,
+            _DEFINITION: shown.to_json(),
+            _FORMAT: str(shown.stored_format),
+            **changed,
+        }
+        kept = {key: value for key, value in properties.items() if value is not None}
+        return _metadata(schema_text(mirror_schema(shown)), kept, self.snapshot.table_id, self.snapshot.created_ms)
+
+    def dropped(self, position: MirrorPosition) -> Mirror:
+        """Marked: the table is gone from the server; its rows stay readable as they were last."""
+        return self.with_properties({_DROPPED: str(position.seq), _STOPPED: None}, position)
+
+    def stopped_for(self, reason: str) -> Mirror:
+        """Marked: it cannot go on behind its position."""
+        return self if self.stopped == reason else self.with_properties({_STOPPED: reason}, self.position)
+
+
+GONE_COLUMNS: Final = _GONE_COLUMNS
+STOPPED: Final = _STOPPED
+
+
+def _commit(
+    url: str,
+    found: Snapshot | None,
+    actions: Iterable[Mapping[str, Any]],
+    position: MirrorPosition,
+    *,
+    source: str,
+    table: TableName,
+    operation: str,
+    about: Mapping[str, str] | None = None,
+) -> None:
+    mark = {"txn": {"appId": app_id(source, table), "version": position.seq, "lastUpdated": now_ms()}}
+    version = 0 if found is None else found.version + 1
+    commit(url, version, [mark, *actions], position, operation=operation, about=about or {})
+
+
+def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", created_ms: int = 0) -> dict[str, Any]:
+    return {
+        "metaData": {
+            "id": table_id or str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": text,
+            "partitionColumns": [],
+            "configuration": dict(properties),
+            "createdTime": created_ms or now_ms(),
+        }
+    }
+
+
+def _ends(found: Snapshot | None) -> list[dict[str, Any]]:
+    return [] if found is None else [file.removed(now_ms()) for file in found.files.values()]
+
+
+def _version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
+    """The newest version that is not behind a point; -1 if none is, None if there is no table."""
+    versions = versions_of(url)
+    if not versions:
+        return None
+
+    def is_behind(version: int) -> bool:
+        position = position_of(url, version)
+        # A commit of others, which moved rows at most, stands with the one before it.
+        return position is not None and not at(position)
+
+    place = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag
+    return versions[place - 1] if place else -1
