@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from strata.checks.arrow_values import equals, flags_of, hash_rows, whole_numbers
+from strata.checks.arrow_values import equals, flags_of, whole_numbers
+from strata.rows.row_hashes import hash_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from strata.checks.arrow_values import Flags, Ints
+    from strata.checks.arrow_values import Flags
     from strata.checks.row_rules import Rows
     from strata.checks.rules import ImageChain
+    from strata.rows.row_hashes import Ints
 
     Sides = npt.NDArray[np.uint8]
 

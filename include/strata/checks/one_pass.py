@@ -29,10 +29,10 @@ from strata.wire.storage import content_digest, read_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from strata.checks.arrow_values import Ints
     from strata.checks.image_chain import Events
     from strata.checks.rules import Exemptions, ImageChain, Rule, StreamFacts
     from strata.checks.subject import JudgedFile
+    from strata.rows.row_hashes import Ints
     from strata.schema.model.definition import TableDefinition
 
 ORDER = "rows_are_in_stream_order"

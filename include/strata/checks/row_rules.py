@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata.checks.arrow_values import bytes_of, column_of, equals, flags_of, offsets_of, rows_with, set_of
+from strata.checks.arrow_values import column_of, equals, flags_of, rows_with, set_of
 from strata.checks.profile import EXAMPLES, Example, RuleFound, example_text
 from strata.checks.rules import IMAGES_AGREE, frame_column
 from strata.events.arrow_columns import to_numbers, to_texts
 from strata.kernels.json_texts import find_no_json
+from strata.rows.row_hashes import bytes_of, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
