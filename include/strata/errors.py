@@ -243,6 +243,14 @@ class ChecksFailedError(BadData):
     """A check of severity error failed, and the interval stays unpublished."""
 
 
+class MirrorDivergedError(BadData):
+    """A mirror has other rows than the changes say that it has; it is not changed any further."""
+
+
+class MirrorStoppedError(BadData):
+    """A mirror cannot go on behind its position: its rows have to be read again from the server."""
+
+
 class DamagedFileError(BadData):
     """A file that one step left for the next is not whole, or not what was written."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,10 @@ class LiveFile(Struct, frozen=True):
     def live_rows(self) -> int:
         """Rows that count."""
         return self.rows - (self.vector.cardinality if self.vector else 0)
+
+    def with_vector(self, vector: Vector) -> LiveFile:
+        """With these dead rows."""
+        return replace(self, vector=vector)
 
     def added(self) -> dict[str, Any]:
         """The action that makes it count."""

@@ -43,13 +43,13 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     if changes.num_rows == 0:
         return state
     key = [column_name(name) for name in definition.primary_key]
-    events = _Events.of(changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
+    events = Events.of(changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
     if key:
         return _last_of_each_key(state, events, key)
     return _what_is_left(state, events)
 
 
-class _Events:
+class Events:
     """Changes in order, as two lists of images: those that were taken away and those that were put."""
 
     def __init__(self, before: pa.Table, after: pa.Table, taken: Codes, put: Codes, absent: dict[str, Codes]) -> None:
@@ -64,7 +64,7 @@ class _Events:
         """Column -> for images that have only what changed in a JSON document, what that is."""
 
     @classmethod
-    def of(cls, changes: pa.Table, definition: TableDefinition) -> _Events:
+    def of(cls, changes: pa.Table, definition: TableDefinition) -> Events:
         names = {column.name: column_name(column.name) for column in definition.columns}
         op = changes["_op"]
         is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
@@ -105,9 +105,9 @@ def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
     return found
 
 
-def _last_of_each_key(state: pa.Table, events: _Events, key: Sequence[str]) -> pa.Table:
+def _last_of_each_key(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
     rows = state.num_rows
-    after = _filled(state, events, key) if events.absent else events.after
+    after = filled(state, events, key) if events.absent else events.after
     codes = row_codes(pa.concat_tables([part.select(key) for part in (state, events.before, after)]))
     # Within a change, the image before it goes first.
     order = np.argsort(
@@ -122,7 +122,7 @@ def _last_of_each_key(state: pa.Table, events: _Events, key: Sequence[str]) -> p
     return pa.concat_tables([state, after]).take(pa.array(kept))
 
 
-def _filled(state: pa.Table, events: _Events, key: Sequence[str]) -> pa.Table:
+def filled(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
     """The images after, with what partial ones lack taken from the last image of the same key.
 
     An INSERT lacks only columns that it gave their defaults; the decoder writes those as NULL, and so are they here.
@@ -132,7 +132,7 @@ def _filled(state: pa.Table, events: _Events, key: Sequence[str]) -> pa.Table:
         # Only an update can lack a column of its key, which it then has not changed.
         absent = events.absent[name]
         key_before = events.before[name].take(pa.array(np.searchsorted(events.taken, events.put[absent])))
-        after = _with_values(after, name, absent, key_before)
+        after = with_values(after, name, absent, key_before)
     # What a whole image says needs no image before it, so those may have any key.
     in_after = np.unique(np.concatenate(list(events.absent.values())))
     in_after = in_after[np.isin(events.put[in_after], events.taken)]
@@ -202,7 +202,7 @@ def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
     return found
 
 
-def _with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
+def with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
     mask = np.zeros(table.num_rows, bool)
     mask[where] = True
     column = table[name].combine_chunks()
@@ -210,7 +210,7 @@ def _with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArr
     return table.set_column(table.schema.get_field_index(name), name, filled)
 
 
-def _what_is_left(state: pa.Table, events: _Events) -> pa.Table:
+def _what_is_left(state: pa.Table, events: Events) -> pa.Table:
     after = events.after
     if events.differences:
         raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a primary key")
@@ -221,7 +221,7 @@ def _what_is_left(state: pa.Table, events: _Events) -> pa.Table:
             events.taken[np.minimum(at, len(events.taken) - 1)] == events.put[absent]
         )
         values = events.before[name].take(pa.array(at[is_update]))
-        after = _with_values(after, name, absent[is_update], values)
+        after = with_values(after, name, absent[is_update], values)
     images = pa.concat_tables([state, after, events.before])
     codes = row_codes(images)
     weights = np.ones(len(codes), np.int64)
