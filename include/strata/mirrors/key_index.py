@@ -164,9 +164,13 @@ class KeyIndex:
         open_rows, asked = found[:, is_open], np.flatnonzero(np.isin(of_key, many))
         order = np.argsort(open_rows[1], kind="stable")
         open_rows = open_rows[:, order]
-        parts = [wanted.keys.select(self._schema.names).take(pa.array(asked))]
-        for at in np.unique(open_rows[1]):
-            parts.append(read_some_rows(mirror.url, files[at], self._schema, open_rows[2][open_rows[1] == at]))
+        parts = [
+            wanted.keys.select(self._schema.names).take(pa.array(asked)),
+            *(
+                read_some_rows(mirror.url, files[at], self._schema, open_rows[2][open_rows[1] == at])
+                for at in np.unique(open_rows[1])
+            ),
+        ]
         exact = row_codes(pa.concat_tables(parts))
         of_asked, of_rows = exact[: len(asked)], exact[len(asked) :]
         needed = np.zeros(exact.max() + 1, np.int64)

@@ -71,13 +71,16 @@ class Mirror(Struct, frozen=True):
                 readable. It keeps its identity unless the table was dropped meanwhile.
 
         Raises:
-            Usage: There is a mirror of this table, or another one than `replacing`.
+            Usage: There is a mirror of this table.
+            CommitConflictError: Somebody has changed the one that is to be replaced, or has made one meanwhile.
             LakeUnavailableError: The storage refuses.
         """
         table = TableName.of(table)
         url = mirror_url(lake, source, table)
         found = read_snapshot(url)
-        if found is not None and (replacing is None or found.version != replacing.snapshot.version):
+        if found is not None and replacing is not None and found.version != replacing.snapshot.version:
+            raise CommitConflictError
+        if found is not None and replacing is None:
             raise Usage(
                 f"there is a mirror already, at transaction {found.position.seq}",
                 source=source,

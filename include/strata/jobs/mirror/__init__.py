@@ -1,0 +1,1 @@
+"""Bringing the mirrors of a source up to what is published."""

@@ -1,0 +1,119 @@
+"""How far the changes of a table are published without a gap, and where in the stream an ordinal is.
+Not here: publishing them (`jobs/publish/`), applying them (`update_mirrors.py`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata.errors import StreamHoleError, Usage
+from strata.gtid.sets import GtidSet
+from strata.mirrors.position import MirrorPosition
+from strata.schema.history.sql_store import SchemaStore
+from strata.store.ledgers import IntervalLedger
+from strata.store.table_intervals import State, TableIntervalLedger
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata.events.landed import LandedStream
+    from strata.schema.model.definition import TableName
+
+_WITHHELD = (State.OWED, State.FAILED, State.HELD, State.UNWANTED)
+
+
+class Reach(Struct, frozen=True):
+    """How far a mirror can be brought."""
+
+    seq: int
+    """Ordinal of the last transaction up to which everything is published."""
+    withheld: str | None = None
+    """Why not to the end of the last closed interval."""
+
+
+class Published:
+    """What the ledger says of a source.
+
+    Args:
+        engine: The source's store.
+        source: The source's name.
+        stream: What has landed.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+
+    def __init__(self, engine: sa.Engine, source: str, stream: LandedStream) -> None:
+        ledger = TableIntervalLedger(engine)
+        closed = [one for one in IntervalLedger(engine).all(source) if one.last_seq > one.first_seq]
+        self._closed = sorted(closed, key=lambda one: one.first_seq)
+        self._uncounted = frozenset(ledger.uncounted(source))
+        self._withheld: dict[tuple[str, str], dict[int, State]] = {}
+        for piece in ledger.select(source, _WITHHELD):
+            self._withheld.setdefault((piece.database, piece.table), {})[piece.start] = piece.state
+        self._stream = stream
+        entries = SchemaStore(engine).all_entries(source)
+        self._executed = {one.seq: (one.gtid_executed, one.committed_at) for one in entries if one.statement_no}
+        self._gtids = {one.seq: one.gtid for one in entries if one.statement_no == 1 and one.gtid}
+        self._ends = {one.last_seq: one.gtid_executed for one in self._closed}
+
+    def reach(self, table: TableName, seq: int) -> Reach:
+        """How far a table's changes are published behind a transaction.
+
+        Args:
+            table: The table.
+            seq: Ordinal of the last transaction that is there already.
+        """
+        withheld = self._withheld.get((table.database, table.table), {})
+        # Behind every interval that ends at or in front of it.
+        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        for interval in self._closed[at:]:
+            if interval.first_seq > seq:
+                return Reach(seq, f"transactions {seq + 1} to {interval.first_seq} are in no closed interval")
+            if interval.start in self._uncounted:
+                return Reach(seq, "the rows of an interval are not counted yet; the next run does")
+            state = withheld.get(interval.start)
+            if state is not None:
+                return Reach(seq, _words(state))
+            seq = interval.last_seq
+        return Reach(seq)
+
+    def intervals(self, after: int, until: int) -> frozenset[int]:
+        """Starts of the intervals that have transactions in after < seq <= until."""
+        first = bisect_right(self._closed, after, key=lambda one: one.last_seq)
+        last = bisect_left(self._closed, until, key=lambda one: one.first_seq)
+        return frozenset(one.start for one in self._closed[first:last])
+
+    def position(self, seq: int, version_id: int) -> MirrorPosition:
+        """Where in the stream an ordinal is.
+
+        Raises:
+            StreamHoleError: Its segment was deleted by age, and nothing else tells.
+        """
+        return MirrorPosition(seq, self._executed_at(seq), self._clock_at(seq), version_id)
+
+    def _executed_at(self, seq: int) -> str:
+        if seq in self._ends:
+            return self._ends[seq]
+        if seq in self._executed:
+            return self._executed[seq][0]
+        following = self._gtids.get(seq + 1)
+        if following is not None:
+            return str(GtidSet.parse(self._executed[seq + 1][0]) - GtidSet.parse(following))
+        return str(self._stream.executed_at(seq))
+
+    def _clock_at(self, seq: int) -> int:
+        if seq in self._executed:
+            return self._executed[seq][1]
+        try:
+            return self._stream.clock_at(seq)
+        except (StreamHoleError, Usage):
+            return 0
+
+
+def _words(state: State) -> str:
+    if state is State.UNWANTED:
+        return "the settings do not name the table: its changes are not published"
+    return f"changes of an interval are not published, but {state}"

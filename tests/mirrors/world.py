@@ -1,0 +1,112 @@
+"""A real server and the mirrors of its tables: land, track, decode, publish and mirror in one process.
+Not here: what must hold (the tests beside this file)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from strata.config.settings import Source, SourceSettings
+from strata.events.landed import LandedStream
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
+from strata.jobs.plan.owed import Request
+from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.prove.compare_rows import compare_rows
+from strata.jobs.prove.replay import TableState
+from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
+from strata.jobs.track.track_schema import track_landed
+from strata.mirrors.modes import Mode
+from strata.mirrors.table import Mirror
+from strata.schema.model.definition import TableName
+from strata.store.database import open_store
+from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.tables.commit import publish
+from strata.wire.connection import ServerAddress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import sqlalchemy as sa
+
+    from tests.mysql_server import MysqlServer
+
+
+@dataclass
+class MirrorWorld:
+    """One source, its store and its lake."""
+
+    server: MysqlServer
+    folder: Path
+    mode: Mode = Mode.DELETION_VECTORS
+    database: str = "shop"
+    name: str = "s"
+    engine: sa.Engine = field(init=False)
+    source: Source = field(init=False)
+
+    def __post_init__(self) -> None:
+        address = ServerAddress.from_url(self.server.url)
+        self.engine = open_store(f"sqlite:///{self.folder}/store.db")
+        self.source = Source(self.name, address, str(self.folder / "lake"), "", SourceSettings("unused"))
+
+    @property
+    def lake(self) -> str:
+        return self.source.lake
+
+    def publish(self) -> None:
+        """Everything up to now, without checks."""
+        land_binlog(self.source.address, lake=self.lake, source=self.name)
+        track_landed(self.lake, self.name, self.engine)
+        stream = LandedStream.open(self.lake, self.name)
+        # An interval is closed once its end has passed.
+        now = stream.clock + 1
+        request = Request(0, now)
+        planned = plan_run(self.source, self.engine, stream, request, now=time.time_ns() // 1000)
+        files = [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
+        store_decoded(planned.run_url, files)
+        folder = run_folder(self.lake, self.name, planned.run)
+        staged, plan = read_decoded(folder).files, read_plan(folder)
+        ledger = TableIntervalLedger(self.engine)
+        for one in plan.tables:
+            table = TableName(one.database, one.table)
+            mine = [file for file in staged if (file.name, file.interval) == (table, one.interval)]
+            publish(self.lake, self.name, table, one.interval, mine)
+            ledger.put(
+                [TableInterval(self.name, one.interval, one.database, one.table, one.counted, State.PUBLISHED)]
+            )
+
+    def update(self) -> MirrorReport:
+        """All mirrors of the database."""
+        return update_mirrors(
+            self.lake, self.name, self.engine, lambda table: table.database == self.database, mode=self.mode
+        )
+
+    def assert_equal(self) -> None:
+        """Every table's mirror has the rows of `SELECT *`, and there are no others that are not marked."""
+        with self.server.connect(init_command="SET time_zone = '+00:00'") as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+                (self.database,),
+            )
+            names = sorted(name for (name,) in cursor.fetchall())
+            for name in names:
+                mirror = self.mirror(name)
+                assert mirror is not None, name
+                assert not mirror.is_dropped, name
+                columns = ", ".join(f"`{column.name}`" for column in mirror.definition.columns)
+                cursor.execute(f"SELECT {columns} FROM `{self.database}`.`{name}`")
+                assert_rows(mirror, cursor.fetchall())
+
+    def mirror(self, table: str) -> Mirror | None:
+        """As it is now."""
+        return Mirror.open(self.lake, self.name, TableName(self.database, table))
+
+
+def assert_rows(mirror: Mirror, selected: Any) -> None:
+    """A mirror has these rows."""
+    rows = mirror.to_arrow().drop_columns(["_seq"])
+    found = compare_rows(TableState(mirror.definition, rows), selected)
+    assert (str(mirror.table), found.examples) == (str(mirror.table), ())
+    assert found.equal, (str(mirror.table), rows.num_rows, len(selected))
