@@ -8,6 +8,7 @@
 | `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
 | `check` | expectations compiled from the schema versions, judged in one pass; a table that fails is withheld |
 | `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
+| `mirror` | brings the mirrors that the settings name up to what is published ([more](mirrors.md)) |
 | `report_left` | makes the Data Docs; fails when rows were left out, and says which, why, and what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
@@ -26,7 +27,7 @@ from typing import Any
 from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
 
 from dags.forms import TIME
-from dags.steps import RETRIES, has_rows, land, list_sources, plan, publish, report_left, spark, track
+from dags.steps import RETRIES, has_rows, land, list_sources, mirror, plan, publish, report_left, spark, track
 
 TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": TIME}
 
@@ -72,7 +73,7 @@ def ingest_binlog() -> None:
         checked = spark("check", "check_interval.py", "--run-url", url, *judged)
         published = publish(source, planned)
         land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
-        published >> report_left(source, planned)
+        published >> [mirror(source), report_left(source, planned)]
 
     ingest.expand(source=list_sources())
 

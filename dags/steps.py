@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SPARK_JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 PUBLISHED = AssetAlias("strata_published")
 """Every table that is published becomes an asset `strata://SOURCE/DATABASE/TABLE` with an event for each interval."""
+MIRRORS = AssetAlias("strata_mirrors")
+"""Every mirror that changes becomes an asset `strata://SOURCE/DATABASE/TABLE/mirror` with its position."""
 VERSIONS = AssetAlias("strata_schema_versions")
 """Every schema version becomes an event of the asset `strata://SOURCE/schema`."""
 RETRIES = {
@@ -190,6 +192,21 @@ def publish(source: str, planned: Any) -> Xcom:
             name = told.pop("table").replace(".", "/", 1)
             events.add(Asset(f"strata://{source}/{name}"), extra=told)
     return to_plain(report.sums())
+
+
+@task(outlets=[MIRRORS])
+def mirror(source: str) -> Xcom:
+    """Brings the mirrors up to what is published, and tells who waits for them. A mirror that has to stand says why."""
+    report = _job("mirror")(source)
+    events = get_current_context()["outlet_events"][MIRRORS]
+    for one in report.mirrors:
+        if one.commits:
+            told = to_plain(one)
+            name = told.pop("table").replace(".", "/", 1)
+            events.add(Asset(f"strata://{source}/{name}/mirror"), extra=told)
+    told = brief(report.sums())
+    report.raise_if_wrong()
+    return told
 
 
 @task

@@ -247,10 +247,6 @@ class MirrorDivergedError(BadData):
     """A mirror has other rows than the changes say that it has; it is not changed any further."""
 
 
-class MirrorStoppedError(BadData):
-    """A mirror cannot go on behind its position: its rows have to be read again from the server."""
-
-
 class DamagedFileError(BadData):
     """A file that one step left for the next is not whole, or not what was written."""
 
@@ -315,6 +311,10 @@ class StoreUnavailableError(Transient):
 
 class LakeUnavailableError(Transient):
     """The storage of landed or published files does not answer or is full."""
+
+
+class MirrorBehindError(Transient):
+    """A mirror does not hold yet what is waited for."""
 
 
 class AlreadyRunningError(Transient):

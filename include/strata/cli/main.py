@@ -39,6 +39,7 @@ COMMANDS = (
     "housekeep",
     "views",
     "serve",
+    "mirror",
     "doctor",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""

@@ -43,6 +43,9 @@ _Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publis
 _Engine = Annotated[
     Literal["one_pass", "great_expectations"], Meta(description='either "one_pass" or "great_expectations"')
 ]
+_MirrorMode = Annotated[
+    Literal["deletion_vectors", "copy_on_write"], Meta(description='either "deletion_vectors" or "copy_on_write"')
+]
 _FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='either "oldest" or "snapshot"')]
 
 
@@ -90,6 +93,12 @@ class SourceSettings(Struct, frozen=True):
     checks_engine: _Engine = "one_pass"
     """What judges the rules that follow from schema and stream: one pass over the files, or Great Expectations on
     Spark."""
+
+    mirrors: _Texts = ()
+    """Patterns of `database.table` that have a mirror: a table as it is on the server; none by default."""
+    mirror_mode: _MirrorMode = "deletion_vectors"
+    """How new mirrors take changes: with deletion vectors, or, for readers that do not know these, by copies of the
+    files that change."""
 
     @property
     def owed_since_micros(self) -> int | None:
@@ -262,7 +271,7 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
         _check_store(good, path, mistakes)
         if not good.keys() & _STORE:
             good |= {key: top[key] for key in _STORE if key in top}
-        for key in ("tables", "exclude"):
+        for key in ("tables", "exclude", "mirrors"):
             _check_patterns(good.get(key), (*path, key), mistakes)
         if not mistakes:
             found[name] = SourceSettings(**_beside(folder, good))

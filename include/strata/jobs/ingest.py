@@ -29,14 +29,18 @@ from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.land.land_state import Doing, read_state
+from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
 from strata.jobs.plan.owed import MEGABYTE, Request
 from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.plan.wanted import folds_names
 from strata.jobs.publish.publish_interval import Publication, PublishedTable, TableOutcome
 from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.watch import notify_versions
+from strata.mirrors.modes import Mode
 from strata.schema.live.engine import Moment
+from strata.schema.model.patterns import matches
 from strata.store.database import open_store
 from strata.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from strata.jobs.run.specs import PlannedTable, PlanReport
     from strata.jobs.track.snapshot_schemas import SnapshotReport
     from strata.jobs.watch.notices import VersionNotice
+    from strata.schema.model.definition import TableName
     from strata.schema.tracker.stream import TrackReport
 
 _LOG = logging.getLogger("strata.housekeep")
@@ -326,6 +331,31 @@ def make_docs(source: str, run: str, *, settings: Settings) -> None:
         complete_docs(run_folder(found.lake, source, run))
     except StrataError as error:
         _CHECKS_LOG.warning("the Data Docs could not be made: %s", error.message)
+
+
+def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> MirrorReport:
+    """Brings the mirrors that the settings name up to what is published.
+
+    Args:
+        source: The source's name.
+        patterns: Only tables that match one of these; all if there is none.
+        settings: The settings.
+
+    Raises:
+        AlreadyRunningError: Another process updates the mirrors of this source.
+    """
+    found = settings.source(source)
+    if not found.settings.mirrors:
+        return MirrorReport(source, ())
+    engine = open_store(found.store_url)
+    folded = folds_names(source, engine)
+
+    def wanted(table: TableName) -> bool:
+        return matches(table, found.settings.mirrors, folded=folded) and (
+            not patterns or matches(table, patterns, folded=folded)
+        )
+
+    return update_mirrors(found.lake, source, engine, wanted, mode=Mode(found.settings.mirror_mode))
 
 
 def report_left(source: str, run: str, *, settings: Settings) -> None:

@@ -334,3 +334,15 @@ def _foreign(version: int, info: Mapping[str, Any], actions: Sequence[Mapping[st
 def now_ms() -> int:
     """The time as the log keeps it."""
     return time.time_ns() // 1_000_000
+
+
+def commit_times(url: str) -> dict[int, int]:
+    """When each version was committed by the clock of who did, milliseconds UTC."""
+    return {version: int(_info(_read_commit(url, version) or ()).get("timestamp") or 0) for version in versions_of(url)}
+
+
+def added_since(url: str, version: int) -> list[LiveFile]:
+    """The files, with their vectors, that the versions behind one have added."""
+    later = [one for one in versions_of(url) if one > version]
+    adds = [one["add"] for at in later for one in _read_commit(url, at) or () if "add" in one]
+    return [_live_file(unquote(add["path"]), add, url) for add in adds]

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import Usage
+from strata.mirrors.checkpoint import write_checkpoint_if_due
 from strata.mirrors.data_files import names_of, read_file_rows, write_rows
 from strata.mirrors.layout import key_columns, mirror_schema, mirror_url
 from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, versions_of
@@ -244,7 +245,9 @@ class Mirror(Struct, frozen=True):
             operation=operation,
             about=about,
         )
-        return self.refreshed()
+        made = self.refreshed()
+        write_checkpoint_if_due(made.snapshot)
+        return made
 
     def with_properties(self, changed: Mapping[str, str | None], position: MirrorPosition) -> Mirror:
         """With other properties, the rows as they are; None takes one away."""

@@ -65,6 +65,7 @@ class Events:
 
     @classmethod
     def of(cls, changes: pa.Table, definition: TableDefinition) -> Events:
+        """Of changes that are in order."""
         names = {column.name: column_name(column.name) for column in definition.columns}
         op = changes["_op"]
         is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
@@ -203,6 +204,7 @@ def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
 
 
 def with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
+    """A table with other values in some rows of a column."""
     mask = np.zeros(table.num_rows, bool)
     mask[where] = True
     column = table[name].combine_chunks()

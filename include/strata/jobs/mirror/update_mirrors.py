@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.errors import ErrorFacts, StrataError
+from strata.counted import counted
+from strata.errors import ErrorFacts, MirrorDivergedError, StrataError
 from strata.events.landed import LandedStream
 from strata.jobs.mirror.follow import Followed, Follower
 from strata.jobs.mirror.happenings import Happenings
@@ -45,6 +46,16 @@ class MirrorOutcome(Struct, frozen=True):
     """What went wrong."""
 
 
+class MirrorSums(Struct, frozen=True):
+    """The numbers of a report, and what stands, small enough for XCom."""
+
+    source: str
+    mirrors: int
+    commits: int
+    behind: tuple[str, ...]
+    """Tables and why."""
+
+
 class MirrorReport(Struct, frozen=True):
     """What a step made of the mirrors of a source."""
 
@@ -55,6 +66,25 @@ class MirrorReport(Struct, frozen=True):
     def behind(self) -> tuple[MirrorOutcome, ...]:
         """Those that are not where they should be."""
         return tuple(one for one in self.mirrors if one.behind or one.error)
+
+    def sums(self) -> MirrorSums:
+        """The numbers."""
+        told = tuple(f"{one.table}: {one.error.message if one.error else one.behind}" for one in self.behind)
+        return MirrorSums(self.source, len(self.mirrors), sum(one.commits for one in self.mirrors), told)
+
+    def raise_if_wrong(self) -> None:
+        """Lets nobody take a mirror that contradicts the changes for one that only waits.
+
+        Raises:
+            MirrorDivergedError: One does.
+        """
+        wrong = [one for one in self.mirrors if one.error]
+        if wrong and wrong[0].error:
+            others = f", and {counted(len(wrong) - 1, 'other mirror')}" if len(wrong) > 1 else ""
+            first = wrong[0].error
+            raise MirrorDivergedError(
+                f"{first.message}{others}", source=self.source, table=wrong[0].table, remedy=first.remedy
+            )
 
 
 def update_mirrors(

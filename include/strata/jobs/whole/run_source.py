@@ -133,6 +133,7 @@ class _Whole:
             if self._wanted.gtid_set is not None or not _has_more(planned):
                 break
             planned = self._plan()
+        ingest.mirror(self._wanted.source, settings=self._settings)
         ingest.housekeep(self._wanted.source, settings=self._settings)
         return WholeReport(self._wanted.source, snapshot, landed, tracked, tuple(runs), planned.left)
 

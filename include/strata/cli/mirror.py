@@ -1,0 +1,120 @@
+"""`strata mirror`: tables as they are on the server, brought up to date, listed and kept up.
+Not here: the work (`jobs/mirror/`, `mirrors/`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from strata.cli.options import SourceName, Tables
+from strata.cli.terminal import Terminal, say
+from strata.config.settings import load_settings
+from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from msgspec import Struct
+
+    from strata.jobs.mirror.update_mirrors import MirrorOutcome
+    from strata.schema.model.definition import TableName
+
+GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server.")
+
+
+@GROUP.command()
+def update(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
+    """Brings the mirrors that the settings name up to what is published, and says which stand, and why."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.ingest import mirror  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    report = mirror(settings.source_name(source), tuple(table or ()), settings=settings)
+    if context.obj["json"]:
+        _lines(report.mirrors)
+    else:
+        _say_outcomes(report.mirrors)
+    report.raise_if_wrong()
+
+
+def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
+    for one in found:
+        at = f"at transaction {one.position.seq}" if one.position else "stands" if one.rows else "has no mirror"
+        why = f": {one.error.message if one.error else one.behind}" if one.error or one.behind else ""
+        say(f" {one.table}  {at}{', dropped' if one.dropped else ''}, {one.rows:,} rows{why}")
+
+
+@GROUP.command("list")
+def list_(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
+    """Lists mirrors: rows, files, position, and what they wait for."""
+    from strata.jobs.mirror.upkeep import list_mirrors  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    mirrors = list_mirrors(found.lake, found.name, _matching(table))
+    if context.obj["json"]:
+        _lines(mirrors)
+        return
+    shown = Table(box=None)
+    for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
+        shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
+    for one in mirrors:
+        others = f"changed by others: {one.changed_by_others}" if one.changed_by_others else ""
+        state = "dropped" if one.dropped else one.stopped or others or "follows"
+        at = one.position
+        shown.add_row(one.table, f"{one.rows:,}", str(one.files), str(at.seq), at.gtid_executed, state)
+    Terminal().print(shown)
+
+
+@GROUP.command()
+def compact(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
+    """Makes whole files of small and half-dead ones; no row changes, and readers are not disturbed."""
+    from strata.jobs.mirror.upkeep import compact_mirrors  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    done = compact_mirrors(found.lake, found.name, _matching(table))
+    if context.obj["json"]:
+        _lines(done)
+        return
+    for one in done:
+        if one.compacted and one.compacted.rows_rewritten:
+            say(f" {one.table}  {one.compacted.files_before} files made {one.compacted.files_after}")
+
+
+@GROUP.command()
+def vacuum(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    retain_hours: Annotated[int, typer.Option(min=0, help="How long former states stay readable.")] = 168,
+) -> None:
+    """Deletes files that no state of the mirrors needs which is younger than that."""
+    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.mirror.upkeep import vacuum_mirrors  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    done = vacuum_mirrors(found.lake, found.name, _matching(table), now_micros=now_micros(), retain_hours=retain_hours)
+    if context.obj["json"]:
+        _lines(done)
+        return
+    for one in done:
+        if one.vacuumed and one.vacuumed.files:
+            say(f" {one.table}  deleted {one.vacuumed.files} files")
+
+
+def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:
+    return lambda table: not patterns or any(fnmatchcase(str(table), pattern) for pattern in patterns)
+
+
+def _lines(found: Iterable[Struct]) -> None:
+    for one in found:
+        typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(GROUP, name="mirror")
