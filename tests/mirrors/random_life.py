@@ -132,7 +132,13 @@ class RandomLife:
             for statement in self._random.choice([self._insert, self._update, self._delete])(table)
         ]
         if self._random.random() < 0.2:
-            return ["XA START 'x'", *inner, "XA END 'x'", "XA PREPARE 'x'", self._random.choice(["XA COMMIT 'x'", "XA ROLLBACK 'x'"])]
+            return [
+                "XA START 'x'",
+                *inner,
+                "XA END 'x'",
+                "XA PREPARE 'x'",
+                self._random.choice(["XA COMMIT 'x'", "XA ROLLBACK 'x'"]),
+            ]
         return ["BEGIN", *inner, self._random.choice(["COMMIT", "COMMIT", "ROLLBACK"])]
 
     def _alter(self, table: str) -> list[str]:

@@ -73,9 +73,7 @@ class MirrorWorld:
             table = TableName(one.database, one.table)
             mine = [file for file in staged if (file.name, file.interval) == (table, one.interval)]
             publish(self.lake, self.name, table, one.interval, mine)
-            ledger.put(
-                [TableInterval(self.name, one.interval, one.database, one.table, one.counted, State.PUBLISHED)]
-            )
+            ledger.put([TableInterval(self.name, one.interval, one.database, one.table, one.counted, State.PUBLISHED)])
 
     def update(self) -> MirrorReport:
         """All mirrors of the database."""

@@ -1,0 +1,212 @@
+"""Mirrors as other programs read them, after every kind of commit; and what becomes of a mirror that they changed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from msgspec.structs import replace
+
+from strata.errors import DamagedFileError, MirrorDivergedError
+from strata.mirrors import checkpoint
+from strata.mirrors.apply import Applier
+from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.modes import Mode
+from strata.mirrors.turn import altered, emptied
+from strata.schema.ddl.context import DdlContext
+from strata.schema.ddl.read import read_ddl
+from strata.schema.history.effects import added_columns, effect_of, renamed_columns
+from strata.schema.history.turns import Turn
+from strata.schema.model.definition import Column
+from tests.mirrors.model import COLUMNS, Model, Row, opened, position, rows_of
+from tests.tables.changes import ORDERS, definition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.mirrors.table import Mirror
+
+MODES = list(Mode)
+
+
+def by_deltalake(url: str, version: int | None) -> pa.Table:
+    table = DeltaTable(url, version=version)
+    return pa.table(QueryBuilder().register("mirror", table).execute("SELECT * FROM mirror").read_all())
+
+
+def by_duckdb(url: str, version: int | None) -> pa.Table:
+    package = importlib.util.find_spec("duckdb_ext")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    (extension,) = Path(package.submodule_search_locations[0]).rglob("delta.duckdb_extension")
+    assert version is None, "this extension reads the newest version alone"
+    with duckdb.connect() as connection:
+        connection.execute(f"LOAD '{extension}'")
+        (count,) = connection.execute(f"SELECT count(*) FROM delta_scan('{url}')").fetchone() or (None,)
+        found = pa.table(connection.execute(f"SELECT * FROM delta_scan('{url}')").arrow())
+    assert count == found.num_rows
+    return found
+
+
+def by_polars(url: str, version: int | None) -> pa.Table:
+    scan = pl.scan_delta(url, version=version)
+    found = scan.collect().to_arrow()
+    assert scan.select(pl.len()).collect().item() == found.num_rows
+    return found
+
+
+READERS = (by_deltalake, by_duckdb, by_polars)
+
+
+def assert_read(mirror: Mirror, rows: list[Row], version: int | None = None) -> None:
+    for reader in READERS if version is None else (by_deltalake, by_polars):
+        found = reader(mirror.url, version).to_pylist()
+        assert sorted((tuple(row[name] for name in COLUMNS) for row in found), key=repr) == rows, reader.__name__
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_reader_sees_the_rows_after_every_kind_of_commit(
+    tmp_path: Path, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "EVERY", 4)
+    model, lake = Model(1), str(tmp_path)
+    model.live(70)
+    model.create(lake, mode)
+    seen = {}
+    for cut in (30, 40, 50, 60, 66, 70):
+        mirror = model.bring(lake, cut)
+        seen[mirror.snapshot.version] = model.states[cut]
+        assert_read(mirror, model.states[cut])
+        if cut == 50:
+            mirror, done = compact(mirror)
+            assert done.rows_rewritten
+            assert_read(mirror, model.states[cut])
+    for version, rows in seen.items():
+        assert_read(mirror, rows, version)
+    vacuum(mirror, now_micros=0, retain_hours=0)
+    for version, rows in seen.items():
+        assert_read(mirror, rows, version)
+    assert vacuum(mirror, now_micros=4 * 10**15, retain_hours=0).files
+    assert_read(opened(lake), model.states[70])
+    assert rows_of(opened(lake)) == model.states[70]
+    mirror = emptied(opened(lake), position(71), mirror.definition)
+    assert_read(mirror, [])
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_vacuum_of_deltalake_leaves_a_mirror_whole(tmp_path: Path, full: bool) -> None:
+    model, lake = Model(4), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    for cut in (30, 45, 52, 56, 60):
+        mirror = model.bring(lake, cut)
+    assert any(file.vector for file in mirror.snapshot.files.values())
+    DeltaTable(mirror.url).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=full)
+    assert rows_of(opened(lake)) == model.states[60]
+    assert_read(opened(lake), model.states[60])
+    model.live(10)
+    assert rows_of(model.bring(lake)) == model.states[70]
+
+
+def test_a_mirror_that_another_program_compacted_goes_on(tmp_path: Path) -> None:
+    model, lake = Model(4), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    for cut in (30, 52, 57, 60):
+        model.bring(lake, cut)
+    DeltaTable(opened(lake).url).optimize.compact()
+    mirror = opened(lake)
+    assert [one.changes_rows for one in mirror.snapshot.foreign] == [False]
+    assert rows_of(mirror) == model.states[60]
+    model.live(20)
+    assert rows_of(model.bring(lake)) == model.states[80]
+    assert_read(opened(lake), model.states[80])
+
+
+def append(mirror: Mirror) -> None:
+    write_deltalake(mirror.url, mirror.to_arrow().slice(0, 1), mode="append")
+
+
+def delete(mirror: Mirror) -> None:
+    DeltaTable(mirror.url).delete("id > 3")
+
+
+def overwrite(mirror: Mirror) -> None:
+    write_deltalake(mirror.url, mirror.to_arrow().slice(0, 2), mode="overwrite")
+
+
+@pytest.mark.parametrize("write", [append, delete, overwrite])
+def test_a_mirror_that_another_program_wrote_to_is_told_and_left(
+    tmp_path: Path, write: Callable[[Mirror], None]
+) -> None:
+    model, lake = Model(4), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    mirror = model.bring(lake, 40)
+    write(mirror)
+    with pytest.raises(MirrorDivergedError, match=f"version {mirror.snapshot.version + 1}"):
+        model.bring(lake)
+    with pytest.raises(MirrorDivergedError):
+        compact(mirror)
+    assert opened(lake).snapshot.version == mirror.snapshot.version + 1
+
+
+def test_files_that_somebody_deleted_are_told(tmp_path: Path) -> None:
+    model, lake = Model(4), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    mirror = model.bring(lake, 60)
+    for file in Path(mirror.url, "data").iterdir():
+        file.unlink()
+    with pytest.raises(DamagedFileError, match="is gone"):
+        rows_of(opened(lake))
+    model.live(5)
+    with pytest.raises(DamagedFileError, match="is gone"):
+        model.bring(lake)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+ALTERS: dict[str, dict[str, object]] = {
+    "ADD COLUMN c INT": {"c": None},
+    "ADD COLUMN c INT NOT NULL DEFAULT 7": {"c": 7},
+    "ADD COLUMN c VARCHAR(9) DEFAULT 'web' FIRST": {"c": "web"},
+    "MODIFY n BIGINT": {},
+    "ADD INDEX (n)": {},
+}
+
+
+@pytest.mark.parametrize("alter", ALTERS)
+def test_every_reader_sees_the_rows_behind_an_alter(tmp_path: Path, alter: str) -> None:
+    gets = ALTERS[alter]
+    model, lake = Model(4), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    model.bring(lake, 30)
+    mirror = model.bring(lake, 60)
+    added = [
+        Column("c", "varchar(9)" if "VARCHAR" in alter else "int", default=_text(value)) for value in gets.values()
+    ]
+    after = definition({**COLUMNS, "n": "bigint" if "BIGINT" in alter else "int"})
+    after = replace(after, columns=(*added, *after.columns) if "FIRST" in alter else (*after.columns, *added))
+    changes = read_ddl(f"ALTER TABLE t {alter}", DdlContext("shop", 90704))
+    steps = [step for change in changes for step in change.steps]  # type: ignore[attr-defined]
+    turn = Turn(
+        2, (61, 1, 2), ORDERS, after, effect=effect_of(mirror.definition, after, changes),
+        renamed_columns=renamed_columns(steps), added_columns=added_columns(steps),
+    )  # fmt: skip
+    mirror = altered(mirror, turn, position(61))
+    assert_read(mirror, model.states[60])
+    for reader in READERS:
+        for row in reader(mirror.url, None).to_pylist():
+            assert gets.items() <= row.items()
+    applier = Applier(mirror)
+    assert applier.mirror.definition == after
