@@ -4,7 +4,7 @@ Not here: what must hold (the tests beside this file)."""
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +13,12 @@ from strata.mirrors.apply import Applier
 from strata.mirrors.modes import Mode
 from strata.mirrors.position import MirrorPosition
 from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableDefinition
 from strata.tables.columns import published
 from strata.tables.convert import state_schema
 from tests.tables.changes import changes, definition
+
+if TYPE_CHECKING:
+    from strata.schema.model.definition import TableDefinition
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SOURCE, TABLE = "s", "shop.t"

@@ -34,7 +34,7 @@ def test_any_cut_of_the_stream_gives_the_rows(tmp_path: Path, key: tuple[str, ..
         model, lake = Model(seed, key), str(tmp_path / str(seed))
         model.live(60)
         model.create(lake, mode)
-        cuts = sorted(Random(seed).sample(range(1, 60), 6)) + [60]
+        cuts = [*sorted(Random(seed).sample(range(1, 60), 6)), 60]
         for cut in cuts:
             # All changes each time: what the mirror has already is passed over.
             mirror = model.bring(lake, cut)

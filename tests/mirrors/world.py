@@ -17,6 +17,7 @@ from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import TableState
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
+from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed
 from strata.mirrors.modes import Mode
 from strata.mirrors.table import Mirror
@@ -55,6 +56,10 @@ class MirrorWorld:
     def lake(self) -> str:
         return self.source.lake
 
+    def snapshot(self) -> None:
+        """The schemas of tables that are older than the stream."""
+        snapshot_schemas(self.source.address, self.engine, self.name)
+
     def publish(self) -> None:
         """Everything up to now, without checks."""
         land_binlog(self.source.address, lake=self.lake, source=self.name)
@@ -85,7 +90,7 @@ class MirrorWorld:
         """Every table's mirror has the rows of `SELECT *`, and there are no others that are not marked."""
         with self.server.connect(init_command="SET time_zone = '+00:00'") as connection, connection.cursor() as cursor:
             cursor.execute(
-                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type <> 'VIEW'",
                 (self.database,),
             )
             names = sorted(name for (name,) in cursor.fetchall())

@@ -1,0 +1,260 @@
+"""Mirrors that must stand, and say why; mirrors of tables that go and come; what the page tells its readers to type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import strata.mirrors
+from strata.errors import MirrorBehindError, Usage
+from strata.gtid.token_text import to_text
+from strata.mirrors.table import Mirror
+from strata.schema.model.definition import TableName
+from strata.store.table_intervals import State, TableIntervalLedger
+from tests.docs.pages import read_blocks
+from tests.mirrors.world import MirrorWorld, assert_rows
+from tests.mysql_server import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.jobs.mirror.update_mirrors import MirrorOutcome
+    from tests.mysql_server import MysqlServer
+
+pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "mirrors.md"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_server(tmp_path_factory.mktemp("mysql")) as running:
+        yield running
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> MirrorWorld:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    return MirrorWorld(server, tmp_path, name="shop")
+
+
+def outcomes(world: MirrorWorld) -> dict[str, MirrorOutcome]:
+    return {one.table.removeprefix("shop."): one for one in world.update().mirrors}
+
+
+UNKNOWN = {
+    "ALTER TABLE t ADD COLUMN made DATETIME DEFAULT CURRENT_TIMESTAMP": "made",
+    "ALTER TABLE t ADD COLUMN twice INT GENERATED ALWAYS AS (n * 2) STORED": "twice",
+    "ALTER TABLE t DROP PARTITION p0": "partitions",
+    "ALTER TABLE t MODIFY v VARCHAR(1)": "v",
+}
+
+
+@pytest.mark.parametrize("statement", UNKNOWN)
+def test_a_mirror_stands_in_front_of_what_no_log_tells(world: MirrorWorld, statement: str) -> None:
+    world.server.run_sql(
+        "SET sql_mode = ''; CREATE TABLE t (id INT PRIMARY KEY, n INT, v VARCHAR(9)) PARTITION BY RANGE (id) "
+        "(PARTITION p0 VALUES LESS THAN (2), PARTITION p1 VALUES LESS THAN (100)); CREATE TABLE u (id INT PRIMARY KEY);"
+        f"INSERT INTO t VALUES (1, 1, 'long'), (2, 2, 'b'); {statement};"
+        "INSERT INTO t (id, n) VALUES (3, 3); INSERT INTO u VALUES (1)",
+        "shop",
+    )
+    world.publish()
+    for _ in range(2):
+        found = outcomes(world)
+        assert UNKNOWN[statement] in (found["t"].behind or "")
+        assert "strata dump --source shop --table shop.t" in (found["t"].behind or "")
+        assert found["u"].behind is None, "one table's trouble holds no other"
+    mirror = world.mirror("t")
+    assert mirror is not None
+    assert mirror.stopped
+    assert mirror.to_arrow(["id"])["id"].to_pylist() == [1, 2], "as it was in front of the statement"
+    opened = strata.mirrors.open(world.lake, "shop", "shop.t")
+    token = strata.mirrors.open(world.lake, "shop", "shop.u").position
+    with pytest.raises(MirrorBehindError, match=UNKNOWN[statement]):
+        opened.wait_until(token, timeout_seconds=5)
+    # From here on the rows are known again.
+    world.server.run_sql("TRUNCATE TABLE t; INSERT INTO t (id, n) VALUES (4, 4)", "shop")
+    world.publish()
+    assert outcomes(world)["t"].behind is None
+    world.assert_equal()
+
+
+def test_what_was_never_dumped_has_no_mirror(server: MysqlServer, tmp_path: Path) -> None:
+    server.run_sql(
+        "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop; CREATE TABLE shop.old (id INT PRIMARY KEY);"
+        "INSERT INTO shop.old VALUES (1); RESET BINARY LOGS AND GTIDS;"
+    )
+    world = MirrorWorld(server, tmp_path, name="shop")
+    server.run_sql(
+        "CREATE TABLE young (id INT PRIMARY KEY); INSERT INTO young VALUES (1); INSERT INTO old VALUES (2);"
+        "ALTER TABLE old ADD COLUMN n INT; INSERT INTO old VALUES (3, 3)",
+        "shop",
+    )
+    world.snapshot()
+    world.publish()
+    found = outcomes(world)
+    assert "strata dump --source shop --table shop.old" in (found["old"].behind or "")
+    assert found["young"].rows == 1
+    assert world.mirror("old") is None
+    with pytest.raises(Usage, match="has no mirror"):
+        strata.mirrors.open(world.lake, "shop", "shop.old")
+
+
+def test_unpublished_changes_hold_their_table_alone(world: MirrorWorld) -> None:
+    world.server.run_sql(
+        "CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY); INSERT INTO a VALUES (1);", "shop"
+    )
+    world.publish()
+    assert {one.behind for one in outcomes(world).values()} == {None}
+    world.server.run_sql("INSERT INTO a VALUES (2); INSERT INTO b VALUES (2)", "shop")
+    world.publish()
+    ledger = TableIntervalLedger(world.engine)
+    (newest,) = ledger.select("shop", [State.PUBLISHED], table=("shop", "a"))[-1:]
+    ledger.put([newest.__class__("shop", newest.start, "shop", "a", newest.rows, State.FAILED)])
+    found = outcomes(world)
+    assert "failed" in (found["a"].behind or "")
+    assert found["a"].rows == 1
+    assert found["b"].behind is None
+    assert found["b"].rows == 1
+    ledger.put([newest])
+    assert outcomes(world)["a"].rows == 2
+    world.assert_equal()
+
+
+def test_a_table_that_goes_and_comes(world: MirrorWorld) -> None:
+    run = world.server.run_sql
+    run("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", "shop")
+    world.publish()
+    world.update()
+    first = strata.mirrors.open(world.lake, "shop", "shop.t")
+    run("DROP TABLE t", "shop")
+    world.publish()
+    assert outcomes(world)["t"].dropped
+    gone = strata.mirrors.open(world.lake, "shop", "shop.t")
+    assert gone.is_dropped
+    assert len(gone) == 2
+    run("CREATE TABLE t (id INT PRIMARY KEY, name TEXT); INSERT INTO t VALUES (7, 'x')", "shop")
+    world.publish()
+    world.update()
+    world.assert_equal()
+    again = strata.mirrors.open(world.lake, "shop", "shop.t")
+    assert again.mirror.identity != first.mirror.identity
+    for point in (first.position, to_text(first.position), str(first.position.places[0].position)):
+        then = strata.mirrors.open(world.lake, "shop", "shop.t", at=point)
+        assert sorted(then.to_arrow()["id"].to_pylist()) == [1, 2]
+        assert then.position.compare(first.position).value in ("before", "equal")
+
+
+def test_tables_that_swap_carry_their_rows(world: MirrorWorld) -> None:
+    run = world.server.run_sql
+    run(
+        "CREATE TABLE a (id INT PRIMARY KEY, x INT); CREATE TABLE b (id INT PRIMARY KEY, y TEXT);"
+        "INSERT INTO a VALUES (1, 1); INSERT INTO b VALUES (2, 'b'); INSERT INTO b VALUES (3, 'c')",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    run(
+        "RENAME TABLE a TO c, b TO a, c TO b; INSERT INTO a VALUES (9, 'z'); UPDATE b SET x = 5;"
+        "ALTER TABLE a RENAME TO d, ADD COLUMN n INT NOT NULL DEFAULT 3; INSERT INTO d VALUES (10, 'q', 1);"
+        "RENAME TABLE b TO a; DELETE FROM d WHERE id = 2",
+        "shop",
+    )
+    world.publish()
+    assert {one.behind for one in outcomes(world).values()} == {None}
+    world.assert_equal()
+    mirror = world.mirror("b")
+    assert mirror is not None
+    assert mirror.is_dropped
+
+
+def test_keys_move_in_partial_images(world: MirrorWorld) -> None:
+    run = world.server.run_sql
+    run(
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), j JSON, n INT);"
+        "INSERT INTO t VALUES (1, 'one', '{\"a\": 1}', 1), (2, 'two', '{\"a\": 2}', 2), (3, 'three', NULL, 3)",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    run(
+        "SET binlog_row_image = MINIMAL; SET binlog_row_value_options = PARTIAL_JSON; BEGIN;"
+        "UPDATE t SET id = 9 WHERE id = 1; UPDATE t SET id = 1, n = 7 WHERE id = 2; UPDATE t SET id = 2 WHERE id = 9;"
+        "COMMIT; UPDATE t SET j = JSON_SET(j, '$.a', 5) WHERE id = 2; DELETE FROM t WHERE id = 3;"
+        "INSERT INTO t VALUES (3, 'new', '{}', 0); UPDATE t SET id = 4 WHERE id = 3; UPDATE t SET v = 'x' WHERE id = 4",
+        "shop",
+    )
+    world.publish()
+    assert [one.error for one in outcomes(world).values()] == [None]
+    world.assert_equal()
+
+
+def test_a_quiet_table_is_known_to_be_up_to_date(world: MirrorWorld) -> None:
+    run = world.server.run_sql
+    run("CREATE TABLE quiet (id INT PRIMARY KEY); CREATE TABLE busy (id INT PRIMARY KEY)", "shop")
+    world.publish()
+    world.update()
+    quiet = strata.mirrors.open(world.lake, "shop", "shop.quiet")
+    run("INSERT INTO busy VALUES (1)", "shop")
+    world.publish()
+    world.update()
+    busy = strata.mirrors.open(world.lake, "shop", "shop.busy")
+    later = quiet.wait_until(busy.position, timeout_seconds=5)
+    assert later.mirror.snapshot.version == quiet.mirror.snapshot.version
+    with pytest.raises(Usage, match="is not of shop alone"):
+        quiet.wait_until(type(busy.position).of("other", busy.position.places[0].position))
+
+
+def test_many_batches_of_whole_transactions(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strata.mirrors.changes.BATCH_ROWS", 50)
+    monkeypatch.setattr("strata.mirrors.data_files.FILE_ROWS", 100)
+    numbers = ", ".join(f"({n}, 0)" for n in range(200))
+    world.server.run_sql(f"CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES {numbers}", "shop")
+    for n in range(10):
+        world.server.run_sql(f"UPDATE t SET n = n + {n} WHERE id % 7 = {n % 7}", "shop")
+        world.publish()
+    assert outcomes(world)["t"].commits > 5
+    world.assert_equal()
+    mirror = world.mirror("t")
+    assert mirror is not None
+    # Each commit has whole transactions, and says which.
+    for version in range(1, mirror.snapshot.version + 1):
+        at = Mirror.open(world.lake, "shop", TableName("shop", "t"), lambda one, v=version: one.seq <= v + 2)
+        assert at is not None
+        assert at.position.gtid_executed.endswith(f":1-{at.position.seq}")
+
+
+@pytest.fixture
+def page(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> MirrorWorld:
+    world.server.run_sql(
+        "CREATE TABLE orders (id BIGINT PRIMARY KEY, total DECIMAL(10, 2), state ENUM('new', 'paid'));"
+        "INSERT INTO orders VALUES (1, 2.50, 'new'), (2, 3, 'paid'); UPDATE orders SET state = 'paid' WHERE id = 1",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    monkeypatch.chdir(world.folder)
+    return world
+
+
+def snippets(*, spark: bool) -> list[str]:
+    found = [block.text for block in read_blocks(PAGE) if block.language == "python"]
+    return [text for text in found if spark or "spark." not in text]
+
+
+def test_the_page_is_right(page: MirrorWorld) -> None:
+    names: dict[str, Any] = {}
+    for text in snippets(spark=False):
+        exec(compile(text, str(PAGE), "exec"), names)
+    assert len(names["frame"]) == 2
+    assert len(names["new"]) == 0
+    assert_rows(names["same"].mirror, [(1, "2.50", "paid"), (2, "3.00", "paid")])
+
+
+@pytest.mark.spark
+def test_the_page_is_right_for_spark(page: MirrorWorld, spark: Any) -> None:
+    names: dict[str, Any] = {"spark": spark}
+    for text in snippets(spark=True):
+        exec(compile(text, str(PAGE), "exec"), names)
