@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,7 +251,7 @@ def test_the_page_is_right(page: MirrorWorld) -> None:
         exec(compile(text, str(PAGE), "exec"), names)
     assert len(names["frame"]) == 2
     assert len(names["new"]) == 0
-    assert_rows(names["same"].mirror, [(1, "2.50", "paid"), (2, "3.00", "paid")])
+    assert_rows(names["same"].mirror, [(1, Decimal("2.50"), "paid"), (2, Decimal(3), "paid")])
 
 
 @pytest.mark.spark
