@@ -8,7 +8,6 @@ number of keys that are looked for, and where they differ the keys themselves ar
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from pyroaring import BitMap
 
 from strata.errors import MirrorDivergedError
 from strata.mirrors.data_files import names_of, read_file_rows, read_some_rows
+from strata.mirrors.known_files import KnownFiles
 from strata.mirrors.vectors import read_vector
 from strata.rows.row_hashes import hash_rows
 from strata.tables.state import row_codes
@@ -57,10 +57,8 @@ class KeyIndex:
 
     def __init__(self, columns: tuple[str, ...], schema: pa.Schema, bound_bytes: int = BOUND_BYTES) -> None:
         self._schema = names_of(schema, columns)
-        self._bound = bound_bytes
-        self._files: OrderedDict[str, _FileIndex] = OrderedDict()
+        self._known = KnownFiles(bound_bytes)
         self._dead: dict[str, tuple[Vector, BitMap]] = {}
-        self.held_bytes = 0
 
     def find(self, mirror: Mirror, wanted: Wanted) -> dict[str, BitMap]:
         """The rows of these keys, by data file.
@@ -77,25 +75,20 @@ class KeyIndex:
         needed = np.zeros(len(asked), np.int64)
         np.add.at(needed, of_key, wanted.counts)
         files = list(mirror.snapshot.files.values())
-        places = [self._candidates(mirror, at, file, asked) for at, file in enumerate(files)]
-        found = np.concatenate(places, axis=1) if places else np.empty((3, 0), np.int64)
+        found = self._candidates(mirror, files, asked)
         there = np.bincount(found[0], minlength=len(asked))
         if (short := np.flatnonzero(there < needed)).size:
             raise _missing(mirror, wanted, of_key, int(short[0]))
         if (many := np.flatnonzero(there > needed)).size:
             found = self._compared(mirror, wanted, files, found, of_key, many)
         self._keep_live(mirror)
-        return {files[at].path: BitMap(found[2][found[1] == at].astype(np.uint32)) for at in np.unique(found[1])}
+        return _by_file(files, found)
 
     def find_known(self, mirror: Mirror, keys: pa.Table) -> dict[str, BitMap]:
         """The rows under those of the keys that the mirror has, by data file; rows of other keys may be among them."""
         asked = np.unique(self.codes(keys))
-        found = {}
-        for at, file in enumerate(mirror.snapshot.files.values()):
-            rows = self._candidates(mirror, at, file, asked)[2]
-            if rows.size:
-                found[file.path] = BitMap(rows.astype(np.uint32))
-        return found
+        files = list(mirror.snapshot.files.values())
+        return _by_file(files, self._candidates(mirror, files, asked))
 
     def codes(self, keys: pa.Table) -> Ints:
         """A number for each key: itself, or its hash."""
@@ -106,7 +99,7 @@ class KeyIndex:
 
     def remember(self, file: LiveFile, keys: pa.Table) -> None:
         """Takes the keys of a file that was just written, which then need not be read."""
-        self._hold(file.path, _FileIndex(self.codes(keys)))
+        self._known.hold(file.path, self.codes(keys))
 
     def dead(self, mirror: Mirror, file: LiveFile) -> BitMap:
         """Numbers of a file's dead rows; not to be changed."""
@@ -121,38 +114,32 @@ class KeyIndex:
         """Takes a vector that was just written."""
         self._dead[path] = vector, dead
 
-    def _candidates(self, mirror: Mirror, at: int, file: LiveFile, asked: Ints) -> Ints:
+    def _candidates(self, mirror: Mirror, files: list[LiveFile], asked: Ints) -> Ints:
         """Live rows with one of the codes: the code's place in `asked`, the file's number, the row's number."""
-        which, rows = self._file(mirror, file).find(asked)
-        if file.vector is not None and rows.size:
-            dead = BitMap(rows.astype(np.uint32)) & self.dead(mirror, file)
+        numbers = {file.path: at for at, file in enumerate(files)}
+        found = [np.empty((3, 0), np.int64)]
+        searched: set[str] = set()
+        for file in files:
+            if file.path not in searched:
+                # What is loaded now may be lost when the next one is: it is searched at once.
+                segment = self._known.get(file.path) or self._known.hold(file.path, self._read(mirror, file))
+                found.append(segment.find(asked, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths]))
+                searched.update(segment.paths)
+        places = np.concatenate(found, axis=1)
+        is_live = places[1] >= 0
+        for at in np.unique(places[1][is_live]):
+            file, of_file = files[at], places[1] == at
+            dead = BitMap(places[2][of_file].astype(np.uint32)) & self.dead(mirror, file) if file.vector else None
             if dead:
-                alive = ~np.isin(rows, np.asarray(dead.to_array(), np.int64))
-                which, rows = which[alive], rows[alive]
-        return np.stack([which, np.full(len(rows), at, np.int64), rows])
+                is_live[of_file] &= ~np.isin(places[2][of_file], np.asarray(dead.to_array(), np.int64))
+        return places[:, is_live]
 
-    def _file(self, mirror: Mirror, file: LiveFile) -> _FileIndex:
-        found = self._files.get(file.path)
-        if found is None:
-            parts = read_file_rows(mirror.url, file, self._schema, _NO_ROWS)
-            codes = [self.codes(part) for part in parts]
-            found = _FileIndex(np.concatenate(codes) if codes else _NO_ROWS)
-            self._hold(file.path, found)
-        else:
-            self._files.move_to_end(file.path)
-        return found
-
-    def _hold(self, path: str, index: _FileIndex) -> None:
-        if path in self._files:
-            self.held_bytes -= self._files.pop(path).nbytes
-        self._files[path] = index
-        self.held_bytes += index.nbytes
-        while self.held_bytes > self._bound and len(self._files) > 1:
-            self.held_bytes -= self._files.popitem(last=False)[1].nbytes
+    def _read(self, mirror: Mirror, file: LiveFile) -> Ints:
+        parts = read_file_rows(mirror.url, file, self._schema, _NO_ROWS)
+        return np.concatenate([_NO_ROWS, *(self.codes(part) for part in parts)])
 
     def _keep_live(self, mirror: Mirror) -> None:
-        for path in self._files.keys() - mirror.snapshot.files.keys():
-            self.held_bytes -= self._files.pop(path).nbytes
+        self._known.keep(mirror.snapshot.files.keys())
         for path in self._dead.keys() - mirror.snapshot.files.keys():
             del self._dead[path]
 
@@ -190,38 +177,8 @@ class KeyIndex:
         return np.concatenate([found[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
 
 
-class _FileIndex:
-    """The codes of one file's keys, sorted, and the numbers of their rows."""
-
-    def __init__(self, codes: Ints) -> None:
-        ascending = bool(np.all(codes[:-1] <= codes[1:]))
-        self._rows: NDArray[np.uint32] | None = None
-        if not ascending:
-            order = np.argsort(codes, kind="stable")
-            codes, self._rows = codes[order], order.astype(np.uint32)
-        self._codes = codes
-
-    @property
-    def nbytes(self) -> int:
-        return self._codes.nbytes + (0 if self._rows is None else self._rows.nbytes)
-
-    def find(self, asked: Ints) -> tuple[Ints, Ints]:
-        """For codes in order: their places in `asked`, and numbers of rows, several for a code if there are."""
-        if not len(self._codes):
-            return _NO_ROWS, _NO_ROWS
-        first, last = np.searchsorted(asked, [self._codes[0], self._codes[-1]])
-        last += int(last < len(asked) and asked[last] == self._codes[-1])
-        near = asked[first:last]
-        low = np.searchsorted(self._codes, near, side="left")
-        is_there = self._codes[np.minimum(low, len(self._codes) - 1)] == near
-        which, low = np.flatnonzero(is_there), low[is_there]
-        size = np.searchsorted(self._codes, near[which], side="right") - low
-        if size.size and size.max() > 1:
-            which, begin = np.repeat(which, size), np.repeat(low, size)
-            ends = np.cumsum(size)
-            low = begin + np.arange(len(begin)) - np.repeat(ends - size, size)
-        rows = low if self._rows is None else self._rows[low].astype(np.int64)
-        return which + first, rows
+def _by_file(files: list[LiveFile], found: Ints) -> dict[str, BitMap]:
+    return {files[at].path: BitMap(found[2][found[1] == at].astype(np.uint32)) for at in np.unique(found[1])}
 
 
 def _missing(mirror: Mirror, wanted: Wanted, of_key: Ints, code: int) -> MirrorDivergedError:

@@ -89,7 +89,12 @@ def converted_rows(mirror: Mirror, turn: Turn) -> Iterator[pa.Table]:
     for rows in mirror.batches():
         try:
             found = convert_rows(
-                rows.select(names), mirror.definition, definition, turn.renamed_columns, turn.added_columns
+                rows.select(names),
+                mirror.definition,
+                definition,
+                turn.renamed_columns,
+                turn.added_columns,
+                effect=turn.effect,
             )
         except Usage as error:
             raise CannotFollowError(error.facts().message) from error
@@ -102,8 +107,10 @@ def refuse_unknown(effect: Effect, *, is_empty: bool) -> None:
     Raises:
         CannotFollowError: It is so.
     """
-    if is_empty and effect.kind is not EffectKind.EXCHANGE:
+    if is_empty and not effect.brings_rows and effect.kind is not EffectKind.EXCHANGE:
         return
+    if effect.brings_rows:
+        raise CannotFollowError(effect.reason or "a statement brought rows that no log has")
     if effect.kind is EffectKind.REMOVE and not effect.is_whole:
         names = ", ".join(effect.partitions)
         raise CannotFollowError(

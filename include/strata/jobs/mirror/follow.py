@@ -97,7 +97,8 @@ class _Way:
         self._changes: PublishedChanges | None = None
 
     def go(self) -> Followed:
-        for one in self._pending():
+        self._lost = self._all.happenings.unlogged(self._table)
+        for one in self._pending() if self._lost is None else ():
             if self._until is not None and one.order >= self._until:
                 break
             if not self._can_reach(one):

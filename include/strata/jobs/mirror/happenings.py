@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.turns import removals_of, turns_of
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from strata.schema.history.effects import Effect
     from strata.schema.history.turns import Turn
     from strata.schema.model.definition import TableName
+
+_UNLOGGED = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
 
 Order = tuple[int, int, int]
 """`seq`, number of the statement in the transaction, id of the version."""
@@ -70,6 +73,7 @@ class Happenings:
             # In front of the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
             self._add(removal.name, Happening((removal.seq, 0, 1 << 62), removal=removal.effect))
         self._add_lost(store, source)
+        self._unlogged = {one.name: _UNLOGGED for one in unlogged_cascades(engine, source)}
         for found in self._of.values():
             found.sort(key=lambda one: one.order)
 
@@ -80,6 +84,10 @@ class Happenings:
     def of(self, table: TableName) -> Sequence[Happening]:
         """What happens to a table, in order."""
         return self._of.get(table, [])
+
+    def unlogged(self, table: TableName) -> str | None:
+        """Why the log cannot have all changes of a table's rows, or None."""
+        return self._unlogged.get(table)
 
     def turn_at(self, table: TableName, seq: int, version_id: int) -> Happening | None:
         """The turn that holds where a mirror of the table is.

@@ -1,0 +1,159 @@
+"""How long mirrors take: random updates of a table in several flushes, beside deltalake's MERGE; larger tables.
+
+Run it: `python -m bench mirrors [MILLIONS...]` (default: 1 10). A table of four columns in 16 files for each million
+of rows, 100,000 random updates from a published change table; what is timed reads it, too.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from strata.mirrors import data_files
+from strata.mirrors.apply import Applier
+from strata.mirrors.changes import PublishedChanges, Span
+from strata.mirrors.position import MirrorPosition
+from strata.mirrors.table import Mirror
+from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata.tables.commit import publish
+from strata.tables.convert import state_schema
+from strata.tables.write import ChangeWriter
+from tests.tables.changes import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+UPDATES = 100_000
+FILES = 16
+"""For each million of rows."""
+FLUSHES = (10_000, 1_000)
+INTERVAL = 1_795_231_800_000_000
+TABLE = TableName("shop", "items")
+DEFINITION = TableDefinition(
+    (
+        Column("id", "int", nullable=False),
+        Column("version", "int"),
+        Column("amount", "double"),
+        Column("payload", "text"),
+    ),
+    (Key("PRIMARY", KeyKind.PRIMARY, (KeyPart("id"),)),),
+)
+
+
+def rows(ids: NDArray[np.int64], version: int) -> pa.Table:
+    """Rows of the table, all in one version."""
+    texts = [f"payload {number:08d} of {version}" for number in ids.tolist()]
+    columns = [
+        pa.array(ids, pa.int32()),
+        pa.array(np.full(len(ids), version), pa.int32()),
+        pa.array(ids * 0.25),
+        pa.array(texts),
+    ]
+    return pa.Table.from_arrays(columns, schema=state_schema(DEFINITION))
+
+
+def updates(ids: NDArray[np.int64], first: int) -> pa.RecordBatch:
+    """A transaction for each update."""
+    count = len(ids)
+    before, after = rows(ids, 0), rows(ids, 1)
+    image = pa.StructArray.from_arrays([one.combine_chunks() for one in before.columns], before.schema.names)
+    ours = {
+        "_before": image,
+        "_op": pa.array(["update"] * count),
+        "_gtid": pa.nulls(count, pa.string()),
+        "_seq": pa.array(np.arange(first, first + count)),
+        "_row": pa.array(np.zeros(count, np.int64)),
+        "_committed_at": pa.array(np.full(count, INTERVAL), pa.timestamp("us", "UTC")),
+        "_binlog_file": pa.array(["binlog.000001"] * count),
+        "_binlog_pos": pa.array(np.arange(count)),
+        "_schema_version": pa.array(np.ones(count, np.int64)),
+        "_missing": pa.nulls(count, pa.list_(pa.string())),
+        "_invalid": pa.nulls(count, pa.map_(pa.string(), pa.string())),
+    }
+    arrays = [*(one.combine_chunks() for one in after.columns), *ours.values()]
+    return pa.RecordBatch.from_arrays(arrays, [*after.schema.names, *ours])
+
+
+def make(lake: Path, size: int) -> NDArray[np.int64]:
+    """The mirror, and the change table; which keys change, in order."""
+    held, data_files.FILE_ROWS = data_files.FILE_ROWS, 1_000_000 // FILES
+    parts = (rows(np.arange(at, at + 62_500), 0) for at in range(0, size, 62_500))
+    Mirror.create(str(lake), "s", TABLE, DEFINITION, parts, MirrorPosition(0, "", 0, 1))
+    data_files.FILE_ROWS = held
+    ids = np.random.default_rng(1).permutation(size)[:UPDATES]
+    for number, flush in enumerate(FLUSHES):
+        name = TableName("shop", f"items{number}")
+        for at in range(0, UPDATES, flush):
+            writer = ChangeWriter(str(lake / "runs"), source="s", interval=INTERVAL + at, slice_key=f"{flush}-{at}")
+            changed = updates(ids[at : at + flush], at + 1)
+            writer.write(Batch(name, 1, DEFINITION, changed))  # type: ignore[arg-type]  # it has the fields
+            publish(str(lake), "s", name, INTERVAL + at, writer.close())
+    return ids
+
+
+def by_mirror(lake: Path, number: int) -> float:
+    """Seconds of all flushes, the change table's reading included."""
+    flush = FLUSHES[number]
+    mirror = Mirror.open(str(lake), "s", TABLE)
+    assert mirror is not None
+    begin = time.perf_counter()
+    applier = Applier(mirror)
+    changes = PublishedChanges(str(lake), "s", TableName("shop", f"items{number}"))
+    for at in range(0, UPDATES, flush):
+        span = Span(at, at + flush, 1, DEFINITION)
+        for batch in changes.batches(span, lambda start, at=at: start == INTERVAL + at):  # type: ignore[misc]
+            applier.apply(batch.changes, MirrorPosition(batch.until, "", 0, 1))
+    return time.perf_counter() - begin
+
+
+def by_merge(folder: Path, ids: NDArray[np.int64], size: int, flush: int, flushes: int) -> float:
+    """Seconds of all flushes by deltalake's MERGE, extrapolated from some."""
+    for at in range(0, size, 62_500):
+        write_deltalake(folder, rows(np.arange(at, at + 62_500), 0), mode="append")
+    begin = time.perf_counter()
+    for number in range(flushes):
+        changed = rows(ids[number * flush : (number + 1) * flush], 1)
+        merge = DeltaTable(folder).merge(changed, "t.id = s.id", source_alias="s", target_alias="t")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    return (time.perf_counter() - begin) * UPDATES / flush / flushes
+
+
+def _copies(lake: Path) -> Iterator[tuple[int, Path]]:
+    for number in range(len(FLUSHES)):
+        with tempfile.TemporaryDirectory() as folder:
+            yield number, Path(shutil.copytree(lake, Path(folder) / "lake"))
+
+
+def main(arguments: list[str]) -> None:
+    """Prints a table."""
+    print(f"## Mirrors: {UPDATES:,} random updates\n\n| rows | flushes of | mirror s | deltalake MERGE s | times |")
+    print("|---|---|---|---|---|")
+    for millions in [int(one) for one in arguments] or [1, 10]:
+        size = millions * 1_000_000
+        with tempfile.TemporaryDirectory() as folder:
+            lake = Path(folder) / "lake"
+            ids = make(lake, size)
+            for number, copy in _copies(lake):
+                seconds, flush = by_mirror(copy, number), FLUSHES[number]
+                merged = None
+                if millions == 1:
+                    merged = by_merge(Path(folder) / f"merge{flush}", ids, size, flush, 2)
+                times = "" if merged is None else f"{merged:.1f} | {merged / seconds:.0f}"
+                print(f"| {size:,} | {flush:,} | {seconds:.2f} | {times or ' | '} |")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"\nPeak memory of the process, both tools: {peak} MB.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

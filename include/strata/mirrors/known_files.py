@@ -1,0 +1,156 @@
+"""The keys of data files in memory: sorted, so that many are found at once; many small files together; bounded.
+Not here: what a key's code is, which rows are dead (`key_index.py`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+_SMALL_ROWS: Final = 1 << 16
+_TOGETHER: Final = 16
+"""Small files that are put together; as many of such groups are, too. A search costs by the segment."""
+
+
+class Segment:
+    """The codes of the keys of one file or more, sorted, with the file and number of each row."""
+
+    def __init__(
+        self, paths: list[str], codes: Ints, rows: NDArray[np.uint32] | None, slots: NDArray[np.uint32] | None
+    ) -> None:
+        self.paths = paths
+        self._codes = codes
+        self._rows = rows
+        """None: rows are in the order of their codes."""
+        self._slots = slots
+        """Places in `paths`; None where there is one."""
+
+    @classmethod
+    def of_file(cls, path: str, codes: Ints) -> Segment:
+        """A file's, from the codes of its rows in order."""
+        if bool(np.all(codes[:-1] <= codes[1:])):
+            return cls([path], codes, None, None)
+        order = np.argsort(codes, kind="stable")
+        return cls([path], codes[order], order.astype(np.uint32), None)
+
+    @classmethod
+    def together(cls, segments: Sequence[Segment]) -> Segment:
+        """Several as one."""
+        paths: list[str] = []
+        slots = []
+        for one in segments:
+            slots.append(len(paths) + one.slots)
+            paths += one.paths
+        codes = np.concatenate([one._codes for one in segments])  # noqa: SLF001  of its own class
+        order = np.argsort(codes, kind="stable")
+        rows = np.concatenate([one.rows for one in segments])
+        return cls(paths, codes[order], rows[order], np.concatenate(slots)[order].astype(np.uint32))
+
+    @property
+    def rows(self) -> NDArray[np.uint32]:
+        """Number of the row of each code."""
+        return np.arange(len(self._codes), dtype=np.uint32) if self._rows is None else self._rows
+
+    @property
+    def slots(self) -> NDArray[np.uint32]:
+        """Place in `paths` of the file of each code."""
+        return np.zeros(len(self._codes), np.uint32) if self._slots is None else self._slots
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return len(self._codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory."""
+        return self._codes.nbytes + sum(one.nbytes for one in (self._rows, self._slots) if one is not None)
+
+    def find(self, asked: Ints, numbers: Sequence[int]) -> Ints:
+        """Rows with one of some codes, several for a code if there are.
+
+        Args:
+            asked: The codes, ascending.
+            numbers: What to call each of the files.
+
+        Returns:
+            Three lines: place in `asked`, number of the file, number of the row.
+        """
+        codes = self._codes
+        if not len(codes):
+            return np.empty((3, 0), np.int64)
+        first, last = np.searchsorted(asked, codes[0]), np.searchsorted(asked, codes[-1], side="right")
+        near = asked[first:last]
+        low = np.searchsorted(codes, near, side="left")
+        which = np.flatnonzero(codes[np.minimum(low, len(codes) - 1)] == near)
+        low = low[which]
+        size = np.searchsorted(codes, near[which], side="right") - low
+        if size.size and size.max() > 1:
+            which, begin = np.repeat(which, size), np.repeat(low, size)
+            low = begin + np.arange(len(begin)) - np.repeat(np.cumsum(size) - size, size)
+        rows = low if self._rows is None else self._rows[low]
+        slots = np.zeros(len(low), np.int64) if self._slots is None else self._slots[low]
+        return np.stack([which + first, np.asarray(numbers, np.int64)[slots], rows.astype(np.int64)])
+
+
+class KnownFiles:
+    """Segments by file, no more than some bytes of them; those that were not used for longest go first."""
+
+    def __init__(self, bound_bytes: int) -> None:
+        self._bound = bound_bytes
+        self._segments: OrderedDict[int, Segment] = OrderedDict()
+        self._of: dict[str, int] = {}
+        self._next = 0
+        self.held_bytes = 0
+
+    def get(self, path: str) -> Segment | None:
+        """The segment that has a file."""
+        number = self._of.get(path)
+        if number is None:
+            return None
+        self._segments.move_to_end(number)
+        return self._segments[number]
+
+    def hold(self, path: str, codes: Ints) -> Segment:
+        """Takes the codes of a file's rows."""
+        made = Segment.of_file(path, codes)
+        self._add(made)
+        for least, most in ((1, 1), (2, _TOGETHER)):
+            small = [
+                number
+                for number, one in self._segments.items()
+                if least <= len(one.paths) <= most and one.count < _SMALL_ROWS * most
+            ]
+            if len(small) >= _TOGETHER:
+                self._add(Segment.together([self._drop(number) for number in small]))
+        while self.held_bytes > self._bound and len(self._segments) > 1:
+            self._drop(next(iter(self._segments)))
+        return made
+
+    def keep(self, paths: Collection[str]) -> None:
+        """Forgets segments of which no file is among these."""
+        for number, one in list(self._segments.items()):
+            if not any(path in paths for path in one.paths):
+                self._drop(number)
+
+    def _add(self, segment: Segment) -> None:
+        self._segments[self._next] = segment
+        self._of.update(dict.fromkeys(segment.paths, self._next))
+        self._next += 1
+        self.held_bytes += segment.nbytes
+
+    def _drop(self, number: int) -> Segment:
+        gone = self._segments.pop(number)
+        self.held_bytes -= gone.nbytes
+        for path in gone.paths:
+            if self._of.get(path) == number:
+                del self._of[path]
+        return gone
