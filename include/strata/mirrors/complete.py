@@ -111,12 +111,18 @@ def _one_by_one(events: Events, key: Sequence[str], state: pa.Table) -> pa.Table
             taken, image = before.popleft()
             gone = rows.pop(key_of(image), None)
             old = gone if taken == number else old
-        for name in lacking.get(at, ()) if old != {} else ():
-            if old is None:
-                raise Usage("an image lacks columns, and there is no row in front of it to take them from")
-            row[name] = _document(old[name], events, name, at)
+        # Of an insert, what it lacks has its default, which the decoder writes as NULL.
+        if old != {}:
+            row.update(_values(old, lacking.get(at, ()), events, at))
         rows[key_of(row)] = row
     return pa.Table.from_pylist(after, schema=events.after.schema)
+
+
+def _values(old: Row | None, names: Sequence[str], events: Events, at: int) -> Row:
+    """What an image lacks, from the row in front of it."""
+    if names and old is None:
+        raise Usage("an image lacks columns, and there is no row in front of it to take them from")
+    return {name: _document((old or {})[name], events, name, at) for name in names}
 
 
 def _document(old: Any, events: Events, name: str, at: int) -> Any:

@@ -204,13 +204,8 @@ class _Way:
     def _turn_to(self, one: Happening, turn: Turn) -> None:
         position = self._position(one.behind, turn.version_id)
         if turn.definition is None:
-            if turn.gap is not None:
-                raise CannotFollowError(turn.gap)
-            if self._mirror is not None and not self._mirror.is_dropped:
-                self._commit(lambda at: at.dropped(position))
-            self._lost = None
-            return
-        if turn.renamed_from is not None and turn.renamed_from != self._table:
+            self._gone(turn, position)
+        elif turn.renamed_from is not None and turn.renamed_from != self._table:
             self._come_from(one, turn, turn.renamed_from, position)
         elif self._mirror is None or self._mirror.is_dropped:
             if turn.effect is None or turn.effect.kind is not EffectKind.NONE:
@@ -218,6 +213,14 @@ class _Way:
             self._make(turn, self._rows_with(one, turn), position)
         elif self._lost is None:
             self._commit(lambda at: altered(at, turn, position))
+
+    def _gone(self, turn: Turn, position: MirrorPosition) -> None:
+        """The table is dropped or has another name, or nobody knows what it is."""
+        if turn.gap is not None:
+            raise CannotFollowError(turn.gap)
+        if self._mirror is not None and not self._mirror.is_dropped:
+            self._commit(lambda at: at.dropped(position))
+        self._lost = None
 
     def _come_from(self, one: Happening, turn: Turn, name: TableName, position: MirrorPosition) -> None:
         """The rows of another table, which has this name now."""
