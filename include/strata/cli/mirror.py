@@ -73,10 +73,12 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
 @GROUP.command()
 def compact(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
     """Makes whole files of small and half-dead ones; no row changes, and readers are not disturbed."""
+    from strata.jobs.mirror.lock import alone  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import compact_mirrors  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
-    done = compact_mirrors(found.lake, found.name, _matching(table))
+    with alone(found.address, found.lake, found.name):
+        done = compact_mirrors(found.lake, found.name, _matching(table))
     if context.obj["json"]:
         _lines(done)
         return

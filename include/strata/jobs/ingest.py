@@ -29,6 +29,7 @@ from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.land.land_state import Doing, read_state
+from strata.jobs.mirror.lock import alone
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
 from strata.jobs.plan.owed import MEGABYTE, Request
 from strata.jobs.plan.plan_slices import plan_run
@@ -342,7 +343,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> 
         settings: The settings.
 
     Raises:
-        AlreadyRunningError: Another process updates the mirrors of this source.
+        AlreadyRunningError: Another process commits to mirrors of this source all the time.
     """
     found = settings.source(source)
     if not found.settings.mirrors:
@@ -355,7 +356,8 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> 
             not patterns or matches(table, patterns, folded=folded)
         )
 
-    return update_mirrors(found.lake, source, engine, wanted, mode=Mode(found.settings.mirror_mode))
+    with alone(found.address, found.lake, source):
+        return update_mirrors(found.lake, source, engine, wanted, mode=Mode(found.settings.mirror_mode))
 
 
 def report_left(source: str, run: str, *, settings: Settings) -> None:

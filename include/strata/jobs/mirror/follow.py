@@ -78,6 +78,10 @@ class Follower:
         )
 
 
+class _NotYetError(Exception):
+    """What comes next has to wait until more is published; the message says what."""
+
+
 class _OvertakenError(Exception):
     """Another applier has brought the mirror past where this one was."""
 
@@ -103,7 +107,10 @@ class _Way:
                 break
             if not self._can_reach(one):
                 break
-            self._happen(one)
+            try:
+                self._happen(one)
+            except _NotYetError as error:
+                return Followed(self._mirror, None, self._commits, str(error))
         return self._end()
 
     def _pending(self) -> list[Happening]:
@@ -134,9 +141,11 @@ class _Way:
         after = mirror.position.seq
         if until <= after:
             return
+        intervals = self._all.published.intervals(self._table, after, until)
+        if not intervals:
+            return
         if self._changes is None:
             self._changes = PublishedChanges(self._all.lake, self._all.source, self._table)
-        intervals = self._all.published.intervals(after, until)
         span = Span(after, until, turn.version_id, turn.definition)
         for batch in self._changes.batches(span, intervals.__contains__):
             if batch.changes.num_rows:
@@ -228,6 +237,8 @@ class _Way:
         before = (
             Mirror.open(self._all.lake, self._all.source, name, lambda at: at.seq < one.seq) if found.mirror else None
         )
+        if found.reached is not None and found.reached.seq < one.before:
+            raise _NotYetError(f"{name}, which came to be {self._table}, is not published up to there")
         if before is None or before.is_dropped or before.stopped or found.behind:
             raise CannotFollowError(f"{name} came to be {self._table}, and {found.behind or 'has no mirror'}")
         self._make(turn, converted_rows(before, turn), position)
@@ -238,10 +249,10 @@ class _Way:
             return
         reach = self._all.published.reach(self._table, one.before)
         if reach.seq < one.seq:
-            raise CannotFollowError(reach.withheld or "it is not published yet")
+            raise _NotYetError(reach.withheld or "it is not published yet")
         changes = PublishedChanges(self._all.lake, self._all.source, self._table)
         span = Span(one.before, one.seq, turn.version_id, turn.definition)
-        intervals = self._all.published.intervals(one.before, one.seq)
+        intervals = self._all.published.intervals(self._table, one.before, one.seq)
         for batch in changes.batches(span, intervals.__contains__):
             yield put_rows(batch.changes, turn.definition)
 

@@ -53,7 +53,7 @@ class Published:
         self._withheld: dict[tuple[str, str], dict[int, State]] = {}
         for piece in ledger.select(source, _WITHHELD):
             self._withheld.setdefault((piece.database, piece.table), {})[piece.start] = piece.state
-        self._stream = stream
+        self._ledger, self._source, self._stream = ledger, source, stream
         entries = SchemaStore(engine).all_entries(source)
         self._executed = {one.seq: (one.gtid_executed, one.committed_at) for one in entries if one.statement_no}
         self._gtids = {one.seq: one.gtid for one in entries if one.statement_no == 1 and one.gtid}
@@ -80,11 +80,17 @@ class Published:
             seq = interval.last_seq
         return Reach(seq)
 
-    def intervals(self, after: int, until: int) -> frozenset[int]:
-        """Starts of the intervals that have transactions in after < seq <= until."""
+    def intervals(self, table: TableName, after: int, until: int) -> frozenset[int]:
+        """Starts of the intervals that have published changes of a table, and transactions in after < seq <= until."""
         first = bisect_right(self._closed, after, key=lambda one: one.last_seq)
         last = bisect_left(self._closed, until, key=lambda one: one.first_seq)
-        return frozenset(one.start for one in self._closed[first:last])
+        starts = {one.start for one in self._closed[first:last]}
+        if not starts:
+            return frozenset()
+        span = min(starts), max(starts) + 1
+        name = table.database, table.table
+        found = self._ledger.select(self._source, [State.PUBLISHED], starts=span, table=name)
+        return frozenset(starts & {one.start for one in found})
 
     def position(self, seq: int, version_id: int) -> MirrorPosition:
         """Where in the stream an ordinal is.
