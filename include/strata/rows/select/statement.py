@@ -1,0 +1,51 @@
+"""The session and the statement by which rows are asked for.
+Not here: the columns' expressions (`columns.py`), conditions on keys (`keys.py`), what arrives (`rows.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from strata.rows.select.columns import quoted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pymysql
+
+    from strata.rows.select.columns import SelectColumn
+    from strata.schema.model.definition import TableName
+
+SESSION: Final = (
+    "SET SESSION time_zone = '+00:00'",
+    # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates are dates.
+    "SET SESSION sql_mode = ''",
+    # Text comes in the bytes that its column has, as it is in the binlog.
+    "SET SESSION character_set_results = NULL",
+    "SET SESSION sql_select_limit = DEFAULT",
+    "SET SESSION max_execution_time = 0",
+    "SET SESSION net_write_timeout = 3600",
+    "SET SESSION transaction_isolation = 'REPEATABLE-READ'",
+)
+"""What a session needs so that values do not depend on the server's or the user's settings."""
+
+
+def prepare_session(connection: pymysql.Connection[Any]) -> None:
+    """Sets the session.
+
+    Raises:
+        pymysql.err.MySQLError: The server refuses, or does not answer.
+    """
+    with connection.cursor() as cursor:
+        for statement in SESSION:
+            cursor.execute(statement)
+
+
+def select_statement(name: TableName, columns: Sequence[SelectColumn], tail: str = "") -> str:
+    """A SELECT of these columns; `tail` is what stands behind the table's name: index hint, WHERE, ORDER BY, LIMIT."""
+    listed = ", ".join(column.expression for column in columns)
+    return f"SELECT {listed} FROM {quoted_table(name)} {tail}".rstrip()  # noqa: S608 - quoted names
+
+
+def quoted_table(name: TableName) -> str:
+    """A table's name in a statement."""
+    return f"{quoted_name(name.database)}.{quoted_name(name.table)}"
