@@ -1,0 +1,1 @@
+"""Dumping tables of a source into mirrors."""

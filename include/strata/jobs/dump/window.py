@@ -1,0 +1,180 @@
+"""The landed stream between the first read of a dump and the position at which its rows are to be exact.
+Not here: the reads (`mirrors/dump/`), putting rows and changes together (`mirrors/dump/exact.py`)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # noqa: TID253  only those who dump import this module
+from msgspec import Struct
+
+from strata.errors import StrataError, Usage
+from strata.events.landed import LandedStream
+from strata.events.prepared import Placement
+from strata.jobs.plan.place_prepared import lost_rows, statement_changes
+from strata.rows.arrow import BEFORE, ROW_FIELDS
+from strata.rows.decode import ChangeBatch, decode_slice
+from strata.rows.plan import plan_slices
+from strata.schema.history.historian import AtSeq, History
+from strata.tables.convert import state_schema
+from strata.wire.files import open_binlog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.gtid.position import BinlogPosition
+    from strata.gtid.sets import GtidSet
+    from strata.rows.decode import QuarantinedRows
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.model.definition import TableDefinition, TableName
+
+
+class NotLandedError(Exception):
+    """The stream has not come so far yet."""
+
+
+class Window(Struct, frozen=True):
+    """Transactions of the landed stream: after_seq < seq <= last_seq."""
+
+    after_seq: int
+    last_seq: int
+
+
+def window_of(stream: LandedStream, executed: Sequence[GtidSet], end: BinlogPosition) -> Window:
+    """What a read may have or lack: behind all that it has for certain, up to where it has nothing any more.
+
+    Args:
+        stream: What has landed.
+        executed: What was executed before each of the reads.
+        end: Where the server wrote when the last of them had begun.
+
+    Raises:
+        NotLandedError: It does not reach that place yet.
+        Usage: It began behind the reads, or has transactions without a GTID.
+    """
+    if stream.has_anonymous():
+        raise Usage(
+            "the landed stream has transactions without a GTID, so that nobody can tell which of them a read has",
+            source=stream.source,
+            remedy="Dump once the segments that hold them are no longer kept (`keep_days`).",
+        )
+    after = min(_contained(stream, one) for one in executed)
+    return Window(after, max(after, _seq_at(stream, end)))
+
+
+def _contained(stream: LandedStream, executed: GtidSet) -> int:
+    """The last transaction up to which all of the stream is in a set."""
+    if not stream.executed_before() <= executed:
+        raise Usage(
+            "the landed stream begins behind the moment at which rows were read",
+            source=stream.source,
+            gtid=str(executed),
+            remedy="Delete the dump's folder and dump again.",
+        )
+    low, high = stream.first_seq - 1, stream.last_seq
+    while low < high:
+        middle = (low + high + 1) // 2
+        if stream.executed_at(middle) <= executed:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _seq_at(stream: LandedStream, end: BinlogPosition) -> int:
+    """The last transaction in front of a place that a server wrote at."""
+    if not stream.segments:
+        raise NotLandedError
+    last = stream.segments[-1].summary
+    newest = (_number(last.binlog_file), last.server_end)
+    if newest < (end.file_number, end.offset):
+        raise NotLandedError
+    return stream.seq_at_position(end)
+
+
+def _number(file: str) -> int:
+    return int(file.rpartition(".")[2])
+
+
+def is_changed(stream: LandedStream, window: Window, table: TableName) -> bool:
+    """Whether a transaction in the window has rows of a table, by the indexes alone."""
+    placement = Placement(stream, window.after_seq, window.last_seq)
+    records = stream.records(window.after_seq + 1, window.last_seq)
+    for segment, found in groupby(records, key=itemgetter(0)):
+        for record in placement.place(segment, (record for _, record in found)):
+            if any((one.database, one.table) == (table.database, table.table) for one in record.tables):
+                return True
+    return any(name in (table, None) for name, _ in lost_rows(placement))
+
+
+def happened(store: SchemaStore, source: str, window: Window, table: TableName) -> str | None:
+    """What befell a table within the window besides changes of rows, so that its rows have to be read again."""
+    for entry in store.timeline(source, [table]):
+        if window.after_seq < entry.seq <= window.last_seq:
+            return store.ddl(entry.version_id) or entry.gap or "a version of its schema"
+    for removal in store.row_removals(source, window.after_seq, window.last_seq):
+        if table in removal.tables:
+            return removal.statement
+    return None
+
+
+def changes_of(
+    stream: LandedStream, store: SchemaStore, window: Window, table: TableName, definition: TableDefinition
+) -> pa.Table:
+    """The changes of a table within the window, in which it has one definition.
+
+    Raises:
+        StrataError: Rows were changed by a statement, or cannot be decoded.
+    """
+    shape = _shape(definition)
+    if window.after_seq >= window.last_seq:
+        return shape.empty_table()
+    placement = Placement(stream, window.after_seq, window.last_seq)
+    _refuse_unlogged(store, stream.source, placement, table)
+    history = History(store, stream.source)
+    batches: list[pa.RecordBatch] = []
+    records = stream.records(window.after_seq + 1, window.last_seq)
+    for segment, found in groupby(records, key=itemgetter(0)):
+        cut = plan_slices(
+            placement.place(segment, (record for _, record in found)),
+            lambda name, seq: history.at(name, AtSeq(seq)),
+            source=stream.source,
+            segment=segment.url,
+            wanted=lambda name: name == table,
+        )
+        if cut.refused:
+            raise cut.refused[0].error
+        for piece in cut.slices:
+            with open_binlog(piece.segment) as binlog:
+                for step in decode_slice(piece, binlog):
+                    batches.append(pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=shape))
+    return pa.Table.from_batches(batches, schema=shape)
+
+
+def _readable(step: ChangeBatch | QuarantinedRows | object) -> ChangeBatch:
+    if isinstance(step, ChangeBatch):
+        return step
+    error = getattr(step, "error", None)
+    raise error if isinstance(error, StrataError) else Usage("rows that changed meanwhile cannot be read")
+
+
+def _shape(definition: TableDefinition) -> pa.Schema:
+    images = list(state_schema(definition))
+    return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
+
+
+def _refuse_unlogged(store: SchemaStore, source: str, placement: Placement, table: TableName) -> None:
+    for change in statement_changes(store, source, placement):
+        if table in change.tables or not change.tables:
+            raise Usage(
+                f"rows were changed by a statement while they were read: {change.statement[:200]}",
+                source=source,
+                table=str(table),
+                gtid=change.gtid,
+                remedy="Set binlog_format = ROW on the server, and dump again.",
+            )
+    for name, error in lost_rows(placement):
+        if name.table in (table.table, "*"):
+            raise error

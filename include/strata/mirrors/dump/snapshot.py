@@ -1,0 +1,78 @@
+"""A consistent read on the server, and between which two states of its stream it lies.
+
+InnoDB shows a commit before `gtid_executed` has it, but only after it was written to the binlog (sql/binlog.cc,
+`MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the set that was executed
+before the read began is all in it, and nothing behind the place is that the server writes at once it has begun.
+Not here: what is read (`read.py`), where these states are in the landed stream (`jobs/dump/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+
+from strata.errors import SourceSettingsError
+from strata.gtid.position import BinlogPosition
+from strata.mirrors.dump.manifest import Bounds
+
+if TYPE_CHECKING:
+    from strata.wire.client import Client
+
+_SYNTAX_ERROR = 1064
+
+
+class SnapshotReader:
+    """Begins consistent reads on one connection. Takes no lock and writes nothing.
+
+    Args:
+        connection: In autocommit mode, its session prepared (`rows.select.statement.prepare_session`).
+
+    Raises:
+        SourceSettingsError: The server does not number its transactions, or writes no binlog.
+        pymysql.err.MySQLError: The server refuses, or goes away.
+    """
+
+    def __init__(self, connection: Client) -> None:
+        self._connection = connection
+        self._status = "SHOW BINARY LOG STATUS"
+        [[mode, is_logging, uuid]] = self._rows("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.log_bin, @@GLOBAL.server_uuid")
+        self.server_uuid = str(uuid)
+        if str(mode).upper() != "ON" or not is_logging:
+            raise SourceSettingsError(
+                f"gtid_mode is {mode} and log_bin is {is_logging}: nobody can tell which transactions a read has",
+                remedy="Set gtid_mode=ON and enforce_gtid_consistency=ON on the server, then dump again.",
+            )
+
+    def begin(self) -> Bounds:
+        """Begins a read; `end` ends it."""
+        [[executed]] = self._rows("SELECT @@GLOBAL.gtid_executed")
+        self._rows("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        return Bounds(_text(executed).replace("\n", ""), str(self._written()))
+
+    def end(self) -> None:
+        """Ends the read, and lets DDL of what was read go on."""
+        self._rows("COMMIT")
+
+    def _written(self) -> BinlogPosition:
+        """Where the server writes: behind whole groups of commits, since it asks under LOCK_log."""
+        try:
+            found = self._rows(self._status)
+        except pymysql.err.ProgrammingError as error:
+            if error.args[0] != _SYNTAX_ERROR or self._status == "SHOW MASTER STATUS":
+                raise
+            # Servers before 8.2.
+            self._status = "SHOW MASTER STATUS"
+            return self._written()
+        if not found:
+            raise SourceSettingsError("the server writes no binlog", remedy="Set log_bin on it.")
+        return BinlogPosition.of(_text(found[0][0]), int(found[0][1]))
+
+    def _rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+
+def _text(value: object) -> str:
+    # The session has its results in the charsets of their columns.
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,188 @@
+"""Dumps of tables while others write to them: the mirror equals the server."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from strata.jobs.dump.dump_table import DumpSettings, DumpSource, TableDump
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.track.track_schema import track_landed
+from strata.mirrors.layout import mirror_schema
+from strata.mirrors.table import Mirror
+from strata.rows.select.rows import select_rows
+from strata.rows.select.statement import prepare_session
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.live.engine import LiveSchema
+from strata.schema.model.definition import TableName
+from strata.tables.convert import state_schema
+from strata.tables.state import row_codes
+from strata.wire.connection import open_connection
+from tests.mirrors.world import MirrorWorld
+from tests.mysql_server import start_server
+
+pytestmark = pytest.mark.mysql
+
+TABLES = {
+    "plain": "id INT PRIMARY KEY, a INT, b VARCHAR(40), c DECIMAL(9,2)",
+    "texts": "k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, n BIGINT UNSIGNED, a INT, b VARCHAR(40), PRIMARY KEY (k, n DESC)",
+    "uniq": "u VARBINARY(9) NOT NULL UNIQUE, x INT UNIQUE, a INT, b JSON",
+    "hidden": "a INT, b DATETIME(3)",
+    "nothing": "id INT PRIMARY KEY",
+}
+ROWS = 6000
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dump")
+    with start_server(folder / "server", "--sql-generate-invisible-primary-key=ON") as server:
+        yield MirrorWorld(server, folder)
+
+
+def fill(server, database):
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {database}")
+        cursor.execute(f"USE {database}")
+        cursor.execute("SET SESSION cte_max_recursion_depth = 1000000")
+        for name, columns in TABLES.items():
+            cursor.execute(f"CREATE TABLE {name} ({columns})")
+        numbers = f"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < {ROWS}) SELECT "
+        cursor.execute(f"INSERT INTO plain {numbers} n * 10, n, CONCAT('b', n), n / 100 FROM r")
+        cursor.execute(f"INSERT INTO texts {numbers} CONCAT(CHAR(97 + n % 26), n % 50), n, n, NULL FROM r")
+        cursor.execute(f"INSERT INTO uniq {numbers} UNHEX(LPAD(HEX(n * 977 % 65536), 8, '0')), n, n, "
+                       "JSON_OBJECT('a', n) FROM r")  # fmt: skip
+        cursor.execute(f"INSERT INTO hidden (a, b) {numbers} n, NOW(3) FROM r")
+        cursor.execute("SET SESSION sql_generate_invisible_primary_key = OFF")
+        cursor.execute("CREATE TABLE bare (a INT, b TEXT)")
+        cursor.execute(f"INSERT INTO bare (a, b) {numbers} n % 100, REPEAT('x', n % 7) FROM r")
+    return connection
+
+
+class Writer(threading.Thread):
+    """Writes as fast as it goes; keys move, rows go and come again."""
+
+    def __init__(self, server, database, seed, statements=()):
+        super().__init__(daemon=True)
+        self.connection = server.connect(database)
+        self.random = random.Random(seed)
+        self.done = threading.Event()
+        self.statements = list(statements)
+        self.error = None
+        self.count = 0
+
+    def run(self):
+        try:
+            with self.connection.cursor() as cursor:
+                while not self.done.is_set():
+                    self.write(cursor)
+        except Exception as error:  # noqa: BLE001 - told to the test
+            self.error = error
+
+    def write(self, cursor):
+        draw, number = self.random.random(), self.random.randint(1, ROWS)
+        self.count += 1
+        if self.statements and self.count % 150 == 0:
+            cursor.execute(self.statements.pop(0))
+        if draw < 0.2:
+            cursor.execute("BEGIN")
+        texts = {
+            0: f"REPLACE INTO plain (id, a, b) VALUES ({number * 10}, {self.count}, 'new')",
+            1: f"DELETE FROM plain WHERE id = {number * 10}",
+            2: f"UPDATE IGNORE plain SET id = {self.random.randint(1, ROWS * 10)} WHERE id = {number * 10}",
+            3: f"UPDATE plain SET a = a + 1 WHERE id BETWEEN {number * 10} AND {number * 10 + 200}",
+            4: f"UPDATE IGNORE texts SET k = UPPER(k) WHERE k = '{chr(97 + number % 26)}{number % 50}'",
+            5: f"UPDATE IGNORE texts SET k = '{chr(97 + self.count % 26)}', n = {self.count} WHERE a = {number}",
+            6: f"DELETE FROM texts WHERE n = {number} LIMIT 1",
+            7: f"UPDATE IGNORE uniq SET u = UNHEX('{self.random.randint(0, 65535):08x}') WHERE x = {number}",
+            8: f"DELETE FROM uniq WHERE x = {number}",
+            9: f"UPDATE uniq SET b = JSON_SET(b, '$.c', {self.count}) WHERE x = {number}",
+            10: f"INSERT INTO hidden (a) VALUES ({number})",
+            11: f"DELETE FROM hidden WHERE a = {number} LIMIT 1",
+        }
+        for _ in range(1 if draw > 0.2 else 4):
+            cursor.execute(texts[self.random.randint(0, 11)])
+        if draw < 0.2:
+            cursor.execute("ROLLBACK" if draw < 0.03 else "COMMIT")
+
+    def end(self):
+        self.done.set()
+        self.join()
+        assert self.error is None, self.error
+        return self.count
+
+
+def source_of(world):
+    def catch_up():
+        land_binlog(world.source.address, lake=world.lake, source=world.name)
+        track_landed(world.lake, world.name, world.engine)
+
+    return DumpSource(world.name, world.source.address, world.lake, SchemaStore(world.engine), catch_up, world.mode)
+
+
+def dump(world, table, **options):
+    settings = DumpSettings(chunk_bytes=1, pause_seconds=0.01, **options)
+    return TableDump(source_of(world), TableName(world.database, table), settings).run()
+
+
+def selected(world, table):
+    name = TableName(world.database, table)
+    connection = open_connection(world.source.address, autocommit=True)
+    definition = dict(LiveSchema(connection).tables())[name]
+    connection = open_connection(world.source.address, autocommit=True)
+    prepare_session(connection)
+    batches = list(select_rows(connection, name, definition, field_names=state_schema(definition).names))
+    return pa.Table.from_batches(batches, schema=state_schema(definition))
+
+
+def assert_equal(world, table, found):
+    truth = selected(world, table)
+    rows = found.select(truth.schema.names)
+    assert rows.schema == truth.schema
+    codes = row_codes(pa.concat_tables([truth, rows]))
+    assert sorted(codes[: truth.num_rows]) == sorted(codes[truth.num_rows :])
+
+
+def test_tables_that_nobody_writes_to(world):
+    world.database = "still"
+    fill(world.server, "still")
+    for table in [*TABLES, "bare"]:
+        report = dump(world, table)
+        mirror = Mirror.open(world.lake, world.name, TableName("still", table))
+        assert_equal(world, table, mirror.to_arrow())
+        assert report.rows == mirror.to_arrow().num_rows
+        assert (report.changes, report.readings) == (0, 1)
+        assert mirror.position.seq == report.seq
+
+
+def test_tables_under_writers_and_alters(world):
+    world.database = "busy"
+    fill(world.server, "busy")
+    statements = {
+        "plain": ["ALTER TABLE plain ADD COLUMN d INT DEFAULT 7", "ALTER TABLE plain MODIFY a BIGINT"],
+        "texts": ["ALTER TABLE texts ADD INDEX (a)"],
+        "uniq": [],
+        "hidden": ["TRUNCATE hidden"],
+    }
+    reports, writers = {}, 0
+    for table, ddl in statements.items():
+        writer = Writer(world.server, "busy", len(table), ddl)
+        writer.start()
+        try:
+            reports[table] = dump(world, table)
+        finally:
+            writers += writer.end()
+    assert sum(report.changes for report in reports.values()) > 50, (reports, writers)
+    assert any(report.readings > 1 for report in reports.values()), (reports, writers)
+    world.publish()
+    world.update()
+    for table in statements:
+        mirror = Mirror.open(world.lake, world.name, TableName("busy", table))
+        assert mirror.schema == mirror_schema(mirror.definition)
+        assert_equal(world, table, mirror.to_arrow())
+    assert Path(world.lake).exists()
