@@ -209,6 +209,20 @@ def mirror(source: str) -> Xcom:
     return told
 
 
+@task(outlets=[MIRRORS])
+def dump(source: str) -> Xcom:
+    """Reads the rows of tables that have no mirror yet, or that the form names, and makes their mirrors."""
+    report = _job("dump")(source, tuple(get_current_context()["params"]["tables"] or ()))
+    events = get_current_context()["outlet_events"][MIRRORS]
+    for one in report.tables:
+        told = to_plain(one)
+        name = told.pop("table").replace(".", "/", 1)
+        events.add(Asset(f"strata://{source}/{name}/mirror"), extra=told)
+    told = brief(report.sums())
+    report.raise_if_wrong()
+    return told
+
+
 @task
 def report_left(source: str, planned: Any) -> None:
     """Fails when rows were left out: checks failed, or their schema is not known; all others are published by then."""

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.mysql
 
 TABLES = {
     "plain": "id INT PRIMARY KEY, a INT, b VARCHAR(40), c DECIMAL(9,2)",
-    "texts": "k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, n BIGINT UNSIGNED, a INT, b VARCHAR(40), PRIMARY KEY (k, n DESC)",
+    "texts": "k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, n BIGINT UNSIGNED, a INT, "
+    "b VARCHAR(40), PRIMARY KEY (k, n DESC)",
     "uniq": "u VARBINARY(9) NOT NULL UNIQUE, x INT UNIQUE, a INT, b JSON",
     "hidden": "a INT, b DATETIME(3)",
     "nothing": "id INT PRIMARY KEY",

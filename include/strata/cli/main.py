@@ -38,6 +38,7 @@ COMMANDS = (
     "retain",
     "housekeep",
     "views",
+    "dump",
     "serve",
     "mirror",
     "doctor",

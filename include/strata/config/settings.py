@@ -36,6 +36,7 @@ _NAME: Final = re.compile("(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,64}")
 _Text = Annotated[str, Meta(min_length=1, description="a text")]
 _Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in ["shop.*"]')]
 _Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
+_Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
 _Switch = Annotated[bool, Meta(description="true or false")]
 _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
 _Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
@@ -99,6 +100,12 @@ class SourceSettings(Struct, frozen=True):
     mirror_mode: _MirrorMode = "deletion_vectors"
     """How new mirrors take changes: with deletion vectors, or, for readers that do not know these, by copies of the
     files that change."""
+    dump_parallel: _Number = 2
+    """How many tables a dump reads at once, each over a connection of its own."""
+    dump_chunk_mb: _Number = 64
+    """How much of a table a dump reads in one consistent read (megabytes, by the server's guess of a row's length)."""
+    dump_pause_ms: _Count = 0
+    """How long a dump waits between two chunks of a table (milliseconds), for the sake of others."""
 
     @property
     def owed_since_micros(self) -> int | None:

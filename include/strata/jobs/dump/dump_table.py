@@ -174,7 +174,7 @@ class TableDump:
         of_rows = max(reader.estimate.rows, manifest.rows)
         read = manifest.rows - before
         left = None if not read else seconds * (of_rows - manifest.rows) / read
-        self._tell(DumpProgress(str(self._table), manifest.rows, of_rows, manifest.bytes, left))
+        self._tell(DumpProgress(str(self._table), manifest.rows, of_rows, manifest.sent_bytes, left))
 
     def _is_quiet(self, bounds: Bounds) -> bool:
         stream, window = self._landed(lambda stream: window_of(stream, [bounds.executed_set], bounds.end_position))
@@ -252,7 +252,7 @@ class TableDump:
         return TableDumped(
             table=str(self._table),
             rows=manifest.rows,
-            bytes=manifest.bytes,
+            bytes=manifest.sent_bytes,
             chunks=len(manifest.chunks),
             changes=changes,
             readings=self._readings,

@@ -11,7 +11,6 @@ import pyarrow as pa  # noqa: TID253  only those who dump import this module
 from msgspec import Struct
 
 from strata.errors import StrataError, Usage
-from strata.events.landed import LandedStream
 from strata.events.prepared import Placement
 from strata.jobs.plan.place_prepared import lost_rows, statement_changes
 from strata.rows.arrow import BEFORE, ROW_FIELDS
@@ -24,6 +23,7 @@ from strata.wire.files import open_binlog
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from strata.events.landed import LandedStream
     from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import GtidSet
     from strata.rows.decode import QuarantinedRows
@@ -148,8 +148,10 @@ def changes_of(
             raise cut.refused[0].error
         for piece in cut.slices:
             with open_binlog(piece.segment) as binlog:
-                for step in decode_slice(piece, binlog):
-                    batches.append(pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=shape))
+                batches += [
+                    pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=shape)
+                    for step in decode_slice(piece, binlog)
+                ]
     return pa.Table.from_batches(batches, schema=shape)
 
 

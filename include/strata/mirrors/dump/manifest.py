@@ -92,7 +92,7 @@ class Manifest(Struct, frozen=True):
         return sum(chunk.rows for chunk in self.chunks)
 
     @property
-    def bytes(self) -> int:
+    def sent_bytes(self) -> int:
         """Likewise, as the server sent them."""
         return sum(chunk.bytes for chunk in self.chunks)
 

@@ -1,0 +1,84 @@
+"""Brings the landed stream and the history up to the server, whoever else is at it.
+Not here: landing and tracking themselves (`jobs/land/`, `jobs/track/`)."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from strata.errors import AlreadyRunningError
+from strata.jobs.land.first_landing import allowed_begins
+from strata.jobs.land.follow_binlog import wait_for_follower
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.land.land_state import Doing, read_state
+from strata.jobs.track.notice_ddl import track_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+
+_WAIT_SECONDS: Final = 600
+_PAUSE_SECONDS: Final = 0.5
+_MEGABYTE: Final = 1 << 20
+
+
+class CatchUp:
+    """To be called from any thread; one at a time is at work.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        check: Is called once, before the first landing; raises what makes landing useless.
+    """
+
+    def __init__(self, source: Source, engine: sa.Engine, check: Callable[[], None] = lambda: None) -> None:
+        self._source, self._engine, self._check = source, engine, check
+        self._lock = Lock()
+        self._is_checked = False
+
+    def __call__(self) -> None:
+        """Lands and tracks what the server has executed by now.
+
+        Raises:
+            AlreadyRunningError: Another process has been at it for too long.
+            SourceUnavailableError: The server does not answer.
+        """
+        with self._lock:
+            if not self._is_checked:
+                self._check()
+                self._is_checked = True
+            self._patiently(self._land)
+            self._patiently(lambda: track_source(self._source, self._engine))
+
+    def _land(self) -> object:
+        source = self._source
+        try:
+            return land_binlog(
+                source.address,
+                lake=source.lake,
+                source=source.name,
+                segment_bytes=source.settings.segment_mb * _MEGABYTE,
+                begins=allowed_begins(source),
+            )
+        except AlreadyRunningError:
+            state = read_state(source.lake, source.name)
+            if state is None or state.doing is not Doing.FOLLOWING:
+                raise
+            return wait_for_follower(source.address, source.lake, source.name)
+
+    def _patiently(self, step: Callable[[], object]) -> None:
+        """A run of the pipeline may be at the same for a moment."""
+        until = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                step()
+            except AlreadyRunningError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return

@@ -1,0 +1,66 @@
+"""Which tables a dump is of: those that are asked for, or those whose rows from before the stream nobody has.
+Not here: dumping them (`dump_tables.py`), which tables are decoded (`jobs/plan/wanted.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.errors import SchemaGapError, Usage
+from strata.events.landed import LandedStream
+from strata.jobs.plan.wanted import NAMES_OF_TABLES, folds_names, known_tables, no_match
+from strata.mirrors.table import Mirror
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.versions import Origin
+from strata.schema.model.patterns import matches, unmatched
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.schema.model.definition import TableName
+
+
+def tables_to_dump(source: Source, engine: sa.Engine, patterns: Sequence[str] = ()) -> list[TableName]:
+    """The tables to dump, by name.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        patterns: Tables that match one of them are dumped whether they have a mirror or not. Without any: those of the
+            settings' `mirrors` that have none, but for tables that are in the stream from their CREATE TABLE on.
+
+    Raises:
+        Usage: A pattern matches no table that is there.
+    """
+    stream, store = LandedStream.open(source.lake, source.name), SchemaStore(engine)
+    position = store.position(source.name)
+    seq = position.seq if position else 0
+    history, folded = History(store, source.name), folds_names(source.name, engine)
+    known = known_tables(source, engine, stream)
+    there = sorted(name for name in known if name.table and _is_there(history, name, seq))
+    for pattern in unmatched(patterns, there, folded=folded):
+        raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
+    if patterns:
+        return [name for name in there if matches(name, patterns, folded=folded)]
+    wanted = [name for name in there if matches(name, source.settings.mirrors, folded=folded)]
+    return [name for name in wanted if _lacks_rows(source, store, name)]
+
+
+def _is_there(history: History, name: TableName, seq: int) -> bool:
+    try:
+        history.at(name, AtSeq(seq))
+    except SchemaGapError:
+        return False
+    return True
+
+
+def _lacks_rows(source: Source, store: SchemaStore, name: TableName) -> bool:
+    mirror = Mirror.open(source.lake, source.name, name)
+    if mirror is not None:
+        return mirror.stopped is not None
+    timeline = store.timeline(source.name, [name])
+    made = timeline[0] if timeline else None
+    return made is None or made.origin is not Origin.DDL or made.renamed_from is not None
