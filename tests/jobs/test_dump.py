@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import random
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from strata.errors import AlreadyRunningError, LakeUnavailableError, SchemaGapError, SourceUnavailableError
 from strata.jobs.dump.dump_table import DumpSettings, DumpSource, TableDump
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.track.track_schema import track_landed
+from strata.mirrors.dump.folder import DumpFolder
 from strata.mirrors.layout import mirror_schema
 from strata.mirrors.table import Mirror
 from strata.rows.select.rows import select_rows
@@ -28,7 +36,7 @@ from tests.mysql_server import start_server
 pytestmark = pytest.mark.mysql
 
 TABLES = {
-    "plain": "id INT PRIMARY KEY, a INT, b VARCHAR(40), c DECIMAL(9,2)",
+    "plain": "id INT PRIMARY KEY, a INT, b VARCHAR(700), c DECIMAL(9,2)",
     "texts": "k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, n BIGINT UNSIGNED, a INT, "
     "b VARCHAR(40), PRIMARY KEY (k, n DESC)",
     "uniq": "u VARBINARY(9) NOT NULL UNIQUE, x INT UNIQUE, a INT, b JSON",
@@ -54,7 +62,7 @@ def fill(server, database):
         for name, columns in TABLES.items():
             cursor.execute(f"CREATE TABLE {name} ({columns})")
         numbers = f"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < {ROWS}) SELECT "
-        cursor.execute(f"INSERT INTO plain {numbers} n * 10, n, CONCAT('b', n), n / 100 FROM r")
+        cursor.execute(f"INSERT INTO plain {numbers} n * 10, n, RPAD(n, 600, 'b'), n / 100 FROM r")
         cursor.execute(f"INSERT INTO texts {numbers} CONCAT(CHAR(97 + n % 26), n % 50), n, n, NULL FROM r")
         cursor.execute(f"INSERT INTO uniq {numbers} UNHEX(LPAD(HEX(n * 977 % 65536), 8, '0')), n, n, "
                        "JSON_OBJECT('a', n) FROM r")  # fmt: skip
@@ -62,6 +70,7 @@ def fill(server, database):
         cursor.execute("SET SESSION sql_generate_invisible_primary_key = OFF")
         cursor.execute("CREATE TABLE bare (a INT, b TEXT)")
         cursor.execute(f"INSERT INTO bare (a, b) {numbers} n % 100, REPEAT('x', n % 7) FROM r")
+        cursor.execute("ANALYZE TABLE plain")
     return connection
 
 
@@ -126,9 +135,9 @@ def source_of(world):
     return DumpSource(world.name, world.source.address, world.lake, SchemaStore(world.engine), catch_up, world.mode)
 
 
-def dump(world, table, **options):
-    settings = DumpSettings(chunk_bytes=1, pause_seconds=0.01, **options)
-    return TableDump(source_of(world), TableName(world.database, table), settings).run()
+def dump(world, table, tell=lambda _: None):
+    settings = DumpSettings(chunk_bytes=1, pause_seconds=0.01)
+    return TableDump(source_of(world), TableName(world.database, table), settings, tell).run()
 
 
 def selected(world, table):
@@ -187,3 +196,138 @@ def test_tables_under_writers_and_alters(world):
         assert mirror.schema == mirror_schema(mirror.definition)
         assert_equal(world, table, mirror.to_arrow())
     assert Path(world.lake).exists()
+
+
+class Command:
+    """`strata dump` in a process of its own."""
+
+    def __init__(self, world, folder, **settings):
+        self.world = world
+        text = f'lake = "{world.lake}"\nstore = "sqlite:///{world.folder}/store.db"\n[sources.{world.name}]\n'
+        text += 'connection = "c"\n' + "".join(f"{name} = {value}\n" for name, value in settings.items())
+        (folder / "strata.toml").write_text(text)
+        self.environment = {
+            **os.environ, "STRATA_SETTINGS": str(folder / "strata.toml"), "AIRFLOW_CONN_C": world.server.url,
+        }  # fmt: skip
+
+    def start(self, *words):
+        command = [str(Path(sys.executable).with_name("strata")), "--json", "dump", *words]
+        return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *words):
+        process = self.start(*words)
+        out, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+        return [json.loads(line) for line in out.splitlines()]
+
+
+def manifest_of(world, table):
+    return DumpFolder(world.lake, world.name, TableName(world.database, table)).manifest()
+
+
+def wait_for(condition):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_killed_dump_goes_on_where_it_was(world, tmp_path):
+    world.database = "killed"
+    fill(world.server, "killed")
+    writer = Writer(world.server, "killed", 5)
+    writer.start()
+    command = Command(world, tmp_path, dump_chunk_mb=1, mirrors='["killed.*"]')
+    try:
+        first = command.start("--table", "killed.plain", "--pause", "300")
+        wait_for(lambda: (found := manifest_of(world, "plain")) is not None and len(found.chunks) >= 2)
+        with pytest.raises(AlreadyRunningError, match="another process is dumping this table"):
+            dump(world, "plain")
+        first.kill()
+        first.communicate()
+        kept = manifest_of(world, "plain").chunks
+        assert 2 <= len(kept) <= 6
+        folder = Path(world.lake) / "dumps" / world.name / "killed" / "plain"
+        (folder / ".half.part").write_bytes(b"?")
+        stamps = {chunk.file: (folder / chunk.file).stat().st_mtime_ns for chunk in kept}
+        seen = []
+        report = dump(world, "plain", tell=lambda progress: seen.append((progress, dict(_stamps(folder)))))
+    finally:
+        writer.end()
+    assert report.readings == 1
+    assert all(seen[0][1][name] == stamp for name, stamp in stamps.items())
+    assert seen[0][0].rows > sum(chunk.rows for chunk in kept)
+    assert not list(folder.glob("*.arrow")) + list(folder.glob("*.json")) + list(folder.glob("*.part"))
+    world.publish()
+    world.update()
+    assert_equal(world, "plain", Mirror.open(world.lake, world.name, TableName("killed", "plain")).to_arrow())
+
+
+def _stamps(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.arrow")}
+
+
+def test_the_command_dumps_what_has_no_mirror(world, tmp_path):
+    world.database = "cli"
+    fill(world.server, "cli")
+    command = Command(world, tmp_path, mirrors='["cli.*"]')
+    # All of its tables are in the stream from their CREATE TABLE on.
+    assert command.run() == []
+    [told] = command.run("--table", "cli.uniq")
+    assert (told["table"], told["rows"], told["changes"], told["readings"]) == ("cli.uniq", ROWS, 0, 1)
+    assert_equal(world, "uniq", Mirror.open(world.lake, world.name, TableName("cli", "uniq")).to_arrow())
+    failed = command.start("--table", "cli.nothing_such")
+    assert b"matches no table" in failed.communicate(timeout=60)[1]
+    assert failed.returncode == 2
+
+
+def test_a_table_that_goes_away_is_told(world):
+    world.database = "gone"
+    fill(world.server, "gone")
+    connection = world.server.connect("gone")
+
+    def drop(_):
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE IF EXISTS plain")
+
+    with pytest.raises(SchemaGapError, match="there is no such table"):
+        dump(world, "plain", tell=drop)
+    assert manifest_of(world, "plain") is None
+
+
+def test_a_server_that_goes_away_leaves_what_was_read(world):
+    world.database = "away"
+    fill(world.server, "away")
+    connection = world.server.connect("away")
+
+    def kill(progress):
+        if progress.rows < 3000:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT id FROM information_schema.processlist WHERE command = 'Sleep' "
+                               "AND id <> CONNECTION_ID() ORDER BY id DESC LIMIT 1")  # fmt: skip
+                cursor.execute(f"KILL {cursor.fetchone()[0]}")
+
+    with pytest.raises(SourceUnavailableError):
+        dump(world, "plain", tell=kill)
+    assert len(manifest_of(world, "plain").chunks) == 1
+    assert dump(world, "plain").chunks == 7
+    assert_equal(world, "plain", Mirror.open(world.lake, world.name, TableName("away", "plain")).to_arrow())
+
+
+def test_a_full_disk_leaves_what_was_read(world, monkeypatch):
+    world.database = "full"
+    fill(world.server, "full")
+    folder = DumpFolder(world.lake, world.name, TableName("full", "plain"))
+
+    def fail(_):
+        monkeypatch.setattr("strata.mirrors.dump.folder._write", _no_room)
+
+    with pytest.raises(LakeUnavailableError, match="space|room"):
+        dump(world, "plain", tell=fail)
+    monkeypatch.undo()
+    assert len(folder.manifest().chunks) == 1
+    assert dump(world, "plain").chunks == 7
+
+
+def _no_room(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")

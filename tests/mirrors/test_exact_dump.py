@@ -1,4 +1,4 @@
-"""Chunks that were read at random moments, with random transactions already visible, and what the changes make of them."""
+"""Chunks that were read at random moments, with random transactions visible, and what the changes make of them."""
 
 from __future__ import annotations
 

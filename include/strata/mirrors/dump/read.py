@@ -3,6 +3,7 @@ Not here: which changes are missing from chunks (`exact.py`), when it has to beg
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _ALTERED = frozenset({1054, 1146, 1176, 1412})
 """Unknown column, no such table, no such key, and a table that was altered after the read began."""
 _LEAST_ROWS = 1000
+_LEAST_ROW_BYTES = 64
+"""For a first chunk where the server has no guess."""
 _ATTEMPTS_FOR_QUIET = 60
 
 
@@ -76,7 +79,7 @@ class TableReader:
         self._definition = manifest.read_definition()
         self._key = select_key(self._definition)
         self.estimate = self._estimated()
-        self._chunk_rows = max(_LEAST_ROWS, chunk_bytes // max(self.estimate.row_bytes, 1))
+        self._chunk_bytes = chunk_bytes
         self._columns = self._shown_columns()
 
     def read_chunk(self) -> Chunk:
@@ -104,13 +107,14 @@ class TableReader:
         bounds = self._begin()
         names = tuple(state_schema(self._definition).names)
         border = self._key.columns if self._key else ()
-        selection = Selection(self.manifest.name, self._definition, self._tail(), border, names)
+        most = self._chunk_rows()
+        selection = Selection(self.manifest.name, self._definition, self._tail(most), border, names)
         rows = SelectedRows(self._connection, selection)
         number = len(self.manifest.chunks) + 1
         name = f"chunk-{number:06}.arrow"
         self._folder.write(name, rows.schema, rows)
         self._snapshot.end()
-        is_last = self._key is None or rows.rows < self._chunk_rows
+        is_last = self._key is None or rows.rows < most
         chunk = Chunk(name, rows.rows, rows.bytes, bounds, () if is_last else rows.border or (), rows.invalid)
         self._refuse_lost_keys(chunk)
         self.manifest = self.manifest.with_chunk(chunk, is_last=is_last)
@@ -132,13 +136,19 @@ class TableReader:
             remedy="Give it a primary key, or dump it while fewer write to it.",
         )
 
-    def _tail(self) -> str:
+    def _chunk_rows(self) -> int:
+        """How many rows the next chunk may have, by what those so far have."""
+        manifest = self.manifest
+        guess = manifest.sent_bytes // manifest.rows if manifest.rows else self.estimate.row_bytes
+        return max(_LEAST_ROWS, self._chunk_bytes // max(guess, 1 if manifest.rows else _LEAST_ROW_BYTES))
+
+    def _tail(self, most: int) -> str:
         key = self._key
         if key is None:
             return ""
         behind = key.behind(self.manifest.border)
         where = f"WHERE {behind} " if behind else ""
-        return f"{key.hint()} {where}{key.order} LIMIT {self._chunk_rows}"
+        return f"{key.hint()} {where}{key.order} LIMIT {most}"
 
     def _refuse_lost_keys(self, chunk: Chunk) -> None:
         lost = sorted(set(chunk.invalid) & set(_key_names(self._key, self._definition.primary_key)))
@@ -150,6 +160,9 @@ class TableReader:
             )
 
     def _estimated(self) -> Estimate:
+        with suppress(pymysql.err.OperationalError), self._connection.cursor() as cursor:
+            # What it showed yesterday is of no use; servers before 8.0 keep nothing.
+            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
         rows = self._rows(
             "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES "
             "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
