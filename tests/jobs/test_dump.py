@@ -331,3 +331,35 @@ def test_a_full_disk_leaves_what_was_read(world, monkeypatch):
 
 def _no_room(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_new_binlog_file_that_has_nothing_yet(world):
+    world.database = "rotated"
+    fill(world.server, "rotated")
+    for table in ("bare", "plain"):
+        world.server.run_sql("FLUSH BINARY LOGS")
+        assert dump(world, table).rows == ROWS
+
+
+def test_a_table_without_a_key_is_read_when_nobody_changes_it(world):
+    world.database = "keyless"
+    fill(world.server, "keyless")
+    done = threading.Event()
+
+    def write():
+        with world.server.connect("keyless") as connection, connection.cursor() as cursor:
+            while not done.wait(0.002):
+                cursor.execute("INSERT INTO bare VALUES (1, 'a')")
+                cursor.execute("DELETE FROM bare WHERE a = 7 LIMIT 1")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        report = dump(world, "bare")
+    finally:
+        done.set()
+        writer.join()
+    assert report.changes == 0
+    world.publish()
+    world.update()
+    assert_equal(world, "bare", Mirror.open(world.lake, world.name, TableName("keyless", "bare")).to_arrow())

@@ -19,13 +19,16 @@ from strata.mirrors.layout import key_columns
 from strata.mirrors.position import MirrorPosition
 from strata.mirrors.table import Mirror
 from strata.schema.history.historian import AtSeq, History
-from strata.wire.connection import open_connection, server_errors
+from strata.wire.connection import connect, open_connection, server_errors
+from strata.wire.server_files import ServerFiles, has_no_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from strata.gtid.position import BinlogPosition
+    from strata.gtid.sets import GtidSet
     from strata.mirrors.dump.manifest import Bounds
     from strata.mirrors.modes import Mode
     from strata.schema.history.sql_store import SchemaStore
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS: Final = 8
 """Readings of a table that is altered again and again."""
-_LANDING_SECONDS: Final = 120
+_LANDING_SECONDS: Final = 60
 """Until the stream has come to where the server wrote; it has been asked for by then."""
 _PAUSE_SECONDS: Final = 0.05
 
@@ -177,14 +180,14 @@ class TableDump:
         self._tell(DumpProgress(str(self._table), manifest.rows, of_rows, manifest.sent_bytes, left))
 
     def _is_quiet(self, bounds: Bounds) -> bool:
-        stream, window = self._landed(lambda stream: window_of(stream, [bounds.executed_set], bounds.end_position))
+        stream, window = self._landed([bounds.executed_set], bounds.end_position)
         return not is_changed(stream, window, self._table)
 
     # Finishing ----------------------------------------------------------------------------------
 
     def _finish(self, manifest: Manifest) -> TableDumped:
         chunks = manifest.chunks
-        stream, window = self._landed(lambda stream: window_of(stream, earliest(chunks), latest(chunks)))
+        stream, window = self._landed(earliest(chunks), latest(chunks))
         source, definition = self._source, manifest.read_definition()
         reason = happened(source.store, source.name, window, self._table)
         if reason is None:
@@ -222,13 +225,13 @@ class TableDump:
             return error.message
         return None if found.version_id == manifest.version_id else "its definition is another one"
 
-    def _landed(self, ask: Callable[[LandedStream], Window]) -> tuple[LandedStream, Window]:
-        """Lands until the stream reaches so far."""
+    def _landed(self, executed: Sequence[GtidSet], end: BinlogPosition) -> tuple[LandedStream, Window]:
+        """Lands until the stream reaches so far; as `window_of`."""
         until = time.monotonic() + _LANDING_SECONDS
         while True:
             stream = LandedStream.open(self._source.lake, self._source.name)
             try:
-                return stream, ask(stream)
+                return stream, window_of(stream, executed, end)
             except NotLandedError:
                 if time.monotonic() > until:
                     raise Usage(
@@ -238,7 +241,19 @@ class TableDump:
                         remedy="`strata status` shows how far it is; then dump again, which goes on from here.",
                     ) from None
             self._source.catch_up()
+            end = self._with_transactions(end)
             time.sleep(_PAUSE_SECONDS)
+
+    def _with_transactions(self, end: BinlogPosition) -> BinlogPosition:
+        """The same place, named by a file that has a transaction in front of it: a new one has landed with its first.
+
+        Raises:
+            SourceUnavailableError: The server does not answer.
+        """
+        with server_errors(self._source.address), connect(self._source.address) as connection:
+            if not has_no_transaction(connection, end):
+                return end
+            return ServerFiles.read(connection).in_front(end.file) or end
 
     def _batches(self, manifest: Manifest) -> Iterator[pa.RecordBatch]:
         for chunk in manifest.chunks:
