@@ -3,12 +3,13 @@ Not here: which tables (`dump_tables.py`), reading (`mirrors/dump/read.py`), the
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from strata.errors import SchemaGapError, Usage
+from strata.errors import AlreadyRunningError, SchemaGapError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.dump.window import NotLandedError, Window, changes_of, happened, is_changed, window_of
 from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
@@ -150,6 +151,7 @@ class TableDump:
         with server_errors(source.address):
             connection = open_connection(source.address, autocommit=True, read_timeout=settings.read_seconds)
             with connection:
+                self._keep_others_out(connection)
                 begun = self._begun(_uuid_of(connection))
                 reader = TableReader(connection, self._folder, begun, settings.chunk_bytes, self._is_quiet)
                 started, before = time.monotonic(), begun.rows
@@ -171,6 +173,22 @@ class TableDump:
         self._folder.keep_only(chunk.file for chunk in kept.chunks)
         self._folder.save(kept)
         return kept
+
+    def _keep_others_out(self, connection: Any) -> None:
+        """For a lake behind a URL, which has no lock of its own: a name that the connection holds while it lives."""
+        if self._folder.is_local:
+            return
+        key = "strata-" + hashlib.sha256(self._folder.url.encode()).hexdigest()[:40]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT GET_LOCK(%s, 5), IS_USED_LOCK(%s)", (key, key))
+            taken, owner = cursor.fetchone()
+        if taken != 1:
+            raise AlreadyRunningError(
+                f"connection {owner} of the server dumps this table",
+                source=self._source.name,
+                table=str(self._table),
+                remedy=f"Wait until it has ended; `KILL {owner}` on the server ends it.",
+            )
 
     def _report(self, reader: TableReader, started: float, before: int) -> None:
         manifest, seconds = reader.manifest, time.monotonic() - started

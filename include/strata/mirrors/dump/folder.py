@@ -43,6 +43,11 @@ class DumpFolder:
         """Where it is."""
         return self._folder.url
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, where `held` keeps others out."""
+        return self._folder.is_local
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keeps a second dump of the same table out, for the time of a `with` block.
