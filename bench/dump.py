@@ -47,10 +47,10 @@ def main(_: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, start_server(Path(folder), "--innodb-buffer-pool-size=1G") as server:
         _fill(server)
         print("table    what                        rows a second   MB a second    peak MB   CPU s")
-        for table, (rows, _, _) in TABLES.items():
+        for table, (rows, *_columns) in TABLES.items():
             for what in ("mysqldump", "select", "dump"):
-                runs = sorted((_once(server, table, what, folder) for _ in range(_ROUNDS)), key=lambda run: run[0])
-                seconds, megabytes, peak, cpu = runs[_ROUNDS // 2]
+                timed = sorted((_once(server, table, what, folder) for _ in range(_ROUNDS)), key=lambda run: run[0])
+                seconds, megabytes, peak, cpu = timed[_ROUNDS // 2]
                 print(
                     f"{table:<8} {_NAMES[what]:<27} {rows / seconds:>13,.0f} {megabytes / seconds:>13,.0f} "
                     f"{peak:>10,.0f} {cpu:>7.2f}",

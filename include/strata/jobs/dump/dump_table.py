@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from strata.mirrors.dump.manifest import Bounds
     from strata.mirrors.modes import Mode
     from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.model.definition import TableName
+    from strata.schema.history.versions import SchemaVersion
+    from strata.schema.model.definition import TableDefinition, TableName
     from strata.wire.connection import ServerAddress
 
 _ATTEMPTS: Final = 8
@@ -207,11 +208,11 @@ class TableDump:
         chunks = manifest.chunks
         stream, window = self._landed(earliest(chunks), latest(chunks))
         source, definition = self._source, manifest.read_definition()
-        reason = happened(source.store, source.name, window, self._table)
-        if reason is None:
-            reason = self._moved(manifest, window)
+        reason = happened(source.store, source.name, window, self._table, definition)
         if reason is not None:
             raise TableAlteredError(reason)
+        version = self._version_at(window.last_seq, definition)
+        definition = version.definition
         if not key_columns(definition) and is_changed(stream, window, self._table):
             raise NotRepeatableError("the table has no key, and was changed while it was read")
         changes = changes_of(stream, source.store, window, self._table, definition)
@@ -219,7 +220,7 @@ class TableDump:
             seq=window.last_seq,
             gtid_executed=str(stream.executed_at(window.last_seq)),
             committed_at=stream.clock_at(window.last_seq),
-            schema_version=manifest.version_id,
+            schema_version=version.version_id,
         )
         rows = exact_rows(self._batches(manifest), changes, definition)
         Mirror.create(
@@ -235,13 +236,15 @@ class TableDump:
         self._folder.clear()
         return self._dumped(manifest, changes.num_rows, position)
 
-    def _moved(self, manifest: Manifest, window: Window) -> str | None:
-        """Whether the definition that was read by is not the one that holds in the window."""
+    def _version_at(self, seq: int, definition: TableDefinition) -> SchemaVersion:
+        """The version that holds at the end of the window, whose columns are those of the rows."""
         try:
-            found = History(self._source.store, self._source.name).at(self._table, AtSeq(window.last_seq))
+            found = History(self._source.store, self._source.name).at(self._table, AtSeq(seq))
         except SchemaGapError as error:
-            return error.message
-        return None if found.version_id == manifest.version_id else "its definition is another one"
+            raise TableAlteredError(error.message) from error
+        if found.definition.columns != definition.columns:
+            raise TableAlteredError("its definition is another one")
+        return found
 
     def _landed(self, executed: Sequence[GtidSet], end: BinlogPosition) -> tuple[LandedStream, Window]:
         """Lands until the stream reaches so far; as `window_of`."""

@@ -13,10 +13,13 @@ from msgspec import Struct
 from strata.errors import StrataError, Usage
 from strata.events.prepared import Placement
 from strata.jobs.plan.place_prepared import lost_rows, statement_changes
+from strata.mirrors.layout import key_columns
 from strata.rows.arrow import BEFORE, ROW_FIELDS
 from strata.rows.decode import ChangeBatch, decode_slice
 from strata.rows.plan import plan_slices
+from strata.schema.history.effects import EffectKind
 from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.turns import turns_of
 from strata.tables.convert import state_schema
 from strata.wire.files import open_binlog
 
@@ -109,15 +112,26 @@ def is_changed(stream: LandedStream, window: Window, table: TableName) -> bool:
     return any(name in (table, None) for name, _ in lost_rows(placement))
 
 
-def happened(store: SchemaStore, source: str, window: Window, table: TableName) -> str | None:
-    """What befell a table within the window besides changes of rows, so that its rows have to be read again."""
-    for entry in store.timeline(source, [table]):
-        if window.after_seq < entry.seq <= window.last_seq:
-            return store.ddl(entry.version_id) or entry.gap or "a version of its schema"
+def happened(
+    store: SchemaStore, source: str, window: Window, table: TableName, definition: TableDefinition
+) -> str | None:
+    """What befell a table within the window besides changes of rows, so that its rows have to be read again; None for
+    nothing, or for DDL that leaves rows and columns as they are."""
+    if any(window.after_seq < entry.seq <= window.last_seq for entry in store.timeline(source, [table])):
+        for turn in turns_of(store.engine, source):
+            if turn.name == table and window.after_seq < turn.order[0] <= window.last_seq:
+                effect = turn.effect
+                if effect is None or effect.kind is not EffectKind.NONE or not _is_alike(turn.definition, definition):
+                    return store.ddl(turn.version_id) or turn.gap or "a version of its schema"
     for removal in store.row_removals(source, window.after_seq, window.last_seq):
         if table in removal.tables:
             return removal.statement
     return None
+
+
+def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> bool:
+    """Whether rows that were read by one definition are rows of the other, under the same key."""
+    return found is not None and found.columns == definition.columns and key_columns(found) == key_columns(definition)
 
 
 def changes_of(

@@ -172,7 +172,7 @@ class TableReader:
     def _shown_columns(self) -> list[tuple[Any, ...]]:
         """What changes with most DDL, and costs little to ask for. What it does not show, the history does."""
         return self._rows(
-            "SELECT COLUMN_NAME, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, COLUMN_KEY, EXTRA "
+            "SELECT COLUMN_NAME, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, EXTRA "
             "FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"
         )
 

@@ -95,7 +95,7 @@ def _serves(key: Key, definition: TableDefinition) -> bool:
 
 
 def literal(column: Column, plan: SelectColumn, region: Region, place: int) -> str:
-    """The value of a cell as SQL that the server reads as the same value, in the column's charset and collation.
+    """The value of a cell as SQL that the server reads as the same value, in the column's charset.
 
     Args:
         column: Of the definition.
@@ -110,7 +110,8 @@ def literal(column: Column, plan: SelectColumn, region: Region, place: int) -> s
     if kind.kind is TypeKind.BIT:
         return str(int.from_bytes(region.cell(place, plan.size), "big"))
     if kind.kind in STRINGS:
-        return f"_{column.character_set} x'{_text(region, place).hex()}' COLLATE {column.collation}"
+        # Compared by the column's collation, which is stronger than that of a literal (manual, "Coercibility").
+        return f"_{column.character_set} x'{_text(region, place).hex()}'"
     return _OTHERS[kind.kind.facts.family](plan, region, place)
 
 
