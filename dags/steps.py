@@ -212,7 +212,8 @@ def mirror(source: str) -> Xcom:
 @task(outlets=[MIRRORS])
 def dump(source: str) -> Xcom:
     """Reads the rows of tables that have no mirror yet, or that the form names, and makes their mirrors."""
-    report = _job("dump")(source, tuple(get_current_context()["params"]["tables"] or ()))
+    dump_source = importlib.import_module("strata.jobs.whole.dump_source").dump_source
+    report = dump_source(source, tuple(get_current_context()["params"]["tables"] or ()), settings=_settings())
     events = get_current_context()["outlet_events"][MIRRORS]
     for one in report.tables:
         told = to_plain(one)

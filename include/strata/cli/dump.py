@@ -40,7 +40,7 @@ def dump(
     Takes no lock and writes nothing on the server.
     """
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.ingest import dump as dump_source  # noqa: PLC0415  see above
+    from strata.jobs.whole.dump_source import dump_source  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     name = settings.source_name(source)

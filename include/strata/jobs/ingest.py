@@ -23,10 +23,6 @@ from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.check.data_docs import complete_docs
-from strata.jobs.dump.catch_up import CatchUp
-from strata.jobs.dump.choose_tables import tables_to_dump
-from strata.jobs.dump.dump_table import DumpSettings, DumpSource
-from strata.jobs.dump.dump_tables import DumpReport, dump_tables
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.first_landing import allowed_begins
@@ -44,7 +40,6 @@ from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.watch import notify_versions
 from strata.mirrors.modes import Mode
-from strata.schema.history.sql_store import SchemaStore
 from strata.schema.live.engine import Moment
 from strata.schema.model.patterns import matches
 from strata.store.database import open_store
@@ -58,7 +53,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
-    from strata.jobs.dump.dump_table import DumpProgress
     from strata.jobs.land.cut_segments import LandReport
     from strata.jobs.land.land_state import LandProgress
     from strata.jobs.plan.owed import Take
@@ -132,13 +126,17 @@ def land_binlogs(
     """`land` without the snapshot."""
     found = settings.source(source)
     landing, executed = _land(found, progress)
-    _refuse_statement_format(found)
+    refuse_statement_format(found)
     deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
     return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
 
 
-def _refuse_statement_format(source: Source) -> None:
-    """A session may log a statement now and then, which is told of its tables; a server that always does is useless."""
+def refuse_statement_format(source: Source) -> None:
+    """A session may log a statement now and then, which is told of its tables; a server that always does is useless.
+
+    Raises:
+        SourceSettingsError: It does.
+    """
     with connect(source.address) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.binlog_format")
         if cursor.fetchone() == ("STATEMENT",):
@@ -364,48 +362,6 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> 
 
     with alone(found.address, found.lake, source):
         return update_mirrors(found.lake, source, engine, wanted, mode=Mode(found.settings.mirror_mode))
-
-
-def dump(
-    source: str,
-    patterns: Sequence[str] = (),
-    *,
-    settings: Settings,
-    parallel: int | None = None,
-    pause_ms: int | None = None,
-    tell: Callable[[DumpProgress], None] = lambda _: None,
-) -> DumpReport:
-    """Reads the rows of tables from the server while others write to it, and makes their mirrors.
-
-    Args:
-        source: The source's name.
-        patterns: Tables that match one of these, whether they have a mirror or not; by default those of the settings'
-            `mirrors` whose rows nobody has.
-        settings: The settings.
-        parallel: In the place of the settings' `dump_parallel`.
-        pause_ms: In the place of `dump_pause_ms`.
-        tell: Is told of each chunk.
-
-    Raises:
-        Usage: No table matches.
-        SourceSettingsError: The server has no GTIDs, or logs statements.
-        StrataError: The only table could not be dumped.
-    """
-    found = settings.source(source)
-    engine = open_store(found.store_url)
-    first_snapshot(source, settings=settings)
-    reach = CatchUp(found, engine, lambda: _refuse_statement_format(found))
-    reach()
-    tables = tables_to_dump(found, engine, patterns)
-    if not tables and not patterns:
-        return DumpReport(source, (), ())
-    chosen = found.settings
-    how = DumpSettings(
-        chunk_bytes=chosen.dump_chunk_mb * MEGABYTE,
-        pause_seconds=(chosen.dump_pause_ms if pause_ms is None else pause_ms) / 1000,
-    )
-    of = DumpSource(source, found.address, found.lake, SchemaStore(engine), reach, Mode(chosen.mirror_mode))
-    return dump_tables(of, tables, how, parallel=parallel or chosen.dump_parallel, tell=tell)
 
 
 def report_left(source: str, run: str, *, settings: Settings) -> None:
