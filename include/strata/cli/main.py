@@ -41,6 +41,7 @@ COMMANDS = (
     "dump",
     "serve",
     "mirror",
+    "reconcile",
     "doctor",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""

@@ -106,6 +106,13 @@ class SourceSettings(Struct, frozen=True):
     """How much of a table a dump reads in one consistent read (megabytes, by the server's guess of a row's length)."""
     dump_pause_ms: _Count = 0
     """How long a dump waits between two chunks of a table (milliseconds), for the sake of others."""
+    reconcile_keys: _Number | None = None
+    """How many rows of each table the DAG `reconcile_sources` compares with the server, by its schedule; None: it does
+    so by hand alone."""
+    reconcile_rows: _Number = 10_000
+    """How many rows one SELECT of a comparison reads."""
+    reconcile_pause_ms: _Count = 20
+    """How long a comparison waits between two of them (milliseconds)."""
 
     @property
     def owed_since_micros(self) -> int | None:

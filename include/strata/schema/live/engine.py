@@ -62,7 +62,85 @@ class _Listed(NamedTuple):
     collation: str | None
 
 
-class LiveSchema:
+class _Dictionary:
+    """What a server's information_schema has of tables, as the session sees it."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+        self.server = _read_server(connection)
+
+    def _list_tables(self, names: Sequence[TableName] = ()) -> list[_Listed]:
+        """All tables and views, or those of some names."""
+        rows = self._rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION "  # noqa: S608 - constants and %s only
+            f"FROM information_schema.TABLES {f'WHERE {_names_condition(names)} ' if names else ''}"
+            "ORDER BY TABLE_SCHEMA, TABLE_NAME",
+            _names_values(names),
+        )
+        return [
+            _Listed(TableName(database, table), kind, engine, _row_format(options), collation)
+            for database, table, kind, engine, options, collation in rows
+        ]
+
+    def definition(self, name: TableName) -> TableDefinition | None:
+        """One base table; None if there is none."""
+        listed = [one for one in self._list_tables([name]) if one.kind == "BASE TABLE"]
+        return next((definition for _, definition in self._page(listed)), None) if listed else None
+
+    def _page(self, page: Sequence[_Listed]) -> Iterator[tuple[TableName, TableDefinition]]:
+        names = [listed.name for listed in page]
+        columns = self._columns_of(names)
+        keys = self._keys_of(names)
+        for listed in page:
+            if listed.name in columns:
+                yield (
+                    listed.name,
+                    TableDefinition(
+                        columns=tuple(columns[listed.name]),
+                        keys=tuple(keys.get(listed.name, ())),
+                        character_set=charset_of_collation(listed.collation) if listed.collation else None,
+                        collation=listed.collation,
+                        engine=listed.engine,
+                        row_format=listed.row_format,
+                    ),
+                )
+
+    def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
+        srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
+        query = (
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, "  # noqa: S608 - constants and %s only
+            f"COLLATION_NAME, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_COMMENT, {srid} "
+            f"FROM information_schema.COLUMNS WHERE {_names_condition(names)} "
+            "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
+        )
+        found: dict[TableName, list[Column]] = {}
+        for database, table, *column in self._rows(query, _names_values(names)):
+            found.setdefault(TableName(database, table), []).append(_column(column))
+        return found
+
+    def _keys_of(self, names: Sequence[TableName]) -> dict[TableName, list[Key]]:
+        newer = "IS_VISIBLE, EXPRESSION" if self.server.flavour.is_mysql(8, 0, 13) else "'YES', NULL"
+        query = (
+            "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE, INDEX_TYPE, COLUMN_NAME, SUB_PART, COLLATION, "  # noqa: S608 - constants and %s only
+            f"{newer} FROM information_schema.STATISTICS WHERE {_names_condition(names)} "
+            "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
+        )
+        found: dict[TableName, dict[str, list[Any]]] = {}
+        for database, table, index, *part in self._rows(query, _names_values(names)):
+            found.setdefault(TableName(database, table), {}).setdefault(index, []).append(part)
+        return {name: _ordered(_key(index, parts) for index, parts in of.items()) for name, of in found.items()}
+
+    def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        with _server_errors(), self._connection.cursor() as cursor:
+            cursor.execute(query, values or None)
+            return list(cursor.fetchall())
+
+    def _run(self, statement: str) -> None:
+        with _server_errors(), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+class LiveSchema(_Dictionary):
     """One reading of a server's schema. Everything in it held at some moment between two GTID sets, and anything that
     no DDL between the two touched held all the time between them; or it all held at one place of a binlog file."""
 
@@ -84,15 +162,14 @@ class LiveSchema:
                 is read, so nobody could say when this was true.
             SourceUnavailableError: The server went away.
         """
-        self._connection = connection
-        self.server = _read_server(connection)
+        super().__init__(connection)
         self._exclude = SYSTEM_DATABASES | set(exclude(self.server.uuid))
         self.sight: Sight = Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
         self.position: BinlogPosition | None = None
         """The place of the reading, if it is not told by GTID sets."""
         self._is_by_file = moment is Moment.BY_FILE or not self.server.numbers_all
         self.gtid_before, self._exact = self._begin()
-        self._listed = self._list_tables()
+        self._listed = [listed for listed in self._list_tables() if listed.name.database not in self._exclude]
 
     def databases(self) -> list[DatabaseEntry]:
         """The databases with their defaults."""
@@ -171,71 +248,15 @@ class LiveSchema:
         [[text]] = self._rows("SELECT @@GLOBAL.gtid_executed")
         return str(text).replace("\n", "")
 
-    # Reading ------------------------------------------------------------------------------------
 
-    def _list_tables(self) -> list[_Listed]:
-        rows = self._rows(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION "
-            "FROM information_schema.TABLES "
-            "ORDER BY TABLE_SCHEMA, TABLE_NAME"
-        )
-        return [
-            _Listed(TableName(database, table), kind, engine, _row_format(options), collation)
-            for database, table, kind, engine, options, collation in rows
-            if database not in self._exclude
-        ]
+def read_definition(connection: pymysql.Connection[Any], name: TableName) -> TableDefinition | None:
+    """One base table as the server has it now; None if there is none, or it cannot be seen.
 
-    def _page(self, page: Sequence[_Listed]) -> Iterator[tuple[TableName, TableDefinition]]:
-        names = [listed.name for listed in page]
-        columns = self._columns_of(names)
-        keys = self._keys_of(names)
-        for listed in page:
-            if listed.name in columns:
-                yield (
-                    listed.name,
-                    TableDefinition(
-                        columns=tuple(columns[listed.name]),
-                        keys=tuple(keys.get(listed.name, ())),
-                        character_set=charset_of_collation(listed.collation) if listed.collation else None,
-                        collation=listed.collation,
-                        engine=listed.engine,
-                        row_format=listed.row_format,
-                    ),
-                )
-
-    def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
-        srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
-        query = (
-            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, "  # noqa: S608 - constants and %s only
-            f"COLLATION_NAME, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_COMMENT, {srid} "
-            f"FROM information_schema.COLUMNS WHERE {_names_condition(names)} "
-            "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
-        )
-        found: dict[TableName, list[Column]] = {}
-        for database, table, *column in self._rows(query, _names_values(names)):
-            found.setdefault(TableName(database, table), []).append(_column(column))
-        return found
-
-    def _keys_of(self, names: Sequence[TableName]) -> dict[TableName, list[Key]]:
-        newer = "IS_VISIBLE, EXPRESSION" if self.server.flavour.is_mysql(8, 0, 13) else "'YES', NULL"
-        query = (
-            "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE, INDEX_TYPE, COLUMN_NAME, SUB_PART, COLLATION, "  # noqa: S608 - constants and %s only
-            f"{newer} FROM information_schema.STATISTICS WHERE {_names_condition(names)} "
-            "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
-        )
-        found: dict[TableName, dict[str, list[Any]]] = {}
-        for database, table, index, *part in self._rows(query, _names_values(names)):
-            found.setdefault(TableName(database, table), {}).setdefault(index, []).append(part)
-        return {name: _ordered(_key(index, parts) for index, parts in of.items()) for name, of in found.items()}
-
-    def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        with _server_errors(), self._connection.cursor() as cursor:
-            cursor.execute(query, values or None)
-            return list(cursor.fetchall())
-
-    def _run(self, statement: str) -> None:
-        with _server_errors(), self._connection.cursor() as cursor:
-            cursor.execute(statement)
+    Raises:
+        AccessDeniedError: The user may not read it.
+        SourceUnavailableError: The server went away.
+    """
+    return _Dictionary(connection).definition(name)
 
 
 class _server_errors:  # noqa: N801 - reads as a function: `with _server_errors():`

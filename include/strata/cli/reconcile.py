@@ -1,0 +1,84 @@
+"""`strata reconcile`: do the tables of the lake have the rows that the server has?
+Not here: comparing them (`jobs/reconcile/`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata.cli.options import SourceName, Tables
+from strata.cli.terminal import say
+from strata.config.settings import load_settings
+from strata.counted import counted
+from strata.values import to_plain
+
+if TYPE_CHECKING:
+    from strata.jobs.reconcile.report import Difference, TableReport
+
+
+def reconcile(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    keys: Annotated[
+        int | None, typer.Option(min=1, help="Compare about so many rows of each table, spread over it; all without.")
+    ] = None,
+) -> int:
+    """Compares the tables' rows with those that SELECT gives, at a GTID set that both have, and names what differs.
+
+    The server is read without a lock. What it has written meanwhile is landed and tracked. Exit code 0 if all tables
+    match, 1 if one differs or cannot be compared.
+    """
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs import ingest  # noqa: PLC0415  see above
+    from strata.jobs.reconcile.report import Outcome  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    name = settings.source_name(source)
+    show = _show_json if context.obj["json"] else _show
+    report = ingest.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=show)
+    if not context.obj["json"]:
+        found = [one.outcome for one in report.tables]
+        say(", ".join(f"{found.count(outcome)} {outcome}" for outcome in Outcome))
+    return 0 if report.outcome is Outcome.MATCH else 1
+
+
+def _show_json(report: TableReport) -> None:
+    typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
+
+
+def _show(report: TableReport) -> None:
+    said = [f"{report.compared:,} compared"]
+    for number, what in (
+        (report.different, "different"),
+        (report.changed, "changed meanwhile"),
+        (report.not_covered, "not covered"),
+    ):
+        if number:
+            said.append(f"{number:,} {what}")
+    say(f"{report.outcome:<12}  {report.table}: {', '.join(said)} ({report.seconds:.1f} s)")
+    for line in (*report.reasons, *report.definition, *map(_line, report.differences)):
+        say(f"{'':<12}  {line}")
+    left = report.different - len(report.differences) - len(report.definition)
+    if left > 0:
+        say(f"{'':<12}  and {counted(left, 'row')} more")
+
+
+def _line(difference: Difference) -> str:
+    text = f"{difference.side} {_values(difference.key)}"
+    for side, values in (("lake", difference.lake), ("server", difference.server)):
+        if values:
+            text += f"; {side}: {_values(values)}"
+    return text
+
+
+def _values(values: dict[str, object]) -> str:
+    return ", ".join(f"{name} = {'NULL' if value is None else value!r}" for name, value in values.items())
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(reconcile)

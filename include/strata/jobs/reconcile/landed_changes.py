@@ -1,0 +1,82 @@
+"""Keys that changes touch which are landed and not published: decoded from the landed segments, and nothing kept.
+Not here: which those are (`published.py`), cutting and decoding (`rows/`)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # noqa: TID253  only those who compare import this module
+
+from strata.errors import UndecodableTextError
+from strata.events.prepared import Placement
+from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
+from strata.rows.plan import plan_slices
+from strata.schema.history.historian import AtSeq
+from strata.schema.model.folding import fold_name
+from strata.wire.files import open_binlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata.events.landed import LandedStream
+    from strata.rows.plan import Slice
+    from strata.schema.history.historian import History
+    from strata.schema.model.definition import TableDefinition, TableName
+
+
+def touched_keys(
+    stream: LandedStream, history: History, name: TableName, key: Sequence[str], span: tuple[int, int]
+) -> Iterator[pa.Table]:
+    """The values of some columns in all images of the changes of a table.
+
+    Args:
+        stream: What has landed.
+        history: Of the source.
+        name: The table; it has one definition in this span.
+        key: Its columns that are wanted.
+        span: Transactions first < seq <= last.
+
+    Raises:
+        StrataError: Rows cannot be decoded.
+    """
+    for piece in _slices(stream, history, name, span):
+        with open_binlog(piece.segment) as binlog:
+            for step in decode_slice(piece, binlog):
+                if isinstance(step, ChangeBatch):
+                    yield from _keys(step.batch, step.definition, key)
+                elif isinstance(step, QuarantinedRows) and isinstance(step.error, UndecodableTextError):
+                    yield from _keys(step.rows, step.definition, key)
+                else:
+                    raise step.error
+
+
+def _slices(stream: LandedStream, history: History, name: TableName, span: tuple[int, int]) -> Iterator[Slice]:
+    first, last = span
+    placement = Placement(stream, first, last)
+    for lost in placement.lost():
+        if not lost.tables or (name.database, name.table) in lost.tables:
+            raise lost.error
+    for segment, records in groupby(stream.records(first + 1, last), key=itemgetter(0)):
+        cut = plan_slices(
+            placement.place(segment, (record for _, record in records)),
+            lambda table, seq: history.at(table, AtSeq(seq)),
+            source=stream.source,
+            segment=segment.url,
+            wanted=name.__eq__,
+        )
+        for refusal in cut.refused:
+            raise refusal.error
+        yield from cut.slices
+
+
+def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]) -> Iterator[pa.Table]:
+    """Of both images; columns are told by their place, since a table may call its own as we do ours."""
+    names = [fold_name(column.name) for column in definition.columns]
+    places = [names.index(fold_name(one)) for one in key]
+    befores = batch.column(len(names)).flatten()
+    for columns in ([batch.column(at) for at in places], [befores[at] for at in places]):
+        found = pa.Table.from_arrays(columns, names=[str(at) for at in range(len(key))])
+        # An insert has no image before it, and a partial image after it may lack its key, which it has kept.
+        yield found.drop_null()

@@ -1,0 +1,47 @@
+"""What a comparison is asked for, and what the server has said of a table.
+Not here: reading it (`server_rows.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata.jobs.reconcile.server_rows import Pace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from strata.gtid.position import BinlogPosition
+    from strata.gtid.sets import GtidSet
+    from strata.schema.model.definition import TableDefinition, TableName
+
+
+class Wanted(Struct, frozen=True):
+    """What is to be compared, and how."""
+
+    tables: tuple[str, ...] = ()
+    """Patterns of `database.table`, on top of the settings'."""
+    keys: int | None = None
+    """How many rows of each table; None for all of them."""
+    differences: int = 20
+    """How many of each table are shown."""
+    pace: Pace = Pace()
+    hidden: frozenset[str] = frozenset()
+    """`database.table.column` of those whose values nobody may see."""
+
+
+class Reading(Struct, frozen=True):
+    """What the server has said of a table."""
+
+    name: TableName
+    definition: TableDefinition | None
+    """None: there is no such table."""
+    rows: pa.Table | None
+    asked: pa.Table | None
+    """Keys that it was asked for; None if for all."""
+    seen: GtidSet
+    """What it had certainly executed."""
+    end: BinlogPosition
+    """Nothing that lies behind it in the binlog can be in the rows."""
+    seconds: float

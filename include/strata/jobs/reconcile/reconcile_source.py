@@ -1,0 +1,182 @@
+"""Compares the tables of a source with its server, each at a set of transactions that both have.
+
+The server is read first, in short consistent SELECTs. `seen` is what it had executed before the first of them: all of
+that they show. The binlog's end behind the last of them is the bound of what they can show besides. Then what has
+landed is brought up to that bound, and each key that a change between the two has touched is left out: all other rows
+are the same at both ends, so that they are compared as of one position.
+Not here: the two sides (`server_rows.py`, `lake_rows.py`), holding one against the other (`compare.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa  # noqa: TID253  only those who compare import this module
+from msgspec.structs import replace
+
+from strata.errors import BadData, Permanent, Usage
+from strata.events.landed import LandedStream
+from strata.jobs.plan.wanted import NAMES_OF_TABLES, folds_names, no_match, wanted_tables
+from strata.jobs.reconcile.judge import judge
+from strata.jobs.reconcile.past import SourcePast
+from strata.jobs.reconcile.reading import Reading
+from strata.jobs.reconcile.report import Outcome, SourceReport, TableReport, failed
+from strata.jobs.reconcile.sample import Sample, draw
+from strata.jobs.reconcile.server_rows import ServerRows, TableChangedError
+from strata.schema.model.patterns import unmatched
+from strata.tables.convert import state_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.gtid.position import BinlogPosition
+    from strata.jobs.reconcile.reading import Wanted
+    from strata.schema.model.definition import TableDefinition, TableName
+
+_LOG = logging.getLogger("strata.reconcile")
+_HELD_ROWS = 1_000_000
+"""Of the server, that wait for the lake to come to where they were read."""
+
+
+def reconcile_source(
+    source: Source,
+    engine: sa.Engine,
+    wanted: Wanted,
+    *,
+    catch_up: Callable[[BinlogPosition], None],
+    watch: Callable[[TableReport], None] = lambda _: None,
+) -> SourceReport:
+    """Compares the tables one after the other.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        wanted: What to compare.
+        catch_up: Lands and tracks what the server has written up to a place.
+        watch: Is told of each table as soon as it is done.
+
+    Raises:
+        Usage: A pattern matches no table, or nothing has landed.
+        SourceUnavailableError: The server does not answer, or went away.
+        AccessDeniedError: A grant is missing.
+        StoreUnavailableError: The database does not answer.
+        LakeUnavailableError: The storage does not answer.
+    """
+    return SourceReport(source.name, tuple(_Comparison(source, engine, wanted, catch_up, watch).tables()))
+
+
+class _Comparison:
+    """One call at work."""
+
+    def __init__(
+        self,
+        source: Source,
+        engine: sa.Engine,
+        wanted: Wanted,
+        catch_up: Callable[[BinlogPosition], None],
+        watch: Callable[[TableReport], None],
+    ) -> None:
+        self._source, self._engine, self._wanted = source, engine, wanted
+        self._catch_up, self._watch = catch_up, watch
+        self._held: list[Reading] = []
+
+    def tables(self) -> Iterator[TableReport]:
+        """Reads tables until many rows wait, then judges these; and so on."""
+        past = SourcePast.of(self._engine, self._source.name)
+        names = self._names(past)
+        _LOG.info("%s: %d tables to compare", self._source.name, len(names))
+        server = ServerRows(self._source.address, self._wanted.pace)
+        try:
+            if not server.numbers_all():
+                yield from (self._told(_unnumbered(name)) for name in names)
+                return
+            for name in names:
+                yield from self._take(server, past, name)
+            yield from self._judge()
+        finally:
+            server.close()
+
+    def _names(self, past: SourcePast) -> list[TableName]:
+        stream = LandedStream.open(self._source.lake, self._source.name)
+        if not stream.segments:
+            raise Usage(
+                "nothing has landed yet", source=self._source.name, remedy=f"`strata run --source {self._source.name}`."
+            )
+        is_wanted = wanted_tables(self._source, self._engine, stream, self._wanted.tables)
+        known = past.tables()
+        folded = folds_names(self._source.name, self._engine)
+        for pattern in unmatched(self._wanted.tables, known, folded=folded):
+            raise Usage(no_match(pattern, known), source=self._source.name, remedy=NAMES_OF_TABLES)
+        return [name for name in known if is_wanted(name)]
+
+    def _take(self, server: ServerRows, past: SourcePast, name: TableName) -> Iterator[TableReport]:
+        try:
+            reading = self._read(server, past, name)
+        except TableChangedError as changed:
+            yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, (f"while it was read: {changed}",)))
+            return
+        except (BadData, Permanent) as error:
+            yield self._told(failed(str(name), error.facts()))
+            return
+        self._held.append(reading)
+        if sum(one.rows.num_rows for one in self._held if one.rows is not None) >= _HELD_ROWS:
+            yield from self._judge()
+
+    def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> Reading:
+        began = time.monotonic()
+        seen = server.executed()
+        definition = server.definition(name)
+        rows, sample = None, Sample()
+        if definition is not None:
+            sample = self._sample(past, name, definition)
+            rows = pa.concat_tables(
+                [state_schema(definition).empty_table(), *_select(server, name, definition, sample)]
+            )
+        return Reading(name, definition, rows, sample.keys, seen, server.end(), time.monotonic() - began)
+
+    def _sample(self, past: SourcePast, name: TableName, definition: TableDefinition) -> Sample:
+        known = past.table(name).definition
+        if self._wanted.keys is None or known is None or known.primary_key != definition.primary_key:
+            return Sample()
+        return draw(self._source.lake, self._source.name, name, known, self._wanted.keys)
+
+    def _judge(self) -> Iterator[TableReport]:
+        """Compares what has been read with the lake, which is first brought to where the last reading ended."""
+        held, self._held = self._held, []
+        if not held:
+            return
+        self._catch_up(held[-1].end)
+        past = SourcePast.of(self._engine, self._source.name)
+        stream = LandedStream.open(self._source.lake, self._source.name)
+        for reading in held:
+            began = time.monotonic()
+            try:
+                found = judge(self._source, self._engine, past, stream, reading, self._wanted)
+            except (BadData, Usage) as error:
+                found = failed(str(reading.name), error.facts())
+            yield self._told(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
+
+    def _told(self, report: TableReport) -> TableReport:
+        self._watch(report)
+        return report
+
+
+def _select(server: ServerRows, name: TableName, definition: TableDefinition, sample: Sample) -> Iterator[pa.Table]:
+    if sample.keys is None:
+        yield from server.whole(name, definition)
+        return
+    yield from server.ranges(name, definition, sample.starts, sample.rows)
+    yield from server.of_keys(name, definition, sample.asked)
+
+
+def _unnumbered(name: TableName) -> TableReport:
+    return TableReport(
+        str(name),
+        Outcome.INCONCLUSIVE,
+        ("the server does not number its transactions (gtid_mode): no set of them says what a SELECT has seen",),
+    )

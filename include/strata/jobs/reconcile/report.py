@@ -1,0 +1,109 @@
+"""What a comparison of tables with their server says.
+Not here: comparing (`compare.py`), showing it (`cli/reconcile.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from strata.errors import BadData, ErrorFacts
+
+
+class DifferentRowsError(BadData):
+    """Tables of the lake are not what their server has."""
+
+
+class Outcome(StrEnum):
+    """What is known of a table after a comparison."""
+
+    MATCH = "match"
+    """Every row that could be compared is the same on both sides, and there was one, or the table is empty on both."""
+    MISMATCH = "mismatch"
+    INCONCLUSIVE = "inconclusive"
+    """Nothing could be compared; the reason says why."""
+
+
+class Side(StrEnum):
+    """Where a row that has no equal is."""
+
+    DIFFERS = "differs"
+    """On both sides, with other values."""
+    ONLY_LAKE = "only in the lake"
+    ONLY_SERVER = "only on the server"
+    DOUBLED = "doubled in the lake"
+
+
+class Difference(Struct, frozen=True, omit_defaults=True):
+    """One row that is not the same."""
+
+    side: Side
+    key: dict[str, Any]
+    """Column -> value; the whole row where the table has no key. A sensitive column has `***`."""
+    lake: dict[str, Any] | None = None
+    """The columns that differ as the lake has them; all of them where the server has no such row."""
+    server: dict[str, Any] | None = None
+
+
+class TableReport(Struct, frozen=True):
+    """What was found of one table."""
+
+    table: str
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    """Why nothing could be compared, or what limits the answer."""
+    gtid_executed: str = ""
+    """What the server had executed when the reading began: rows changed later are not compared."""
+    lake_rows: int = 0
+    server_rows: int = 0
+    """Rows that were read."""
+    compared: int = 0
+    """Rows that were held against each other."""
+    different: int = 0
+    changed: int = 0
+    """Rows that changed while they were read, or behind what is published: not compared."""
+    not_covered: int = 0
+    """Rows of the server that no change has touched: they were there before the stream, and are not in the lake."""
+    definition: tuple[str, ...] = ()
+    """What differs in the table's definition, a line each."""
+    differences: tuple[Difference, ...] = ()
+    """The first of them."""
+    seconds: float = 0.0
+
+
+class SourceReport(Struct, frozen=True):
+    """What was found of a source."""
+
+    source: str
+    tables: tuple[TableReport, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the tables'."""
+        found = {table.outcome for table in self.tables}
+        worst = (Outcome.MISMATCH, Outcome.INCONCLUSIVE, Outcome.MATCH)
+        return next(one for one in worst if one in found or one is Outcome.MATCH)
+
+    def raise_if_different(self) -> None:
+        """Lets nobody overlook it.
+
+        Raises:
+            DifferentRowsError: Rows or definitions differ.
+        """
+        wrong = [table for table in self.tables if table.outcome is Outcome.MISMATCH]
+        if wrong:
+            rows = sum(table.different for table in wrong)
+            raise DifferentRowsError(
+                f"{', '.join(table.table for table in wrong[:5])}{' and others' if len(wrong) > 5 else ''}: "
+                f"the lake and the server differ in {rows:,} rows",
+                source=self.source,
+                table=wrong[0].table,
+                remedy=f"`strata reconcile --source {self.source} --table {wrong[0].table}` shows them.",
+            )
+
+
+def failed(table: str, error: ErrorFacts) -> TableReport:
+    """Of a table that an error kept from being compared."""
+    text = f"{error.message}. {error.remedy}" if error.remedy else error.message
+    return TableReport(table, Outcome.INCONCLUSIVE, (text,))

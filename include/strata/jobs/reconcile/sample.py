@@ -1,0 +1,69 @@
+"""Which rows of a large table are compared when not all are: rows from some keys on, and rows of some keys.
+
+Ranges of the server's rows show what the lake lacks and what differs; keys of the lake show what the server lacks.
+Not here: reading them (`server_rows.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa  # noqa: TID253  only those who compare import this module
+from msgspec import Struct
+
+from strata.rows.arrow import arrow_type
+from strata.tables.layout import column_name
+from strata.tables.read import read_changes
+from strata.tables.state import row_codes
+
+if TYPE_CHECKING:
+    from strata.jobs.reconcile.keys import Key
+    from strata.schema.model.definition import TableDefinition, TableName
+
+_RANGES = 16
+
+
+class Sample(Struct, frozen=True):
+    """What is read of a table; nothing said: all of it."""
+
+    keys: pa.Table | None = None
+    """Keys of the lake that the server is asked for."""
+    starts: tuple[Key | None, ...] = ()
+    """Where ranges begin; None for the table's beginning."""
+    rows: int = 0
+    """Of each range."""
+
+    @property
+    def asked(self) -> list[Key]:
+        """The keys as Python has them."""
+        return [] if self.keys is None else _as_keys(self.keys)
+
+
+def draw(lake: str, source: str, name: TableName, definition: TableDefinition, size: int) -> Sample:
+    """Half of the rows by ranges that begin at keys drawn from the lake, half by keys drawn from it.
+
+    Without a primary key, all rows are read: nothing else tells which are missing.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        Usage: Nothing of the table is published, or its key has had types without a common one.
+    """
+    names = [column_name(one) for one in definition.primary_key]
+    if not names:
+        return Sample()
+    changes = read_changes(lake, source, name, columns=names)
+    columns = [definition.column(one) for one in definition.primary_key]
+    fields = [pa.field(of, arrow_type(column)) for of, column in zip(names, columns, strict=True) if column is not None]
+    keys = changes.select(names).drop_null().cast(pa.schema(fields))
+    _, first = np.unique(row_codes(keys), return_index=True)
+    drawn = np.random.default_rng().permutation(first)[: max(size // 2, _RANGES)]
+    starts = keys.take(pa.array(drawn[: _RANGES - 1]))
+    return Sample(
+        keys=keys.take(pa.array(drawn[: max(size // 2, 1)])),
+        starts=(None, *_as_keys(starts)),
+        rows=max(size // 2 // _RANGES, 1),
+    )
+
+
+def _as_keys(keys: pa.Table) -> list[Key]:
+    return list(zip(*(column.to_pylist() for column in keys.columns), strict=True))

@@ -1,0 +1,82 @@
+"""A source on a real server, with all that a run does of it in this process.
+Not here: what is compared (the tests beside this file)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
+from strata.config.settings import Settings, load_settings
+from strata.jobs import ingest
+from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata.jobs.reconcile.report import TableReport
+    from strata.jobs.run.specs import PlanReport
+    from tests.mysql_server import MysqlServer
+
+
+@dataclass
+class LiveWorld:
+    """One source; its store is a file."""
+
+    server: MysqlServer
+    folder: Path
+    database: str = "shop"
+    more: str = ""
+    """Further settings."""
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file = self.folder / "strata.toml"
+        self.file.write_text(
+            f'lake = "{self.folder}/lake"\nstore = "sqlite:///{self.folder}/s.db"\n[sources.s]\nconnection = "x"\n'
+            f'tables = ["{self.database}.*"]\nreconcile_pause_ms = 0\n{self.more}\n'
+        )
+        self.lake = f"{self.folder}/lake"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"STRATA_SETTINGS": str(self.file), "AIRFLOW_CONN_X": self.server.url}
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(self.environment)
+
+    def sql(self, text: str) -> None:
+        self.server.run_sql(text, self.database)
+
+    def run(self) -> None:
+        """All that `strata run` does, with a check that finds nothing."""
+        ingest.land("s", settings=self.settings)
+        ingest.track("s", settings=self.settings)
+        report = ingest.plan("s", None, None, settings=self.settings)
+        if report.slices:
+            files = [file for task in planned_tasks(report.run_url) for file in decode_slice_to_files(task)]
+            store_decoded(report.run_url, files)
+            self._check(report)
+        ingest.publish("s", report.run, settings=self.settings)
+
+    def _check(self, report: PlanReport) -> None:
+        folder = run_folder(self.lake, "s", report.run)
+        plan, decoded = read_plan(folder), read_decoded(folder)
+        verdicts = []
+        for interval in plan.intervals:
+            files = decoded.publishable(interval.start)
+            tables = tuple(TableVerdict(one.name, one.rows, (1,), 1, ()) for one in plan.of_interval(interval))
+            digest = staged_digest((str(file.name), file.digest) for file in files)
+            verdicts.append(IntervalVerdict("s", interval.start, digest, tables))
+        write_verdicts(folder, verdicts)
+
+    def reconcile(self, *tables: str, keys: int | None = None) -> dict[str, TableReport]:
+        """What is said of each table, by its name without the database."""
+        report = ingest.reconcile("s", settings=self.settings, tables=tables, keys=keys)
+        return {one.table.partition(".")[2]: one for one in report.tables}
+
+    def said(self, table: str, **options: Any) -> TableReport:
+        """What is said of one table."""
+        return self.reconcile(f"{self.database}.{table}", **options)[table]
