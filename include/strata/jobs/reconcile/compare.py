@@ -70,7 +70,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, sho
         changed=int((sides.touched & (sides.in_lake | sides.in_server)).sum()),
         not_covered=int(uncovered.sum()),
         partial=int((sides.partial & ~sides.touched & sides.in_server).sum()),
-        differences=tuple(sides.differences(np.flatnonzero(odd)[: shown.most], shown.hidden)),
+        differences=tuple(sides.differences(sides.chosen(odd, shown.most), shown.hidden)),
     )
 
 
@@ -104,6 +104,13 @@ class _Sides:
         equal = np.zeros(count, bool)
         equal[both] = codes[: len(both)] == codes[len(both) :]
         return equal
+
+    def chosen(self, odd: Flags, most: int) -> Codes:
+        """Some of the keys whose rows differ, of each kind of difference if there is one."""
+        kinds = (odd & self.in_lake & self.in_server, odd & ~self.in_server, odd & ~self.in_lake)
+        found = [np.flatnonzero(kind)[:most] for kind in kinds]
+        ranks = np.concatenate([np.arange(len(one)) for one in found])
+        return np.concatenate(found)[np.argsort(ranks, kind="stable")][:most]
 
     def differences(self, numbers: Codes, hidden: Collection[str]) -> Iterator[Difference]:
         """The rows of some keys."""

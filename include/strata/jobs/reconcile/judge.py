@@ -76,10 +76,9 @@ class _Judge:
         turned = self._past.later(min(self._reach.upto, self._settled))
         if turned:
             gtid = self._stream.record_at(turned[0])[1].gtid
-            return (
-                f"a statement changed the table meanwhile, or behind what is published ({gtid}): "
-                f"run `strata run --source {self._source.name}`, then this once more"
-            )
+            if turned[0] <= self._reach.upto:
+                return f"a statement changed the table while it was read ({gtid}): run this once more"
+            return f"a statement changed the table behind what is published ({gtid}): {self._reach.reason}"
         last, server = self._past.last, self._reading.definition
         if last is not None and last.gap:
             return f"its definition is not known: {last.gap}"

@@ -142,9 +142,8 @@ class LakeTable:
     def _doubled(self, definition: TableDefinition) -> pa.Table:
         found = [_keys_of(definition, [])]
         last = self._until.last
-        for mine in self._twice.get(self._past.name, ()):
-            if last is not None:
-                mine = mine.filter(pc.equal(mine["_schema_version"], last.version_id))
+        for twice in self._twice.get(self._past.name, ()):
+            mine = twice.filter(pc.equal(twice["_schema_version"], None if last is None else last.version_id))
             if mine.num_rows:
                 found.append(_keys_of(definition, [in_shape(mine, state_schema(definition))]))
         return pa.concat_tables(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.errors import StrataError
+from strata.errors import StreamHoleError
 from strata.jobs.plan.count_rows import count_rows
 from strata.store.ledgers import IntervalLedger
 from strata.store.table_intervals import State, TableIntervalLedger
@@ -31,7 +31,7 @@ class Reach(Struct, frozen=True):
     upto: int
     """Ordinal of a transaction: all of the table's changes up to it, behind `since`, are published."""
     since: int = 0
-    """Ordinal: changes up to it are not wanted, or were never planned."""
+    """Ordinal: changes up to it are not wanted, or were deleted before anybody planned them."""
     left: tuple[Span, ...] = ()
     """Behind `upto`: transactions with changes of the table that are not published."""
     reason: str | None = None
@@ -86,12 +86,13 @@ class _Walk:
         if until > self._at:
             try:
                 rows = sum(count_rows(self._stream, self._at, until).get(name, 0) for name in self._names)
-                said = f"{rows:,} changes are landed and not published: `strata run --source {self._stream.source}`"
-            except StrataError as error:
-                # Nobody knows what was in them.
-                rows, said = 1, error.message
-            if rows:
-                self._miss(self._at, until, said, is_wanted=self._has_published)
+            except StreamHoleError as error:
+                # Deleted by age before anybody planned it.
+                self._miss(self._at, until, error.message, is_wanted=self._has_published)
+            else:
+                if rows:
+                    said = f"{rows:,} changes are landed and not published: `strata run --source {self._stream.source}`"
+                    self._miss(self._at, until, said, is_wanted=True)
         self._at = max(self._at, until)
 
     def owned(self, first: int, last: int, missing: TableInterval | None) -> None:

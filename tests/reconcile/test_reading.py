@@ -1,0 +1,174 @@
+"""Reading a server for a comparison: keys of every type as borders, beside writers, and what may happen meanwhile."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pymysql
+import pytest
+
+from strata.errors import SourceUnavailableError
+from strata.jobs.reconcile.report import Outcome, Side
+from tests.mysql_server import start_server
+from tests.reconcile.live_world import LiveWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_server(tmp_path_factory.mktemp("mysql"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as running:
+        yield running
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> LiveWorld:
+    """A source whose stream begins with an empty database, read by two rows at a time."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    return LiveWorld(server, tmp_path, more="reconcile_rows = 2")
+
+
+KEYS = {
+    "bin_nul": ("VARBINARY(9)", ["x'00'", "x'0000'", "''", "x'00ff'", "x'27'", "x'5c00'"]),
+    "bin_padded": ("BINARY(3)", ["x'00'", "x'41'", "x'ff'", "'a'"]),
+    "big": ("BIGINT UNSIGNED", ["0", "9223372036854775807", "9223372036854775808", "18446744073709551615"]),
+    "signed": ("BIGINT", ["-9223372036854775808", "-1", "0", "9223372036854775807"]),
+    "ci": ("VARCHAR(9) COLLATE utf8mb4_0900_ai_ci", ["'a'", "'B'", "'c'", "'Ä-'", "''", "'ß'", "'\\\\'", "'\\''"]),
+    "pad": ("CHAR(5) CHARACTER SET latin1 COLLATE latin1_german1_ci", ["'a'", "'b '", "'Z'", "'ü'", "''"]),
+    "sjis": ("VARCHAR(9) CHARACTER SET sjis", ["'表'", "'a'", "'ソ'", "'ｱ'"]),
+    "dec": ("DECIMAL(40, 10)", ["-1.5", "0", "1234567890123456789012345678.0000000001", "2"]),
+    "day": ("DATE", ["'1000-01-01'", "'2020-02-29'", "'9999-12-31'"]),
+    "moment": ("DATETIME(6)", ["'2020-01-01 00:00:00.000001'", "'2020-01-01'", "'9999-12-31 23:59:59.999999'"]),
+    "stamp": ("TIMESTAMP(3)", ["'2020-01-01 00:00:00.001'", "'1990-07-01 12:00:00'", "'2037-12-31'"]),
+    "span": ("TIME(2)", ["'-838:59:59'", "'-00:00:00.01'", "'00:00:00'", "'838:59:59'"]),
+    "yr": ("YEAR", ["0", "1901", "2000", "2155"]),
+    "en": ("ENUM('z', 'a', 'm')", ["'z'", "'a'", "'m'"]),
+    "se": ("SET('z', 'a', 'm')", ["''", "'z'", "'a,m'", "'z,a,m'", "'a'"]),
+    "fl": ("FLOAT", ["1.1", "1.1000001", "-0.3", "1e30", "1e-30"]),
+    "do": ("DOUBLE", ["1.1", "1.1000000000000003e0", "-1e300", "3e-320", "2"]),
+    "bi": ("BIT(64)", ["0", "b'1'", "x'ffffffffffffffff'", "x'8000000000000000'"]),
+    "tex": ("TEXT", ["'a'", "'b'", "'bb'", "'C'"]),
+}
+
+
+def test_keys_of_every_type_are_borders(world: LiveWorld) -> None:
+    """Each row is read once: more would not be seen, fewer would be rows that only the lake has."""
+    counts = {}
+    for name, (kind, values) in KEYS.items():
+        part = f"k({9})" if kind == "TEXT" else "k"
+        rows = ", ".join(f"({value}, {at})" for at, value in enumerate(values))
+        turned = ", ".join(f"({at % 2}, {value})" for at, value in enumerate(values))
+        world.sql(
+            f"CREATE TABLE {name}_1 (k {kind} NOT NULL, v INT, PRIMARY KEY ({part}));"
+            f"INSERT INTO {name}_1 VALUES {rows};"
+            f"CREATE TABLE {name}_2 (a INT, k {kind} NOT NULL, PRIMARY KEY (a DESC, {part} DESC));"
+            f"INSERT INTO {name}_2 VALUES {turned};"
+        )
+        counts |= {f"{name}_1": len(values), f"{name}_2": len(values)}
+    world.run()
+    for keys in (None, 1000):
+        found = world.reconcile(keys=keys)
+        assert {name: (one.outcome, one.compared, one.reasons) for name, one in found.items()} == {
+            name: (Outcome.MATCH, count, ()) for name, count in sorted(counts.items())
+        }
+
+
+def test_a_sample_finds_what_both_sides_lack(world: LiveWorld) -> None:
+    values = ", ".join(f"({at}, {at})" for at in range(100))
+    world.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES {values}")
+    world.run()
+    world.sql("SET sql_log_bin = 0; UPDATE t SET v = -v; DELETE FROM t WHERE id % 2; INSERT INTO t VALUES (-1, 1)")
+    found = world.said("t", keys=40)
+    assert found.outcome is Outcome.MISMATCH
+    assert {one.side for one in found.differences} == set(Side) - {Side.DOUBLED}
+    assert found.compared <= 60
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Something that goes on meanwhile, until the block ends."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beside_writers_nothing_is_wrong(server: MysqlServer, tmp_path: Path, seed: int) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path, more="reconcile_rows = 50\nreconcile_pause_ms = 20".partition("\n")[0])
+    values = ", ".join(f"({at}, {at})" for at in range(1000))
+    world.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES {values}")
+    drawn = random.Random(seed)
+
+    def write(over: threading.Event) -> None:
+        with server.connect("shop") as connection, connection.cursor() as cursor:
+            while not over.is_set():
+                key, other = drawn.randrange(1200), drawn.randrange(1200)
+                cursor.execute(f"REPLACE INTO t VALUES ({key}, {drawn.randrange(9)})")
+                cursor.execute(f"UPDATE IGNORE t SET id = {other} WHERE id = {key}")
+                cursor.execute(f"DELETE FROM t WHERE id = {drawn.randrange(1200)}")
+
+    with beside(write):
+        world.run()
+        found = [world.said("t"), world.said("t", keys=100)]
+        world.run()
+        found.append(world.said("t"))
+    world.run()
+    found.append(world.said("t"))
+    assert {one.outcome for one in found} == {Outcome.MATCH}
+    assert found[0].changed > 0
+    assert found[-1].changed == 0
+    assert found[-1].compared == found[-1].server_rows
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE t", "ALTER TABLE t DROP v", "ALTER TABLE t DROP PRIMARY KEY"])
+def test_a_table_dropped_or_altered_meanwhile_is_inconclusive(world: LiveWorld, statement: str) -> None:
+    values = ", ".join(f"({at}, 0)" for at in range(60))
+    world.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES {values}")
+    world.run()
+    world.file.write_text(world.file.read_text().replace("reconcile_pause_ms = 0", "reconcile_pause_ms = 50"))
+
+    def change(_: threading.Event) -> None:
+        time.sleep(0.7)
+        world.sql(statement)
+
+    with beside(change):
+        found = world.said("t")
+    assert found.outcome is Outcome.INCONCLUSIVE, found
+    assert world.reconcile().get("t", found).outcome is not Outcome.MISMATCH
+
+
+def test_a_server_that_goes_away_is_an_error_and_the_next_call_begins_again(world: LiveWorld) -> None:
+    values = ", ".join(f"({at})" for at in range(60))
+    world.sql(f"CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES {values}")
+    world.run()
+    world.file.write_text(world.file.read_text().replace("reconcile_pause_ms = 0", "reconcile_pause_ms = 30"))
+
+    def kill(over: threading.Event) -> None:
+        with world.server.connect() as connection, connection.cursor() as cursor:
+            while not over.wait(0.2):
+                cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()")
+                for (number,) in cursor.fetchall():
+                    try:
+                        cursor.execute(f"KILL {number}")
+                    except pymysql.MySQLError:
+                        continue
+
+    with beside(kill), pytest.raises(SourceUnavailableError):
+        world.said("t")
+    assert (world.said("t").outcome, world.said("t").compared) == (Outcome.MATCH, 60)
