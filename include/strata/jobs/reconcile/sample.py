@@ -12,12 +12,13 @@ import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
 from strata.rows.arrow import arrow_type
+from strata.rows.select.keys import select_key
 from strata.tables.layout import column_name
 from strata.tables.read import read_changes
 from strata.tables.state import row_codes
 
 if TYPE_CHECKING:
-    from strata.jobs.reconcile.keys import Key
+    from strata.jobs.reconcile.literals import Key
     from strata.schema.model.definition import TableDefinition, TableName
 
 _RANGES = 16
@@ -42,14 +43,16 @@ class Sample(Struct, frozen=True):
 def draw(lake: str, source: str, name: TableName, definition: TableDefinition, size: int) -> Sample:
     """Half of the rows by ranges that begin at keys drawn from the lake, half by keys drawn from it.
 
-    Without a primary key, all rows are read: nothing else tells which are missing.
+    Without a primary key all rows are read, since nothing else tells which are missing; so they are where it has a
+    prefix of a column, by which the server finds no row.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
         Usage: Nothing of the table is published, or its key has had types without a common one.
     """
     names = [column_name(one) for one in definition.primary_key]
-    if not names:
+    key = select_key(definition)
+    if key is None or key.columns != definition.primary_key:
         return Sample()
     changes = read_changes(lake, source, name, columns=names)
     columns = [definition.column(one) for one in definition.primary_key]

@@ -1,6 +1,6 @@
 """Rows as a server has them: read gently, in pieces that one consistent SELECT gives each, without a lock and without a
 transaction that stays open.
-Not here: what is compared with them (`compare.py`), the SQL of keys (`keys.py`)."""
+Not here: what is compared with them (`compare.py`), statements (`rows/select/`)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 import pymysql
 from msgspec import Struct
-from pymysql.cursors import SSCursor
 
-from strata.errors import AccessDeniedError
+from strata.errors import AccessDeniedError, SchemaMismatchError
 from strata.gtid.sets import GtidSet
-from strata.jobs.prove.compare_rows import FROM_SELECT
-from strata.jobs.reconcile.keys import KeyColumns
-from strata.rows.arrow import arrow_type
+from strata.jobs.reconcile.literals import border_of
+from strata.rows.select.keys import select_key
+from strata.rows.select.rows import SelectedRows, Selection
+from strata.rows.select.statement import prepare_session
 from strata.schema.live.engine import read_definition
-from strata.schema.model.create_sql import quoted
-from strata.schema.model.types import TypeKind, parse_column_type
 from strata.tables.convert import state_schema
-from strata.tables.layout import column_name
 from strata.wire.connection import as_strata_error, connect
 from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from strata.gtid.position import BinlogPosition
-    from strata.jobs.reconcile.keys import Key
-    from strata.schema.model.definition import Column, TableDefinition, TableName
+    from strata.jobs.reconcile.literals import Key
+    from strata.rows.select.keys import SelectKey
+    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.wire.client import Client
     from strata.wire.connection import ServerAddress
 
 _LOCK_WAIT_SECONDS = 5
@@ -65,11 +64,13 @@ class ServerRows:
         """
         self._address, self._pace = address, pace
         self._connection = connect(address)
+        self._client: Client = self._connection
+        with self._errors():
+            prepare_session(self._connection)
         # A global SERIALIZABLE would lock rows, READ UNCOMMITTED would show what is rolled back later.
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        # Keys with zero dates are compared, and times are those of the change tables.
-        self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
-        self._run("SET SESSION time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES'")
+        # A key may hold a day that no calendar has, and a condition names it.
+        self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = 'ALLOW_INVALID_DATES'")
 
     def close(self) -> None:
         """Ends the session."""
@@ -100,16 +101,17 @@ class ServerRows:
         return read_definition(self._connection, name)
 
     def whole(self, name: TableName, definition: TableDefinition) -> Iterator[pa.Table]:
-        """All rows: by ranges of the primary key, each in a SELECT of its own; without a key, in one SELECT.
+        """All rows: by ranges of a key, each in a SELECT of its own; without a key, in one SELECT.
 
         Raises:
             TableChangedError: It is not the table of this definition any more.
+            UndecodableTextError: A value is not text in its column's charset.
         """
-        if not definition.primary_key:
-            yield from self._select(name, definition, "", "")
-            return
-        keys = KeyColumns(definition)
-        yield from self._ranges(name, definition, keys, None, None)
+        key = select_key(definition)
+        if key is None:
+            yield from self._select(Selection(name, definition))
+        else:
+            yield from self._range(name, definition, key, "", None)
 
     def ranges(
         self, name: TableName, definition: TableDefinition, starts: Sequence[Key | None], rows: int
@@ -118,48 +120,51 @@ class ServerRows:
 
         Args:
             name: The table.
-            definition: With a primary key.
+            definition: With a primary key that `select_key` finds.
             starts: Values of the key; None for the beginning.
             rows: How many of each.
         """
+        key = _require(select_key(definition))
         for start in starts:
-            yield from self._ranges(name, definition, KeyColumns(definition), start, rows)
+            where = ""
+            if start is not None:
+                border = border_of(definition, key.columns, start)
+                where = f"WHERE ({key.behind(border)} OR ({key.equal(border)}))"
+            yield from self._range(name, definition, key, where, rows)
 
     def of_keys(self, name: TableName, definition: TableDefinition, wanted: Sequence[Key]) -> Iterator[pa.Table]:
         """The rows of some keys."""
-        keys = KeyColumns(definition)
+        key = _require(select_key(definition))
         for at in range(0, len(wanted), _KEYS_AT_ONCE):
-            yield from self._select(name, definition, f"WHERE {keys.among(wanted[at : at + _KEYS_AT_ONCE])}", "")
+            asked = wanted[at : at + _KEYS_AT_ONCE]
+            either = " OR ".join(f"({key.equal(border_of(definition, key.columns, one))})" for one in asked)
+            yield from self._select(Selection(name, definition, f"WHERE {either}"))
             time.sleep(self._pace.pause)
 
-    def _ranges(
-        self, name: TableName, definition: TableDefinition, keys: KeyColumns, start: Key | None, most: int | None
+    def _range(
+        self, name: TableName, definition: TableDefinition, key: SelectKey, where: str, most: int | None
     ) -> Iterator[pa.Table]:
-        condition = "" if start is None else f"WHERE {keys.behind(start, inclusive=True)}"
         left = most
         while left is None or left > 0:
             size = self._pace.rows if left is None else min(left, self._pace.rows)
-            last = None
-            found = 0
-            for rows in self._select(name, definition, condition, f"ORDER BY {keys.order} LIMIT {size}"):
-                last = _last_key(rows, definition)
-                found += rows.num_rows
-                yield rows
-            if found < size or last is None:
+            tail = f"{key.hint()} {where} {key.order} LIMIT {size}"
+            rows = SelectedRows(self._client, Selection(name, definition, tail, key.columns))
+            yield from self._batches(rows, definition)
+            if rows.rows < size or rows.border is None:
                 return
             if left is not None:
-                left -= found
-            condition = f"WHERE {keys.behind(last)}"
+                left -= rows.rows
+            where = f"WHERE {key.behind(rows.border)}"
             time.sleep(self._pace.pause)
 
-    def _select(self, name: TableName, definition: TableDefinition, where: str, tail: str) -> Iterator[pa.Table]:
-        columns = ", ".join(map(_selected, definition.columns))
-        table = f"{quoted(name.database)}.{quoted(name.table)}"
-        statement = f"SELECT {columns} FROM {table} {where} {tail}"  # noqa: S608  quoted names and literals of ours
-        with self._errors(), self._connection.cursor(SSCursor) as cursor:
-            cursor.execute(statement)
-            while rows := cursor.fetchmany(self._pace.rows):
-                yield _as_table(rows, definition)
+    def _select(self, selection: Selection) -> Iterator[pa.Table]:
+        yield from self._batches(SelectedRows(self._client, selection), selection.definition)
+
+    def _batches(self, rows: SelectedRows, definition: TableDefinition) -> Iterator[pa.Table]:
+        schema = state_schema(definition)
+        with self._errors():
+            for batch in rows:
+                yield pa.Table.from_arrays(batch.columns, schema=schema)
 
     def _run(self, statement: str) -> Sequence[Sequence[Any]]:
         with self._errors(), self._connection.cursor() as cursor:
@@ -171,6 +176,8 @@ class ServerRows:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        except SchemaMismatchError as error:
+            raise TableChangedError(error.message) from None
         except pymysql.MySQLError as error:
             code = error.args[0] if error.args else 0
             if code in _CHANGED:
@@ -182,22 +189,7 @@ class ServerRows:
             raise as_strata_error(error, self._address) from None
 
 
-def _selected(column: Column) -> str:
-    """A FLOAT is printed with six digits, which are not all it has."""
-    name = quoted(column.name)
-    return f"({name} + 0e0)" if parse_column_type(column.column_type).kind is TypeKind.FLOAT else name
-
-
-def _as_table(rows: Iterable[Sequence[Any]], definition: TableDefinition) -> pa.Table:
-    arrays = [
-        FROM_SELECT[parse_column_type(column.column_type).kind](values, arrow_type(column))
-        for column, values in zip(definition.columns, zip(*rows, strict=True), strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=state_schema(definition))
-
-
-def _last_key(rows: pa.Table, definition: TableDefinition) -> Key:
-    key = tuple(rows[column_name(name)][-1].as_py() for name in definition.primary_key)
-    if None in key:
-        raise TableChangedError("a key holds a zero date, which the change tables do not tell from another")
+def _require(key: SelectKey | None) -> SelectKey:
+    if key is None:
+        raise TypeError("a table without a key by which it can be read was sampled")
     return key
