@@ -231,6 +231,20 @@ def report_left(source: str, planned: Any) -> None:
 
 
 @task
+def reconcile(source: str) -> Xcom:
+    """Compares the tables with their server; fails if one differs. By schedule only where the settings ask for it."""
+    context = get_current_context()
+    keys, tables = context["params"]["keys"], context["params"]["tables"]
+    if context["dag_run"].run_type != "manual":
+        keys = _settings().sources[source].reconcile_keys
+        if keys is None:
+            raise AirflowSkipException("the settings have no reconcile_keys for this source")
+    report = _job("reconcile")(source, tables=tuple(tables or ()), keys=keys)
+    report.raise_if_different()
+    return brief(report.sums())
+
+
+@task
 def list_ddl() -> list[str]:
     """The statements that started this run, in brief."""
     events = get_current_context()["triggering_asset_events"]

@@ -33,7 +33,7 @@ def dags():
 
 
 def test_exactly_these_dags(dags):
-    assert set(dags) == {"dump_tables", "ingest_binlog", "snapshot_schemas", "watch_schemas"}
+    assert set(dags) == {"dump_tables", "ingest_binlog", "reconcile_sources", "snapshot_schemas", "watch_schemas"}
 
 
 def test_the_steps_and_their_order(dags):
@@ -55,7 +55,7 @@ def test_the_steps_and_their_order(dags):
     assert dag.get_task("ingest.publish").trigger_rule == "all_done_min_one_success"
 
 
-@pytest.mark.parametrize("name", ["dump_tables", "ingest_binlog", "snapshot_schemas", "watch_schemas"])
+@pytest.mark.parametrize("name", ["dump_tables", "ingest_binlog", "reconcile_sources", "snapshot_schemas", "watch_schemas"])
 def test_one_run_at_a_time_and_none_for_the_past(dags, name):
     dag = dags[name]
     assert dag.max_active_runs == 1
@@ -144,7 +144,7 @@ def test_what_no_step_would_heed_is_refused_by_the_first(dags, form, said):
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["ingest_binlog", "snapshot_schemas"])
+@pytest.mark.parametrize("name", ["ingest_binlog", "reconcile_sources", "snapshot_schemas"])
 def test_an_empty_form_is_good(dags, name):
     check_form(dags[name].params.dump(), dags[name].params)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DAG_FILES = ("dump_tables", "ingest_binlog", "snapshot_schemas", "watch_schemas")
+DAG_FILES = ("dump_tables", "ingest_binlog", "reconcile_sources", "snapshot_schemas", "watch_schemas")
 PARSE_SECONDS = 3.0
 """Of this process alone, so that a busy machine changes little."""
 LINES = 80

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strata.jobs import ingest
 from strata.jobs.reconcile.report import Outcome, Side
 from strata.schema.model.definition import TableName
 from strata.tables.layout import table_url
@@ -17,8 +18,9 @@ from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from strata.jobs.reconcile.report import TableReport
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
@@ -58,6 +60,63 @@ def test_a_table_of_many_types_matches(world: LiveWorld) -> None:
 
 
 ROWS = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9)); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd');"
+Change = tuple[Callable[[pa.Table], pa.Table], Side, dict[str, int]]
+IN_THE_LAKE: dict[str, Change] = {
+    "lake_row_gone": (lambda rows: rows.slice(1), Side.ONLY_SERVER, {"id": 1}),
+    "lake_value_other": (lambda rows: cell(rows, "v", 2, "other"), Side.DIFFERS, {"id": 3}),
+    "lake_key_other": (lambda rows: cell(rows, "id", 3, 9), Side.ONLY_LAKE, {"id": 9}),
+    "lake_row_doubled": (lambda rows: pa.concat_tables([rows, rows.slice(1, 1)]), Side.DOUBLED, {"id": 2}),
+}
+"""What is wrong in a published file: how it came, and what is to be said."""
+UNLOGGED = {
+    "server_value_other": ("UPDATE t SET v = 'x' WHERE id = 2", Side.DIFFERS, {"id": 2}),
+    "server_row_more": ("INSERT INTO t VALUES (7, 'x')", Side.ONLY_SERVER, {"id": 7}),
+    "server_row_gone": ("DELETE FROM t WHERE id = 4", Side.ONLY_LAKE, {"id": 4}),
+}
+"""What the server did with sql_log_bin = 0."""
+ALTERED = {
+    "column_added": ("ALTER TABLE t ADD COLUMN extra INT", "+ column extra"),
+    "type_changed": ("ALTER TABLE t MODIFY v VARCHAR(12)", "~ column v"),
+    "dropped": ("DROP TABLE t", "- the table"),
+    "key_dropped": ("ALTER TABLE t DROP PRIMARY KEY", "- key"),
+}
+"""The same for DDL."""
+INCONCLUSIVE = {
+    "altered_later": (ROWS, "UPDATE t SET v = 'x'; ALTER TABLE t ADD COLUMN n INT", "behind what is published"),
+    "no_key": ("CREATE TABLE t (a INT); INSERT INTO t VALUES (1);", "INSERT INTO t VALUES (2)", "and 1 rows changed"),
+    "myisam": ("CREATE TABLE t (a INT PRIMARY KEY) ENGINE = MyISAM;", "", "engine is MyISAM"),
+    "part_truncated": (
+        "CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY HASH (a) PARTITIONS 2; INSERT INTO t VALUES (1), (2);"
+        "ALTER TABLE t TRUNCATE PARTITION p0;",
+        "",
+        "no log says which",
+    ),
+    "zero_date": ("CREATE TABLE t (d DATE PRIMARY KEY); INSERT INTO t VALUES ('0000-00-00');", "", "no calendar has"),
+    "never_published": ("", ROWS, "behind what is published"),
+}
+"""What nobody can say: the past, what happens behind what is published, and the reason."""
+
+
+@pytest.fixture(scope="module")
+def reports(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TableReport]:
+    """What is said of a table for each case, all at once."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path_factory.mktemp("cases"))
+    before = dict.fromkeys((*IN_THE_LAKE, *UNLOGGED, *ALTERED, "good"), ROWS)
+    before |= {name: past for name, (past, _, _) in INCONCLUSIVE.items()}
+    world.sql("SET sql_mode = '';" + "".join(of_table(text, name) for name, text in before.items()))
+    world.run()
+    for name, (change, _, _) in IN_THE_LAKE.items():
+        doctored(world, name, change)
+    world.sql("".join(f"{of_table(later, name)};" for name, (_, later, _) in INCONCLUSIVE.items() if later))
+    unlogged = {name: one[0] for name, one in (UNLOGGED | ALTERED).items()}
+    world.sql("SET sql_log_bin = 0;" + "".join(f"{of_table(text, name)};" for name, text in unlogged.items()))
+    return world.reconcile()
+
+
+def of_table(text: str, name: str) -> str:
+    """The statements about the table `t`, for one of another name."""
+    return re.sub(r"\bt\b", name, text)
 
 
 def doctored(world: LiveWorld, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -74,61 +133,32 @@ def cell(rows: pa.Table, column: str, at: int, value: object) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(column), field, pa.array(values, field.type))
 
 
-PLANTED = {
-    "a row deleted from a published file": (lambda rows: rows.slice(1), Side.ONLY_SERVER, {"id": 1}),
-    "a value changed in one": (lambda rows: cell(rows, "v", 2, "other"), Side.DIFFERS, {"id": 3}),
-    "a key changed in one": (lambda rows: cell(rows, "id", 3, 9), Side.ONLY_LAKE, {"id": 9}),
-    "a row doubled in one": (lambda rows: pa.concat_tables([rows, rows.slice(1, 1)]), Side.DOUBLED, {"id": 2}),
-}
-
-
-@pytest.mark.parametrize("name", sorted(PLANTED))
-def test_what_is_wrong_in_the_lake_is_named(world: LiveWorld, name: str) -> None:
-    change, side, key = PLANTED[name]
-    world.sql(ROWS)
-    world.run()
-    doctored(world, "t", change)
-    found = world.said("t")
+@pytest.mark.parametrize("name", sorted(IN_THE_LAKE | UNLOGGED))
+def test_rows_that_are_not_the_same_are_named(reports: dict[str, TableReport], name: str) -> None:
+    _, side, key = (IN_THE_LAKE | UNLOGGED)[name]
+    found = reports[name]
     assert found.outcome is Outcome.MISMATCH
     assert (side, key) in [(one.side, one.key) for one in found.differences]
     assert found.different == len(found.differences) <= 2
 
 
-UNLOGGED = {
-    "a value": ("UPDATE t SET v = 'x' WHERE id = 2", Side.DIFFERS, {"id": 2}),
-    "a row more": ("INSERT INTO t VALUES (7, 'x')", Side.ONLY_SERVER, {"id": 7}),
-    "a row less": ("DELETE FROM t WHERE id = 4", Side.ONLY_LAKE, {"id": 4}),
-}
+def test_of_a_row_that_differs_both_sides_are_shown(reports: dict[str, TableReport]) -> None:
+    [one] = reports["server_value_other"].differences
+    assert (one.lake, one.server) == ({"v": "b"}, {"v": "x"})
+    assert str(one) == "differs id = 2; lake: v = 'b'; server: v = 'x'"
+    assert reports["good"].outcome is Outcome.MATCH
 
 
-@pytest.mark.parametrize("name", sorted(UNLOGGED))
-def test_what_the_server_did_without_its_binlog_is_named(world: LiveWorld, name: str) -> None:
-    statement, side, key = UNLOGGED[name]
-    world.sql(ROWS)
-    world.run()
-    world.sql(f"SET sql_log_bin = 0; {statement}")
-    [one] = world.said("t").differences
-    assert (one.side, one.key) == (side, key)
-    if side is Side.DIFFERS:
-        assert (one.lake, one.server) == ({"v": "b"}, {"v": "x"})
+@pytest.mark.parametrize("name", sorted(ALTERED))
+def test_a_table_altered_without_the_binlog_is_named(reports: dict[str, TableReport], name: str) -> None:
+    assert reports[name].outcome is Outcome.MISMATCH
+    assert reports[name].definition[0].startswith(ALTERED[name][1])
 
 
-@pytest.mark.parametrize(
-    ("statement", "said"),
-    [
-        ("ALTER TABLE t ADD COLUMN extra INT", "+ column extra"),
-        ("ALTER TABLE t MODIFY v VARCHAR(12)", "~ column v"),
-        ("DROP TABLE t", "- the table"),
-        ("ALTER TABLE t DROP PRIMARY KEY", "- key"),
-    ],
-)
-def test_a_table_altered_without_the_binlog_is_named(world: LiveWorld, statement: str, said: str) -> None:
-    world.sql(ROWS)
-    world.run()
-    world.sql(f"SET sql_log_bin = 0; {statement}")
-    found = world.said("t")
-    assert found.outcome is Outcome.MISMATCH
-    assert found.definition[0].startswith(said)
+@pytest.mark.parametrize("name", sorted(INCONCLUSIVE))
+def test_what_nobody_can_say_is_inconclusive(reports: dict[str, TableReport], name: str) -> None:
+    assert reports[name].outcome is Outcome.INCONCLUSIVE
+    assert INCONCLUSIVE[name][2] in reports[name].reasons[0]
 
 
 def test_what_changed_behind_the_published_rows_is_left_out_and_counted(world: LiveWorld) -> None:
@@ -140,44 +170,6 @@ def test_what_changed_behind_the_published_rows_is_left_out_and_counted(world: L
     assert "3 changes are landed and not published" in found.reasons[0]
     world.run()
     assert (world.said("t").compared, world.said("t").changed) == (4, 0)
-
-
-INCONCLUSIVE = {
-    "nothing is published": (None, "UPDATE t SET v = 'x'", "landed and not published"),
-    "a DDL behind what is published": (ROWS, "UPDATE t SET v = 'x'; ALTER TABLE t ADD COLUMN n INT", "behind what is"),
-    "no key, and rows behind": (
-        "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)",
-        "INSERT INTO t VALUES (2)",
-        "no primary key, and 1 rows changed",
-    ),
-    "a server without transactions": ("CREATE TABLE t (a INT PRIMARY KEY) ENGINE = MyISAM", "", "engine is MyISAM"),
-    "part of a table truncated": (
-        "CREATE TABLE t (a INT PRIMARY KEY) PARTITION BY HASH (a) PARTITIONS 2; INSERT INTO t VALUES (1), (2);"
-        "ALTER TABLE t TRUNCATE PARTITION p0",
-        "",
-        "no log says which",
-    ),
-    "a zero date as a key": (
-        "SET sql_mode = ''; CREATE TABLE t (d DATE PRIMARY KEY); INSERT INTO t VALUES ('0000-00-00')",
-        "",
-        "no calendar has",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", sorted(INCONCLUSIVE))
-def test_what_nobody_can_say_is_inconclusive(world: LiveWorld, name: str) -> None:
-    before, after, said = INCONCLUSIVE[name]
-    world.sql(before or f"{ROWS} CREATE TABLE other (id INT)")
-    if before is not None:
-        world.run()
-    else:
-        ingest.land("s", settings=world.settings)
-        ingest.track("s", settings=world.settings)
-    world.sql(after)
-    found = world.said("t")
-    assert found.outcome is Outcome.INCONCLUSIVE
-    assert said in found.reasons[0]
 
 
 def test_a_server_that_does_not_number_is_inconclusive(world: LiveWorld) -> None:

@@ -12,11 +12,10 @@ import typer
 from strata.cli.options import SourceName, Tables
 from strata.cli.terminal import say
 from strata.config.settings import load_settings
-from strata.counted import counted
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from strata.jobs.reconcile.report import Difference, TableReport
+    from strata.jobs.reconcile.report import TableReport
 
 
 def reconcile(
@@ -51,32 +50,8 @@ def _show_json(report: TableReport) -> None:
 
 
 def _show(report: TableReport) -> None:
-    said = [f"{report.compared:,} compared"]
-    for number, what in (
-        (report.different, "different"),
-        (report.changed, "changed meanwhile"),
-        (report.not_covered, "not covered"),
-    ):
-        if number:
-            said.append(f"{number:,} {what}")
-    say(f"{report.outcome:<12}  {report.table}: {', '.join(said)} ({report.seconds:.1f} s)")
-    for line in (*report.reasons, *report.definition, *map(_line, report.differences)):
-        say(f"{'':<12}  {line}")
-    left = report.different - len(report.differences) - len(report.definition)
-    if left > 0:
-        say(f"{'':<12}  and {counted(left, 'row')} more")
-
-
-def _line(difference: Difference) -> str:
-    text = f"{difference.side} {_values(difference.key)}"
-    for side, values in (("lake", difference.lake), ("server", difference.server)):
-        if values:
-            text += f"; {side}: {_values(values)}"
-    return text
-
-
-def _values(values: dict[str, object]) -> str:
-    return ", ".join(f"{name} = {'NULL' if value is None else value!r}" for name, value in values.items())
+    for line in report.lines():
+        say(line)
 
 
 def register(app: typer.Typer) -> None:

@@ -162,6 +162,8 @@ class _Comparison:
             yield self._told(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
 
     def _told(self, report: TableReport) -> TableReport:
+        for line in report.lines():
+            _LOG.info("%s", line)
         self._watch(report)
         return report
 

@@ -4,15 +4,17 @@ Not here: comparing (`compare.py`), showing it (`cli/reconcile.py`)."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from strata.errors import BadData, ErrorFacts
+from strata.counted import counted
+from strata.errors import DifferentRowsError, ErrorFacts
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-class DifferentRowsError(BadData):
-    """Tables of the lake are not what their server has."""
+_WIDTH = 14
 
 
 class Outcome(StrEnum):
@@ -45,6 +47,16 @@ class Difference(Struct, frozen=True, omit_defaults=True):
     """The columns that differ as the lake has them; all of them where the server has no such row."""
     server: dict[str, Any] | None = None
 
+    def __str__(self) -> str:
+        text = f"{self.side} {_values(self.key)}"
+        for side, values in (("lake", self.lake), ("server", self.server)):
+            text += f"; {side}: {_values(values)}" if values else ""
+        return text
+
+
+def _values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {'NULL' if value is None else repr(value)}" for name, value in values.items())
+
 
 class TableReport(Struct, frozen=True):
     """What was found of one table."""
@@ -71,6 +83,37 @@ class TableReport(Struct, frozen=True):
     """The first of them."""
     seconds: float = 0.0
 
+    def lines(self) -> Iterator[str]:
+        """All of it, for people."""
+        numbers = [
+            (self.different, "different"),
+            (self.changed, "changed meanwhile"),
+            (self.not_covered, "not covered"),
+        ]
+        said = [f"{self.compared:,} compared", *(f"{number:,} {what}" for number, what in numbers if number)]
+        yield f"{self.outcome:<{_WIDTH}}{self.table}: {', '.join(said)} ({self.seconds:.1f} s)"
+        for line in (*self.reasons, *self.definition, *map(str, self.differences)):
+            yield f"{'':<{_WIDTH}}{line}"
+        left = self.different - len(self.differences)
+        if left > 0 and self.differences:
+            yield f"{'':<{_WIDTH}}and {counted(left, 'row')} more"
+
+
+class SourceSums(Struct, frozen=True):
+    """Of a source in brief."""
+
+    source: str
+    match: int
+    """Tables."""
+    mismatch: int
+    inconclusive: int
+    compared: int
+    """Rows of all tables."""
+    changed: int
+    not_covered: int
+    reasons: tuple[str, ...]
+    """Why tables are inconclusive."""
+
 
 class SourceReport(Struct, frozen=True):
     """What was found of a source."""
@@ -84,6 +127,25 @@ class SourceReport(Struct, frozen=True):
         found = {table.outcome for table in self.tables}
         worst = (Outcome.MISMATCH, Outcome.INCONCLUSIVE, Outcome.MATCH)
         return next(one for one in worst if one in found or one is Outcome.MATCH)
+
+    def sums(self) -> SourceSums:
+        """The numbers."""
+        tables = self.tables
+        found = [table.outcome for table in tables]
+        return SourceSums(
+            source=self.source,
+            match=found.count(Outcome.MATCH),
+            mismatch=found.count(Outcome.MISMATCH),
+            inconclusive=found.count(Outcome.INCONCLUSIVE),
+            compared=sum(table.compared for table in tables),
+            changed=sum(table.changed for table in tables),
+            not_covered=sum(table.not_covered for table in tables),
+            reasons=tuple(
+                f"{table.table}: {'; '.join(table.reasons)}"
+                for table in tables
+                if table.outcome is Outcome.INCONCLUSIVE
+            ),
+        )
 
     def raise_if_different(self) -> None:
         """Lets nobody overlook it.

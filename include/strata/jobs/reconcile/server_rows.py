@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 
 _LOCK_WAIT_SECONDS = 5
 _KEYS_AT_ONCE = 200
-_CHANGED = {1054: "a column is gone", 1146: "the table is gone", 1205: "it is locked", 1412: "it was altered"}
+_CHANGED = {
+    1054: "a column is gone",
+    1146: "the table is gone",
+    1176: "its key is gone",
+    1205: "somebody else holds it locked",
+    1412: "it was altered",
+}
 _DENIED = frozenset({1142, 1143})
 
 

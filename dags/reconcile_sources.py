@@ -1,0 +1,47 @@
+"""Compares the tables of the lake with those of their server, at a GTID set that both have, and names rows that differ.
+
+The server is read without a lock, in short SELECTs with pauses between them. What it has written meanwhile is landed
+and tracked first. A task fails if a table differs; its log names the rows. What cannot be compared is in the report,
+with the reason.
+
+- **Scheduled**, each source that has `reconcile_keys` in the settings is compared every day, so many rows of each
+  table; of the others the task is skipped.
+- **By hand**, the form takes a source, tables, and how many rows of each; left empty, it is all rows of all.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from dags.steps import RETRIES, list_sources, reconcile
+
+
+@dag(
+    doc_md=__doc__,
+    schedule="@daily",
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args=RETRIES,
+    tags=["strata"],
+    params={
+        "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
+        "tables": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string"},
+            minItems=1,
+            title="Tables",
+            description="Patterns: shop.*",
+        ),
+        "keys": Param(None, type=["null", "integer"], minimum=1, title="Rows of each table", description="Empty: all."),
+    },
+)
+def reconcile_sources() -> None:
+    """One task for each source."""
+    reconcile.expand(source=list_sources())
+
+
+reconcile_sources()
