@@ -92,7 +92,6 @@ INCONCLUSIVE = {
         "no log says which",
     ),
     "zero_date": ("CREATE TABLE t (d DATE PRIMARY KEY); INSERT INTO t VALUES ('0000-00-00');", "", "no calendar has"),
-    "never_published": ("", ROWS, "behind what is published"),
 }
 """What nobody can say: the past, what happens behind what is published, and the reason."""
 

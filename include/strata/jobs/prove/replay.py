@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from strata.schema.history.turns import Removal, Turn
     from strata.schema.model.definition import TableDefinition, TableName
 
+    Apply = Callable[[pa.Table, pa.Table, TableDefinition], pa.Table]
+
 
 class TableState(Struct, frozen=True):
     """The rows of a table and their definition."""
@@ -62,14 +64,22 @@ def replay(
     read: Callable[[TableName], Sequence[pa.Table]],
     removals: Sequence[Removal] = (),
     wanted: Callable[[TableName], bool] = lambda _: True,
+    apply: Apply = apply_changes,
 ) -> dict[TableName, TableState]:
     """As `replay_source`, from the turns of the schema and the removals in stream order and a reader of change tables.
+
+    Args:
+        turns: Of the schema.
+        read: Gives the change table of a name.
+        removals: What DDL removed.
+        wanted: Which tables to give.
+        apply: Makes rows of rows and the changes of one version; one that looks at them on the way has the same result.
 
     Raises:
         SchemaGapError: A table has changes after its definition was lost.
         Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
     """
-    stage = _Stage(read)
+    stage = _Stage(read, apply)
     left = list(reversed(removals))
     for order, together in groupby(turns, key=lambda turn: turn.order):
         while left and left[-1].seq < order[0]:
@@ -83,8 +93,8 @@ def replay(
 class _Stage:
     """The tables as they are at one point of the stream."""
 
-    def __init__(self, read: Callable[[TableName], Sequence[pa.Table]]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[TableName], Sequence[pa.Table]], apply: Apply) -> None:
+        self._read, self._apply = read, apply
         self._changes: dict[TableName, Sequence[pa.Table]] = {}
         self._states: dict[TableName, TableState] = {}
         self._current: dict[TableName, Turn] = {}
@@ -149,7 +159,7 @@ class _Stage:
             if state is None:
                 raise SchemaGapError(turn.gap or "there are changes of a table that is not there", table=str(name))
             shaped = in_shape(of_turn, state_schema(state.definition))
-            played = apply_changes(state.rows, shaped, state.definition)
+            played = self._apply(state.rows, shaped, state.definition)
             self._states[name] = TableState(state.definition, played)
 
 

@@ -146,13 +146,14 @@ def _difference(
     names = [name for name in names if name not in key] if side is not Side.DIFFERS else names
     return Difference(
         side,
-        _masked(mine or theirs or {}, key, hidden),
-        None if mine is None else _masked(mine, names, hidden),
-        None if theirs is None else _masked(theirs, names, hidden),
+        masked(mine or theirs or {}, key, hidden),
+        None if mine is None else masked(mine, names, hidden),
+        None if theirs is None else masked(theirs, names, hidden),
     )
 
 
-def _masked(row: dict[str, Any], names: Collection[str], hidden: Collection[str]) -> dict[str, Any]:
+def masked(row: dict[str, Any], names: Collection[str], hidden: Collection[str]) -> dict[str, Any]:
+    """Some columns of a row as they may be shown."""
     return {name: HIDDEN if name in hidden and row[name] is not None else _plain(row[name]) for name in names}
 
 
@@ -178,7 +179,7 @@ def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> Compare
     for number in odd[: shown.most]:
         row = _row(rows, len(codes) - 1 - int(first[number])) or {}
         side = Side.ONLY_LAKE if surplus[number] > 0 else Side.ONLY_SERVER
-        found.append(Difference(side, _masked(row, row.keys(), shown.hidden)))
+        found.append(Difference(side, masked(row, row.keys(), shown.hidden)))
     return Compared(max(mine, server.num_rows), int(np.abs(surplus).sum()), 0, 0, 0, tuple(found))
 
 
@@ -186,5 +187,5 @@ def doubled(rows: pa.Table, shown: Shown) -> tuple[Difference, ...]:
     """Changes that are there twice."""
     names = rows.schema.names
     return tuple(
-        Difference(Side.DOUBLED, _masked(row, names, shown.hidden)) for row in rows.slice(0, shown.most).to_pylist()
+        Difference(Side.DOUBLED, masked(row, names, shown.hidden)) for row in rows.slice(0, shown.most).to_pylist()
     )

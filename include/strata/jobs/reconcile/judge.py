@@ -12,6 +12,7 @@ from strata.jobs.reconcile.compare import Shown, compare_by_key, compare_multise
 from strata.jobs.reconcile.lake_rows import LakeTable
 from strata.jobs.reconcile.landed_changes import touched_keys
 from strata.jobs.reconcile.published import reach_of
+from strata.jobs.reconcile.reading import hidden_of
 from strata.jobs.reconcile.report import Outcome, TableReport
 from strata.schema.apply.diff import diff
 from strata.schema.history.historian import History
@@ -106,7 +107,7 @@ class _Judge:
         lake = table.rows(self._reading.seen, self._settled)
         lake = replace(lake, touched=pa.concat_tables([lake.touched, *self._landed(definition)]))
         server = server.cast(state_schema(definition))
-        shown = Shown(wanted.differences, _hidden(wanted, str(self._reading.name)))
+        shown = Shown(wanted.differences, hidden_of(wanted, str(self._reading.name)))
         report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=server.num_rows)
         if definition.primary_key:
             if any(server[column_name(name)].null_count for name in definition.primary_key):
@@ -193,9 +194,3 @@ def _shape(definition: TableDefinition) -> object:
         for one in definition.columns
     ]
     return columns, [fold_name(name) for name in definition.primary_key]
-
-
-def _hidden(wanted: Wanted, table: str) -> frozenset[str]:
-    return frozenset(
-        column_name(column) for of, _, column in (one.rpartition(".") for one in wanted.hidden) if of == table
-    )

@@ -76,7 +76,7 @@ class LakeTable:
         definition = self._until.definition
         if definition is None:
             raise Usage("the history has no definition of it")
-        state = self._replayed(self._changes)
+        state = self._replayed(self.changes)
         complete = self._until.complete_since()
         since = self._reach.since if complete is None else complete
         is_complete = complete is not None and complete >= self._reach.since
@@ -86,17 +86,22 @@ class LakeTable:
             touched=self._touched(definition, seen, settled),
             known=None if is_complete else self._replayed(self._as_inserts).rows.select(key),
             partial=None if is_complete or not key else self._partial(definition, key, since),
-            doubled=self._doubled(definition),
+            doubled=self.doubled(definition),
         )
+
+    def raw(self, name: TableName) -> list[pa.Table]:
+        """The change tables of a name as they lie there."""
+        return read_columns(self._lake, self._source, name)
 
     def _all(self, name: TableName) -> list[pa.Table]:
         if name not in self._read_before:
-            parts = [_parted(part) for part in read_columns(self._lake, self._source, name)]
+            parts = [_parted(part) for part in self.raw(name)]
             self._read_before[name] = [once for once, _ in parts]
             self._twice[name] = [again for _, again in parts]
         return self._read_before[name]
 
-    def _changes(self, name: TableName) -> list[pa.Table]:
+    def changes(self, name: TableName) -> list[pa.Table]:
+        """The published changes of a name that count, each once."""
         within = (self._reach.since, self._reach.upto)
         return [
             part.filter(pc.and_(pc.greater(part["_seq"], within[0]), pc.less_equal(part["_seq"], within[1])))
@@ -110,7 +115,7 @@ class LakeTable:
 
     def _as_inserts(self, name: TableName) -> list[pa.Table]:
         """Both images of each change as rows that were put: what is left of them are the keys that occur."""
-        return [made for part in self._changes(name) for made in (_put_after(part), _put_before(part))]
+        return [made for part in self.changes(name) for made in (_put_after(part), _put_before(part))]
 
     def _touched(self, definition: TableDefinition, seen: GtidSet, settled: int) -> pa.Table:
         """Keys of what is behind the state, or not certainly in what the server showed."""
@@ -127,7 +132,7 @@ class LakeTable:
         """Keys whose first change is an update without all columns: the others are older than the stream."""
         last = self._until.last
         found = []
-        for part in self._changes(self._past.name):
+        for part in self.changes(self._past.name):
             changes = part.filter(pc.greater(part["_seq"], since))
             lacks = pc.and_(pc.is_valid(changes["_missing"]), pc.equal(changes["_op"], "update"))
             if not pc.any(lacks).as_py():
@@ -139,7 +144,8 @@ class LakeTable:
             found.append(in_shape(changes, state_schema(definition)))
         return _first_is_partial(pa.concat_tables(found), key) if found else None
 
-    def _doubled(self, definition: TableDefinition) -> pa.Table:
+    def doubled(self, definition: TableDefinition) -> pa.Table:
+        """Keys of changes of the last version that were there more than once."""
         found = [_keys_of(definition, [])]
         last = self._until.last
         for twice in self._twice.get(self._past.name, ()):

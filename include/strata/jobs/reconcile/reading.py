@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.jobs.reconcile.server_rows import Pace
+from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,3 +46,10 @@ class Reading(Struct, frozen=True):
     end: BinlogPosition
     """Nothing that lies behind it in the binlog can be in the rows."""
     seconds: float
+
+
+def hidden_of(wanted: Wanted, table: str) -> frozenset[str]:
+    """The columns of a table, as the lake calls them, whose values nobody may see."""
+    return frozenset(
+        column_name(column) for of, _, column in (one.rpartition(".") for one in wanted.hidden) if of == table
+    )

@@ -18,14 +18,13 @@ from msgspec.structs import replace
 
 from strata.errors import BadData, Permanent, Usage
 from strata.events.landed import LandedStream
-from strata.jobs.plan.wanted import NAMES_OF_TABLES, folds_names, no_match, wanted_tables
 from strata.jobs.reconcile.judge import judge
 from strata.jobs.reconcile.past import SourcePast
 from strata.jobs.reconcile.reading import Reading
 from strata.jobs.reconcile.report import Outcome, SourceReport, TableReport, failed
 from strata.jobs.reconcile.sample import Sample, draw
 from strata.jobs.reconcile.server_rows import ServerRows, TableChangedError
-from strata.schema.model.patterns import unmatched
+from strata.jobs.reconcile.tables import tables_of
 from strata.tables.convert import state_schema
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class _Comparison:
     def tables(self) -> Iterator[TableReport]:
         """Reads tables until many rows wait, then judges these; and so on."""
         past = SourcePast.of(self._engine, self._source.name)
-        names = self._names(past)
+        names = tables_of(self._source, self._engine, past, self._wanted)
         _LOG.info("%s: %d tables to compare", self._source.name, len(names))
         server = ServerRows(self._source.address, self._wanted.pace)
         try:
@@ -100,19 +99,6 @@ class _Comparison:
             yield from self._judge()
         finally:
             server.close()
-
-    def _names(self, past: SourcePast) -> list[TableName]:
-        stream = LandedStream.open(self._source.lake, self._source.name)
-        if not stream.segments:
-            raise Usage(
-                "nothing has landed yet", source=self._source.name, remedy=f"`strata run --source {self._source.name}`."
-            )
-        is_wanted = wanted_tables(self._source, self._engine, stream, self._wanted.tables)
-        known = past.tables()
-        folded = folds_names(self._source.name, self._engine)
-        for pattern in unmatched(self._wanted.tables, known, folded=folded):
-            raise Usage(no_match(pattern, known), source=self._source.name, remedy=NAMES_OF_TABLES)
-        return [name for name in known if is_wanted(name)]
 
     def _take(self, server: ServerRows, past: SourcePast, name: TableName) -> Iterator[TableReport]:
         try:

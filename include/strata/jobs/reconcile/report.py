@@ -35,6 +35,7 @@ class Side(StrEnum):
     ONLY_LAKE = "only in the lake"
     ONLY_SERVER = "only on the server"
     DOUBLED = "doubled in the lake"
+    BROKEN = "does not follow from what the changes before it left:"
 
 
 class Difference(Struct, frozen=True, omit_defaults=True):
@@ -46,12 +47,19 @@ class Difference(Struct, frozen=True, omit_defaults=True):
     lake: dict[str, Any] | None = None
     """The columns that differ as the lake has them; all of them where the server has no such row."""
     server: dict[str, Any] | None = None
+    left: dict[str, Any] | None = None
+    """Where a change does not follow: what the one before it left, of the columns that differ."""
+    found: dict[str, Any] | None = None
+    """What it says that it found."""
+    gtid: str | None = None
+    """Of that change."""
 
     def __str__(self) -> str:
         text = f"{self.side} {_values(self.key)}"
-        for side, values in (("lake", self.lake), ("server", self.server)):
+        sides = (("lake", self.lake), ("server", self.server), ("left", self.left), ("found", self.found))
+        for side, values in sides:
             text += f"; {side}: {_values(values)}" if values else ""
-        return text
+        return f"{text} ({self.gtid})" if self.gtid else text
 
 
 def _values(values: dict[str, Any]) -> str:
