@@ -245,6 +245,8 @@ class ChecksFailedError(BadData):
 
 class MirrorDivergedError(BadData):
     """A mirror has other rows than the changes say that it has; it is not changed any further."""
+
+
 class DifferentRowsError(BadData):
     """Tables of the lake are not what their server has."""
 

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from strata.cli.options import SourceName, Tables
+from strata.cli.reconcile import show, show_json
 from strata.cli.terminal import Terminal, say
 from strata.config.settings import load_settings
 from strata.values import to_plain
@@ -106,6 +107,34 @@ def vacuum(
     for one in done:
         if one.vacuumed and one.vacuumed.files:
             say(f" {one.table}  deleted {one.vacuumed.files} files")
+
+
+@GROUP.command()
+def verify(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    keys: Annotated[
+        int | None, typer.Option(min=1, help="Compare about so many rows of each mirror with the server; all without.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no server.")] = False,  # noqa: FBT002  a switch of the command line
+) -> int:
+    """Holds each change against what the changes before it left, then the mirrors' rows against the server's.
+
+    Exit code 0 if all match, 1 if one differs or cannot be compared.
+    """
+    from strata.jobs import ingest  # noqa: PLC0415  see above
+    from strata.jobs.mirror.upkeep import mirrored  # noqa: PLC0415  see above
+    from strata.jobs.reconcile.report import Outcome  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    found = settings.source(source)
+    names = mirrored(found.lake, found.name, _matching(table))
+    watch = show_json if context.obj["json"] else show
+    reports = [ingest.verify_changes(found.name, settings=settings, names=names, watch=watch)]
+    if not offline:
+        reports.append(ingest.reconcile(found.name, settings=settings, names=names, keys=keys, watch=watch))
+    return 0 if all(report.outcome is Outcome.MATCH for report in reports) else 1
 
 
 def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:

@@ -37,19 +37,21 @@ def reconcile(
 
     settings = load_settings(os.environ)
     name = settings.source_name(source)
-    show = _show_json if context.obj["json"] else _show
-    report = ingest.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=show)
+    watch = show_json if context.obj["json"] else show
+    report = ingest.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=watch)
     if not context.obj["json"]:
         found = [one.outcome for one in report.tables]
         say(", ".join(f"{found.count(outcome)} {outcome}" for outcome in Outcome))
     return 0 if report.outcome is Outcome.MATCH else 1
 
 
-def _show_json(report: TableReport) -> None:
+def show_json(report: TableReport) -> None:
+    """Prints what was found of a table, a line."""
     typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
 
 
-def _show(report: TableReport) -> None:
+def show(report: TableReport) -> None:
+    """The same for people."""
     for line in report.lines():
         say(line)
 

@@ -335,6 +335,7 @@ def reconcile(
     *,
     settings: Settings,
     tables: Sequence[str] = (),
+    names: frozenset[TableName] | None = None,
     keys: int | None = None,
     watch: Callable[[TableReport], None] = lambda _: None,
 ) -> SourceReport:
@@ -344,6 +345,7 @@ def reconcile(
         source: The source's name.
         settings: The settings.
         tables: Patterns on top of the settings'.
+        names: Only these.
         keys: How many rows of each table; None for all.
         watch: Is told of each table as soon as it is done.
     """
@@ -360,7 +362,25 @@ def reconcile(
     def bring(end: BinlogPosition) -> None:
         catch_up(found, end, lambda: _land(found, None), lambda: track_source(found, engine), seconds=_PATIENCE_SECONDS)
 
-    return reconcile_source(found, engine, Wanted(tuple(tables), keys, pace=pace), catch_up=bring, watch=watch)
+    wanted = Wanted(tuple(tables), names, keys, pace=pace)
+    return reconcile_source(found, engine, wanted, catch_up=bring, watch=watch)
+
+
+def verify_changes(
+    source: str,
+    *,
+    settings: Settings,
+    tables: Sequence[str] = (),
+    names: frozenset[TableName] | None = None,
+    watch: Callable[[TableReport], None] = lambda _: None,
+) -> SourceReport:
+    """Holds each published change against those before it; no server is asked. Its arguments are `reconcile`'s."""
+    # Imported here: as there.
+    from strata.jobs.reconcile import verify_changes as verify  # noqa: PLC0415  see above
+    from strata.jobs.reconcile.reading import Wanted  # noqa: PLC0415  see above
+
+    found = settings.source(source)
+    return verify.verify_changes(found, open_store(found.store_url), Wanted(tuple(tables), names), watch=watch)
 
 
 def make_docs(source: str, run: str, *, settings: Settings) -> None:

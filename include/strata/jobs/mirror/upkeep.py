@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata.errors import Usage
 from strata.mirrors.compact import RETAIN_HOURS, compact, vacuum
 from strata.mirrors.current import position_now
 from strata.mirrors.layout import mirrored_tables
@@ -68,6 +69,19 @@ def list_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) ->
         )
         for mirror in _mirrors(lake, source, wanted)
     ]
+
+
+def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> frozenset[TableName]:
+    """The tables of a source that have a mirror and were not dropped.
+
+    Raises:
+        Usage: There is none.
+        LakeUnavailableError: The storage does not answer.
+    """
+    found = frozenset(mirror.table for mirror in _mirrors(lake, source, wanted) if not mirror.is_dropped)
+    if not found:
+        raise Usage("there is no such mirror", source=source, remedy="`strata mirror list` lists those that there are.")
+    return found
 
 
 def compact_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> list[KeptUp]:

@@ -63,7 +63,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, sho
     judged = ~hidden & (sides.in_server | sides.expected) & (sides.in_lake | sides.in_server)
     uncovered = judged & ~sides.in_lake & ~sides.known
     judged &= ~uncovered
-    odd = judged & ~(sides.in_lake & sides.in_server & sides.equal)
+    odd = judged & (sides.twice | ~(sides.in_lake & sides.in_server & sides.equal))
     return Compared(
         compared=int(judged.sum()),
         different=int(odd.sum()),
@@ -87,6 +87,8 @@ class _Sides:
         in_lake, in_server = next(ends), next(ends)
         self._lake_at, self._server_at = _places(in_lake, count), _places(in_server, count)
         self.in_lake, self.in_server = self._lake_at >= 0, self._server_at >= 0
+        self.twice = np.bincount(in_lake, minlength=count) > 1
+        """The lake has several rows of the key."""
         flags = [None if other is None else _flags(next(ends), count) for other in others]
         everything, nothing = np.ones(count, bool), np.zeros(count, bool)
         self.touched = nothing if flags[0] is None else flags[0]
@@ -107,7 +109,12 @@ class _Sides:
 
     def chosen(self, odd: Flags, most: int) -> Codes:
         """Some of the keys whose rows differ, of each kind of difference if there is one."""
-        kinds = (odd & self.in_lake & self.in_server, odd & ~self.in_server, odd & ~self.in_lake)
+        kinds = (
+            odd & self.twice,
+            odd & ~self.twice & self.in_lake & self.in_server,
+            odd & ~self.twice & ~self.in_server,
+            odd & ~self.in_lake,
+        )
         found = [np.flatnonzero(kind)[:most] for kind in kinds]
         ranks = np.concatenate([np.arange(len(one)) for one in found])
         return np.concatenate(found)[np.argsort(ranks, kind="stable")][:most]
@@ -117,7 +124,10 @@ class _Sides:
         for number in numbers:
             mine = _row(self._lake, int(self._lake_at[number]))
             theirs = _row(self._server, int(self._server_at[number]))
-            yield _difference(self._key, mine, theirs, hidden)
+            if self.twice[number]:
+                yield Difference(Side.DOUBLED, masked(mine or {}, self._key, hidden))
+            else:
+                yield _difference(self._key, mine, theirs, hidden)
 
 
 def _places(codes: Codes, count: int) -> Codes:

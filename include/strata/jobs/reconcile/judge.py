@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from strata.jobs.reconcile.compare import Shown, compare_by_key, compare_multisets, doubled
 from strata.jobs.reconcile.lake_rows import LakeTable
 from strata.jobs.reconcile.landed_changes import touched_keys
+from strata.jobs.reconcile.mirrored import mirror_of
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
-from strata.jobs.reconcile.report import Outcome, TableReport
+from strata.jobs.reconcile.report import Against, Outcome, TableReport
 from strata.schema.apply.diff import diff
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
@@ -68,9 +69,12 @@ class _Judge:
     ) -> None:
         self._source, self._engine, self._stream, self._reading = source, engine, stream, reading
         self._last = stream.seq_at_position(reading.end)
-        self._past = past.until(self._last)
         self._settled = _settled(stream, reading.seen, self._last)
         self._reach: Reach = reach_of(engine, stream, past.names, self._last)
+        self._mirror = mirror_of(source, reading.name, self._last)
+        if self._mirror is not None:
+            self._reach = replace(self._reach, upto=self._mirror.seq, reason=self._mirror.said)
+        self._past = past.until(max(self._last, self._reach.upto))
 
     def refusal(self) -> str | None:
         """Why the table cannot be compared at all."""
@@ -103,12 +107,14 @@ class _Judge:
         definition, server = self._past.definition, self._reading.rows
         if definition is None or server is None:
             return replace(report, reasons=("the table was dropped",))
-        table = LakeTable(self._source.lake, self._source.name, self._past, self._reach)
+        mirrored = None if self._mirror is None else self._mirror.rows()
+        table = LakeTable(self._source.lake, self._source.name, self._past, self._reach, mirrored)
         lake = table.rows(self._reading.seen, self._settled)
         lake = replace(lake, touched=pa.concat_tables([lake.touched, *self._landed(definition)]))
         server = server.cast(state_schema(definition))
         shown = Shown(wanted.differences, hidden_of(wanted, str(self._reading.name)))
-        report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=server.num_rows)
+        against = Against.CHANGES if self._mirror is None else Against.MIRROR
+        report = replace(report, against=against, lake_rows=lake.state.rows.num_rows, server_rows=server.num_rows)
         if definition.primary_key:
             if any(server[column_name(name)].null_count for name in definition.primary_key):
                 return replace(report, reasons=("its key holds zero dates, which the lake does not tell apart",))

@@ -48,7 +48,7 @@ class LakeRows(Struct, frozen=True):
 class LakeTable:
     """The changes of one table, under all of its names, as they are published."""
 
-    def __init__(self, lake: str, source: str, past: TablePast, reach: Reach) -> None:
+    def __init__(self, lake: str, source: str, past: TablePast, reach: Reach, mirrored: pa.Table | None = None) -> None:
         """Nothing is read yet.
 
         Args:
@@ -56,8 +56,9 @@ class LakeTable:
             source: The source's name.
             past: The history of the table.
             reach: How far its changes are published.
+            mirrored: The rows of its mirror, if it has one, at the end of that reach.
         """
-        self._past, self._reach = past, reach
+        self._past, self._reach, self._mirrored = past, reach, mirrored
         self._until = past.until(reach.upto)
         self._lake, self._source = lake, source
         self._read_before: dict[TableName, list[pa.Table]] = {}
@@ -76,6 +77,10 @@ class LakeTable:
         definition = self._until.definition
         if definition is None:
             raise Usage("the history has no definition of it")
+        if self._mirrored is not None:
+            state = TableState(definition, self._mirrored.select(state_schema(definition).names))
+            touched = self._touched(definition, seen, settled)
+            return LakeRows(state, touched, None, None, _keys_of(definition, []))
         state = self._replayed(self.changes)
         complete = self._until.complete_since()
         since = self._reach.since if complete is None else complete

@@ -23,6 +23,8 @@ class Wanted(Struct, frozen=True):
 
     tables: tuple[str, ...] = ()
     """Patterns of `database.table`, on top of the settings'."""
+    names: frozenset[TableName] | None = None
+    """Only these; None: no limit."""
     keys: int | None = None
     """How many rows of each table; None for all of them."""
     differences: int = 20

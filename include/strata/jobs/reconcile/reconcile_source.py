@@ -104,7 +104,7 @@ class _Comparison:
         try:
             reading = self._read(server, past, name)
         except TableChangedError as changed:
-            yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, (f"while it was read: {changed}",)))
+            yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",)))
             return
         except (BadData, Permanent) as error:
             yield self._told(failed(str(name), error.facts()))
@@ -166,5 +166,7 @@ def _unnumbered(name: TableName) -> TableReport:
     return TableReport(
         str(name),
         Outcome.INCONCLUSIVE,
-        ("the server does not number its transactions (gtid_mode): no set of them says what a SELECT has seen",),
+        reasons=(
+            "the server does not number its transactions (gtid_mode): no set of them says what a SELECT has seen",
+        ),
     )

@@ -27,6 +27,23 @@ class Outcome(StrEnum):
     """Nothing could be compared; the reason says why."""
 
 
+class Against(StrEnum):
+    """What was compared: with the server's rows, if nothing else is said."""
+
+    CHANGES = "changes"
+    """The change tables, replayed."""
+    MIRROR = "mirror"
+    ITSELF = "itself"
+    """No server was asked: each change was held against those before it."""
+
+
+_SPOKEN = {
+    Against.CHANGES: "change tables and server",
+    Against.MIRROR: "mirror and server",
+    Against.ITSELF: "change tables alone",
+}
+
+
 class Side(StrEnum):
     """Where a row that has no equal is."""
 
@@ -71,6 +88,7 @@ class TableReport(Struct, frozen=True):
 
     table: str
     outcome: Outcome
+    against: Against = Against.CHANGES
     reasons: tuple[str, ...] = ()
     """Why nothing could be compared, or what limits the answer."""
     gtid_executed: str = ""
@@ -99,7 +117,8 @@ class TableReport(Struct, frozen=True):
             (self.not_covered, "not covered"),
         ]
         said = [f"{self.compared:,} compared", *(f"{number:,} {what}" for number, what in numbers if number)]
-        yield f"{self.outcome:<{_WIDTH}}{self.table}: {', '.join(said)} ({self.seconds:.1f} s)"
+        what = f"{self.table} ({_SPOKEN[self.against]})"
+        yield f"{self.outcome:<{_WIDTH}}{what}: {', '.join(said)} ({self.seconds:.1f} s)"
         for line in (*self.reasons, *self.definition, *map(str, self.differences)):
             yield f"{'':<{_WIDTH}}{line}"
         left = self.different - len(self.differences)
@@ -176,4 +195,4 @@ class SourceReport(Struct, frozen=True):
 def failed(table: str, error: ErrorFacts) -> TableReport:
     """Of a table that an error kept from being compared."""
     text = f"{error.message}. {error.remedy}" if error.remedy else error.message
-    return TableReport(table, Outcome.INCONCLUSIVE, (text,))
+    return TableReport(table, Outcome.INCONCLUSIVE, reasons=(text,))

@@ -32,4 +32,4 @@ def tables_of(source: Source, engine: sa.Engine, past: SourcePast, wanted: Wante
     known = past.tables()
     for pattern in unmatched(wanted.tables, known, folded=folds_names(source.name, engine)):
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
-    return [name for name in known if is_wanted(name)]
+    return [name for name in known if is_wanted(name) and (wanted.names is None or name in wanted.names)]

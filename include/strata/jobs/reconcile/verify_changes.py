@@ -19,7 +19,7 @@ from strata.jobs.reconcile.lake_rows import LakeTable
 from strata.jobs.reconcile.past import SourcePast
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
-from strata.jobs.reconcile.report import Outcome, SourceReport, TableReport, failed
+from strata.jobs.reconcile.report import Against, Outcome, SourceReport, TableReport, failed
 from strata.jobs.reconcile.tables import tables_of
 from strata.store.ledgers import PublishedLedger
 from strata.tables.layout import INTERVAL
@@ -82,6 +82,7 @@ def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: Landed
     return TableReport(
         str(past.name),
         Outcome.MISMATCH if different else outcome,
+        against=Against.ITSELF,
         reasons=(*missing, *limits) or (() if chain.looked else ("nothing of it is published",)),
         lake_rows=chain.looked,
         compared=chain.looked,

@@ -1,0 +1,191 @@
+"""Change tables verified by themselves, and mirrors by their server: what is broken is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from strata.cli.main import run
+from strata.jobs import ingest
+from strata.jobs.reconcile.report import Against, Outcome, Side
+from strata.mirrors.layout import mirror_url
+from strata.schema.model.definition import TableName
+from strata.tables.layout import table_url
+from tests.mysql_server import start_server
+from tests.reconcile.live_world import LiveWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from strata.jobs.reconcile.report import TableReport
+    from tests.mysql_server import MysqlServer
+
+pytestmark = pytest.mark.mysql
+
+LIFE = """
+CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), d DATE);
+INSERT INTO t VALUES (1, 'a', NULL), (2, 'b', '2020-01-01'), (3, 'c', NULL), (4, 'd', NULL);
+UPDATE t SET v = 'x' WHERE id = 2; UPDATE t SET id = 9 WHERE id = 1; DELETE FROM t WHERE id = 4;
+INSERT INTO t VALUES (4, 'again', NULL);
+SET binlog_row_image = MINIMAL; UPDATE t SET v = 'min' WHERE id = 3; UPDATE t SET d = NULL WHERE id = 2;
+SET binlog_row_image = FULL;
+ALTER TABLE t RENAME COLUMN v TO w, ADD COLUMN n INT NOT NULL DEFAULT 7;
+UPDATE t SET w = 'y' WHERE id = 2; UPDATE t SET n = 8 WHERE id = 3; DELETE FROM t WHERE id = 9;
+CREATE TABLE bag (a INT); INSERT INTO bag VALUES (1), (1), (2); DELETE FROM bag LIMIT 1; UPDATE bag SET a = 3;
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_server(tmp_path_factory.mktemp("mysql"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as running:
+        yield running
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> LiveWorld:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    found = LiveWorld(server, tmp_path, more='mirrors = ["shop.*"]')
+    found.sql(LIFE)
+    found.run()
+    return found
+
+
+def verified(world: LiveWorld, *tables: str) -> dict[str, TableReport]:
+    report = ingest.verify_changes("s", settings=world.settings, tables=tables)
+    return {one.table.partition(".")[2]: one for one in report.tables}
+
+
+def doctored(folder: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Other rows in all files, behind the back of everybody."""
+    for file in Path(folder).glob("data/**/*.parquet"):
+        pq.write_table(change(pq.ParquetFile(file).read()), file)
+
+
+def doctored_changes(world: LiveWorld, table: str, change: Callable[[list[dict]], None]) -> None:
+    def changed(rows: pa.Table) -> pa.Table:
+        listed = rows.to_pylist()
+        change(listed)
+        return pa.Table.from_pylist(listed, rows.schema)
+
+    doctored(table_url(world.lake, "s", TableName("shop", table)), changed)
+
+
+def place_of(rows: list[dict], **wanted: object) -> int:
+    return next(at for at, row in enumerate(rows) if all(row.get(name) == value for name, value in wanted.items()))
+
+
+def before_other(rows: list[dict]) -> None:
+    rows[place_of(rows, id=2, w="y")]["_before"]["w"] = "forged"
+
+
+def after_other(rows: list[dict]) -> None:
+    rows[place_of(rows, id=2, v="x")]["v"] = "forged"
+
+
+def insert_gone(rows: list[dict]) -> None:
+    del rows[place_of(rows, _op="insert", v="again")]
+
+
+def delete_gone(rows: list[dict]) -> None:
+    del rows[next(at for at, row in enumerate(rows) if row["_op"] == "delete")]
+
+
+def row_doubled(rows: list[dict]) -> None:
+    rows.append(rows[place_of(rows, id=2, w="y")])
+
+
+def bag_gone(rows: list[dict]) -> None:
+    del rows[place_of(rows, _op="insert", a=2)]
+
+
+BROKEN = {
+    before_other: ("t", Side.BROKEN),
+    after_other: ("t", Side.BROKEN),
+    delete_gone: ("t", Side.BROKEN),
+    row_doubled: ("t", Side.DOUBLED),
+    insert_gone: ("t", None),
+    bag_gone: ("bag", Side.BROKEN),
+}
+
+
+@pytest.mark.parametrize("change", sorted(BROKEN, key=lambda one: one.__name__))
+def test_a_change_that_does_not_follow_is_named(world: LiveWorld, change: Callable[[list[dict]], None]) -> None:
+    table, side = BROKEN[change]
+    whole = verified(world)
+    assert {name: (one.outcome, one.reasons) for name, one in whole.items()} == {
+        "bag": (Outcome.MATCH, ()),
+        "t": (Outcome.MATCH, ()),
+    }
+    doctored_changes(world, table, change)
+    found = verified(world, f"shop.{table}")[table]
+    assert found.outcome is Outcome.MISMATCH
+    assert side is None or side in [one.side for one in found.differences]
+    assert change.__name__.endswith(("other", "doubled")) or "were published" in found.reasons[0]
+    if change is before_other:
+        [one] = found.differences
+        assert (one.key, one.left, one.found) == ({"id": 2}, {"w": "x"}, {"w": "forged"})
+        assert one.gtid
+
+
+def mirror_changed(world: LiveWorld, change: Callable[[pa.Table], pa.Table]) -> None:
+    for file in Path(mirror_url(world.lake, "s", TableName("shop", "t"))).glob("**/*.parquet"):
+        if "_delta_log" not in file.parts:
+            pq.write_table(change(pq.ParquetFile(file).read()), file)
+
+
+def test_a_mirror_is_compared_and_what_changed_later_is_left_out(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in world.environment.items():
+        monkeypatch.setenv(name, value)
+    assert run(["mirror", "verify"]) == 2
+    ingest.mirror("s", settings=world.settings)
+    found = world.reconcile()
+    assert {name: (one.outcome, one.against) for name, one in found.items()} == dict.fromkeys(
+        ("bag", "t"), (Outcome.MATCH, Against.MIRROR)
+    )
+    world.sql("UPDATE t SET n = 100 WHERE id = 2")
+    world.run()
+    assert (world.said("t").outcome, world.said("t").changed) == (Outcome.MATCH, 1)
+    ingest.mirror("s", settings=world.settings)
+    assert (world.said("t").outcome, world.said("t").changed) == (Outcome.MATCH, 0)
+    capsys.readouterr()
+    assert run(["mirror", "verify", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["table"], line["against"]) for line in lines] == [
+        ("shop.bag", "itself"),
+        ("shop.t", "itself"),
+        ("shop.bag", "mirror"),
+        ("shop.t", "mirror"),
+    ]
+    mirror_changed(world, lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]))
+    assert run(["mirror", "verify"]) == 1
+    assert "doubled in the lake id = " in capsys.readouterr().out
+    assert run(["mirror", "verify", "--offline", "--table", "shop.t"]) == 0
+
+
+def test_the_command_says_what_differs(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in world.environment.items():
+        monkeypatch.setenv(name, value)
+    assert run(["reconcile"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 match, 0 mismatch, 0 inconclusive"
+    world.sql("SET sql_log_bin = 0; UPDATE t SET w = 'wrong' WHERE id = 3")
+    assert run(["reconcile", "--table", "shop.t"]) == 1
+    said = capsys.readouterr().out
+    assert "differs id = 3; lake: w = 'min'; server: w = 'wrong'" in said
+    assert run(["reconcile", "--table", "shop.t", "--json"]) == 1
+    [line] = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+    assert (line["table"], line["outcome"], line["different"]) == ("shop.t", "mismatch", 1)
+    assert line["differences"] == [
+        {"side": "differs", "key": {"id": 3}, "lake": {"w": "min"}, "server": {"w": "wrong"}}
+    ]
+    assert run(["reconcile", "--table", "shop.nothing"]) == 2
+    with pytest.raises(Exception, match="differ in 1 rows"):
+        ingest.reconcile("s", settings=world.settings).raise_if_different()
