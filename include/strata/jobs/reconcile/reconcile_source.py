@@ -107,7 +107,7 @@ class _Comparison:
             yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",)))
             return
         except (BadData, Permanent) as error:
-            yield self._told(failed(str(name), error.facts()))
+            yield self._told(failed(str(name), error))
             return
         self._held.append(reading)
         if sum(one.rows.num_rows for one in self._held if one.rows is not None) >= _HELD_ROWS:
@@ -144,7 +144,7 @@ class _Comparison:
             try:
                 found = judge(self._source, self._engine, past, stream, reading, self._wanted)
             except (BadData, Usage) as error:
-                found = failed(str(reading.name), error.facts())
+                found = failed(str(reading.name), error)
             yield self._told(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
 
     def _told(self, report: TableReport) -> TableReport:

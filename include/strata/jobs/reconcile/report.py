@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata.counted import counted
-from strata.errors import DifferentRowsError, ErrorFacts
+from strata.errors import DamagedFileError, DifferentRowsError, StrataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,7 +192,9 @@ class SourceReport(Struct, frozen=True):
             )
 
 
-def failed(table: str, error: ErrorFacts) -> TableReport:
-    """Of a table that an error kept from being compared."""
+def failed(table: str, error: StrataError) -> TableReport:
+    """Of a table that an error kept from being compared; what is not whole is not what the server has."""
     text = f"{error.message}. {error.remedy}" if error.remedy else error.message
+    if isinstance(error, DamagedFileError):
+        return TableReport(table, Outcome.MISMATCH, reasons=(text,), different=1)
     return TableReport(table, Outcome.INCONCLUSIVE, reasons=(text,))

@@ -58,7 +58,7 @@ def verify_changes(
         try:
             found = _verified(source, engine, past.table(name), stream, wanted)
         except (BadData, Usage) as error:
-            found = failed(str(name), error.facts())
+            found = failed(str(name), error)
         report = replace(found, seconds=round(time.monotonic() - began, 3))
         watch(report)
         reports.append(report)
