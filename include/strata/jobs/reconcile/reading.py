@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from strata.jobs.reconcile.server_rows import Pace
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     import pyarrow as pa
 
     from strata.gtid.position import BinlogPosition
@@ -30,8 +32,8 @@ class Wanted(Struct, frozen=True):
     differences: int = 20
     """How many of each table are shown."""
     pace: Pace = Pace()
-    hidden: frozenset[str] = frozenset()
-    """`database.table.column` of those whose values nobody may see."""
+    hidden: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """`database.table` -> columns whose values nobody may see."""
 
 
 class Reading(Struct, frozen=True):
@@ -52,6 +54,4 @@ class Reading(Struct, frozen=True):
 
 def hidden_of(wanted: Wanted, table: str) -> frozenset[str]:
     """The columns of a table, as the lake calls them, whose values nobody may see."""
-    return frozenset(
-        column_name(column) for of, _, column in (one.rpartition(".") for one in wanted.hidden) if of == table
-    )
+    return frozenset(map(column_name, wanted.hidden.get(table, ())))

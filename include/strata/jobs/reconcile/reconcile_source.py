@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec.structs import replace
 
-from strata.errors import BadData, Permanent, Usage
+from strata.errors import BadData, Permanent, UndecodableTextError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.reconcile.judge import judge
 from strata.jobs.reconcile.past import SourcePast
@@ -107,6 +107,9 @@ class _Comparison:
             yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",)))
             return
         except (BadData, Permanent) as error:
+            if isinstance(error, UndecodableTextError) and self._wanted.hidden.get(str(name)):
+                # Its message quotes the value.
+                error = UndecodableTextError("a value is not text in its column's charset", table=str(name))
             yield self._told(failed(str(name), error))
             return
         self._held.append(reading)
