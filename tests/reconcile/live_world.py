@@ -4,13 +4,19 @@ Not here: what is compared (the tests beside this file)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
 from strata.config.settings import Settings, load_settings
 from strata.jobs import ingest
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata.jobs.reconcile.catch_up import catch_up
+from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reconcile_source import reconcile_source
+from strata.jobs.reconcile.server_rows import Pace
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
+from strata.store.database import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +82,16 @@ class LiveWorld:
         """What is said of each table, by its name without the database."""
         report = ingest.reconcile("s", settings=self.settings, tables=tables, keys=keys)
         return {one.table.partition(".")[2]: one for one in report.tables}
+
+    def in_parts(self, table: str) -> TableReport:
+        """The same by files, as if the table was large."""
+        found = self.settings.source("s")
+        engine = open_store(found.store_url)
+        wanted = Wanted((f"{self.database}.{table}",), held_rows=5, pace=Pace(found.settings.reconcile_rows))
+        land, track = (partial(step, "s", settings=self.settings) for step in (ingest.land_binlogs, ingest.track))
+        bring = partial(catch_up, found, land=land, track=track, seconds=60)
+        [report] = reconcile_source(found, engine, wanted, catch_up=bring).tables
+        return report
 
     def said(self, table: str, **options: Any) -> TableReport:
         """What is said of one table."""

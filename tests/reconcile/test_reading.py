@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
+from msgspec.structs import replace
 
 from strata.errors import SourceUnavailableError
-from strata.jobs.reconcile.report import Outcome, Side
+from strata.jobs import ingest
+from strata.jobs.reconcile.report import Against, Outcome, Side
 from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
@@ -117,7 +119,7 @@ def test_beside_writers_nothing_is_wrong(server: MysqlServer, tmp_path: Path, se
 
     def write(over: threading.Event) -> None:
         with server.connect("shop") as connection, connection.cursor() as cursor:
-            while not over.is_set():
+            while not over.wait(0.01):
                 key, other = drawn.randrange(1200), drawn.randrange(1200)
                 cursor.execute(f"REPLACE INTO t VALUES ({key}, {drawn.randrange(9)})")
                 cursor.execute(f"UPDATE IGNORE t SET id = {other} WHERE id = {key}")
@@ -128,12 +130,49 @@ def test_beside_writers_nothing_is_wrong(server: MysqlServer, tmp_path: Path, se
         found = [world.said("t"), world.said("t", keys=100)]
         world.run()
         found.append(world.said("t"))
+        found.append(world.in_parts("t"))
     world.run()
     found.append(world.said("t"))
-    assert {one.outcome for one in found} == {Outcome.MATCH}
+    assert {one.outcome for one in found} == {Outcome.MATCH}, found
     assert found[0].changed > 0
     assert found[-1].changed == 0
     assert found[-1].compared == found[-1].server_rows
+    whole, parts = found[-1], world.in_parts("t")
+    assert replace(parts, seconds=0.0) == replace(whole, seconds=0.0)
+
+
+PLANTED = """
+SET sql_log_bin = 0; UPDATE t SET v = -5 WHERE id = 7; DELETE FROM t WHERE id = 8; INSERT INTO t VALUES (200, 1);
+"""
+
+
+@pytest.mark.parametrize("mirrors", ["", 'mirrors = ["shop.*"]'])
+def test_a_large_table_is_compared_in_parts(server: MysqlServer, tmp_path: Path, mirrors: str) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path, more=mirrors)
+    values = ", ".join(f"({at}, {at})" for at in range(100))
+    world.sql(f"CREATE TABLE was (id INT PRIMARY KEY, v INT); INSERT INTO was VALUES {values}")
+    world.sql(
+        "RENAME TABLE was TO t; UPDATE t SET id = id + 1000 WHERE id < 50; UPDATE t SET id = id - 1000 WHERE id > 999"
+    )
+    world.sql(
+        "SET binlog_row_image = MINIMAL; UPDATE t SET v = v + 1; ALTER TABLE t ADD COLUMN n INT NOT NULL DEFAULT 3"
+    )
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+    found = world.in_parts("t")
+    assert (found.outcome, found.compared, found.against) == (
+        Outcome.MATCH,
+        100,
+        Against.MIRROR if mirrors else Against.CHANGES,
+    )
+    world.sql(PLANTED.replace("(200, 1)", "(200, 1, 1)"))
+    found = world.in_parts("t")
+    assert {(one.side, one.key["id"]) for one in found.differences} == {
+        (Side.DIFFERS, 7),
+        (Side.ONLY_LAKE, 8),
+        (Side.ONLY_SERVER, 200),
+    }
 
 
 @pytest.mark.parametrize("statement", ["DROP TABLE t", "ALTER TABLE t DROP v", "ALTER TABLE t DROP PRIMARY KEY"])

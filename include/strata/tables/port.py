@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -105,6 +105,13 @@ class OutputTable(Protocol):
             columns: Names of those that are wanted; None for all.
             start: First interval that is wanted (microseconds UTC, inclusive).
             end: Where to end (exclusive).
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, in no order, some at a time: memory is bounded whatever the table's size.
 
         Raises:
             LakeUnavailableError: The storage does not answer.

@@ -16,7 +16,7 @@ from strata.tables.united import columns_of, united
 from strata.wire.storage import list_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from strata.tables.port import Output, OutputTable
 
@@ -83,6 +83,17 @@ def read_columns(lake: str, source: str, table: TableName | str, output: Output 
         LakeUnavailableError: The storage does not answer.
     """
     return [one.read(None, None, None) for one in _tables(lake, source, TableName.of(table), output)]
+
+
+def read_batches(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> Iterator[pa.Table]:
+    """The same rows, some at a time.
+
+    Raises:
+        Usage: The text is not the name of one table.
+        LakeUnavailableError: The storage does not answer.
+    """
+    for one in _tables(lake, source, TableName.of(table), output):
+        yield from one.batches()
 
 
 def published_tables(lake: str, source: str) -> list[TableName]:

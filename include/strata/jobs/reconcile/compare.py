@@ -36,6 +36,20 @@ class Compared(Struct, frozen=True):
     partial: int
     differences: tuple[Difference, ...]
 
+    def plus(self, other: Compared, shown: Shown) -> Compared:
+        """Of two parts of a table together."""
+        return Compared(
+            self.compared + other.compared,
+            self.different + other.different,
+            self.changed + other.changed,
+            self.not_covered + other.not_covered,
+            self.partial + other.partial,
+            (*self.differences, *other.differences)[: shown.most],
+        )
+
+
+NOTHING = Compared(0, 0, 0, 0, 0, ())
+
 
 class Shown(Struct, frozen=True):
     """What may be shown of rows that differ."""

@@ -3,15 +3,19 @@ Not here: reading them (`reconcile_source.py`), comparing rows (`compare.py`).""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec.structs import replace
 
-from strata.jobs.reconcile.compare import Shown, compare_by_key, compare_multisets, doubled
+from strata.jobs.prove.replay import TableState
+from strata.jobs.reconcile.compare import NOTHING, Shown, compare_by_key, compare_multisets, doubled
 from strata.jobs.reconcile.lake_rows import LakeTable
 from strata.jobs.reconcile.landed_changes import touched_keys
 from strata.jobs.reconcile.mirrored import mirror_of
+from strata.jobs.reconcile.parts import PARTS, Parted
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
 from strata.jobs.reconcile.report import Against, Outcome, TableReport
@@ -21,8 +25,11 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.folding import fold_name
 from strata.tables.convert import state_schema
 from strata.tables.layout import column_name
+from strata.tables.read import read_batches, read_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import sqlalchemy as sa
 
     from strata.config.settings import Source
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from strata.jobs.reconcile.past import SourcePast, TablePast
     from strata.jobs.reconcile.published import Reach
     from strata.jobs.reconcile.reading import Reading, Wanted
-    from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.definition import TableDefinition, TableName
 
 
 def judge(
@@ -107,14 +114,26 @@ class _Judge:
         definition, server = self._past.definition, self._reading.rows
         if definition is None or server is None:
             return replace(report, reasons=("the table was dropped",))
-        mirrored = None if self._mirror is None else self._mirror.rows()
-        table = LakeTable(self._source.lake, self._source.name, self._past, self._reach, mirrored)
-        lake = table.rows(self._reading.seen, self._settled)
-        lake = replace(lake, touched=pa.concat_tables([lake.touched, *self._landed(definition)]))
-        server = server.cast(state_schema(definition))
         shown = Shown(wanted.differences, hidden_of(wanted, str(self._reading.name)))
-        against = Against.CHANGES if self._mirror is None else Against.MIRROR
-        report = replace(report, against=against, lake_rows=lake.state.rows.num_rows, server_rows=server.num_rows)
+        landed = self._landed(definition)
+        report = replace(report, against=Against.CHANGES if self._mirror is None else Against.MIRROR)
+        if isinstance(server, Parted):
+            return self._in_parts(report, definition, server, landed, shown)
+        mirrored = None if self._mirror is None else self._mirror.mirror.to_arrow()
+        lake = self._lake(LakeTable(self._read, self._past, self._reach, mirrored), landed)
+        return self._one(report, lake, server.cast(state_schema(definition)), shown)
+
+    def _read(self, name: TableName) -> list[pa.Table]:
+        return read_columns(self._source.lake, self._source.name, name)
+
+    def _lake(self, table: LakeTable, landed: Sequence[pa.Table]) -> LakeRows:
+        lake = table.rows(self._reading.seen, self._settled)
+        return replace(lake, touched=pa.concat_tables([lake.touched, *landed]))
+
+    def _one(self, report: TableReport, lake: LakeRows, server: pa.Table, shown: Shown) -> TableReport:
+        """Compares a table that is in memory."""
+        definition = lake.state.definition
+        report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=server.num_rows)
         if definition.primary_key:
             if any(server[column_name(name)].null_count for name in definition.primary_key):
                 return replace(report, reasons=("its key holds zero dates, which the lake does not tell apart",))
@@ -123,7 +142,36 @@ class _Judge:
             return replace(report, reasons=(self._keyless(lake),))
         else:
             found = compare_multisets(lake, server, shown)
-        return self._said(report, lake, found, shown)
+        return self._said(report, lake.doubled, found, shown)
+
+    def _in_parts(
+        self, report: TableReport, definition: TableDefinition, server: Parted, landed: Sequence[pa.Table], shown: Shown
+    ) -> TableReport:
+        """Compares a large one."""
+        schema = state_schema(definition)
+        key = [column_name(name) for name in definition.primary_key]
+        found, doubled_rows, lake_rows = NOTHING, [], 0
+        with ExitStack() as files:
+            names = sorted(self._past.names) if self._mirror is None else [self._past.name]
+            changes = {name: files.enter_context(Parted(key)) for name in names}
+            for name, parted in changes.items():
+                for batch in read_batches(self._source.lake, self._source.name, name):
+                    parted.put_changes(batch)
+            mirror = None if self._mirror is None else files.enter_context(Parted(key))
+            if mirror is not None and self._mirror is not None:
+                for batch in self._mirror.mirror.batches():
+                    mirror.put(batch)
+            for number in range(PARTS):
+                mirrored = None if mirror is None else pa.concat_tables(mirror.part(number) or [schema.empty_table()])
+                read = partial(_part, changes, number)
+                lake = self._lake(LakeTable(read, self._past, self._reach, mirrored), landed)
+                state = TableState(lake.state.definition, server.own(lake.state.rows, number))
+                rows = pa.concat_tables(server.part(number)).cast(schema)
+                found = found.plus(compare_by_key(replace(lake, state=state), rows, None, shown), shown)
+                doubled_rows.append(server.own(lake.doubled, number))
+                lake_rows += state.rows.num_rows
+        report = replace(report, lake_rows=lake_rows, server_rows=server.rows)
+        return self._said(report, pa.concat_tables(doubled_rows), found, shown)
 
     def _keyless(self, lake: LakeRows) -> str:
         if lake.known is not None:
@@ -145,9 +193,9 @@ class _Judge:
             for part in touched_keys(self._stream, history, self._reading.name, key, span)
         ]
 
-    def _said(self, report: TableReport, lake: LakeRows, found: Compared, shown: Shown) -> TableReport:
-        twice = doubled(lake.doubled, shown)
-        different = found.different + lake.doubled.num_rows
+    def _said(self, report: TableReport, again: pa.Table, found: Compared, shown: Shown) -> TableReport:
+        twice = doubled(again, shown)
+        different = found.different + again.num_rows
         if different:
             outcome = Outcome.MISMATCH
         elif found.compared or not (report.server_rows or report.lake_rows):
@@ -179,6 +227,10 @@ class _Judge:
         if any(not change.tables or self._past.names & set(change.tables) for change in logged):
             said.append("rows were changed by a statement, and the binlog does not hold them: `strata intervals`")
         return said
+
+
+def _part(changes: Mapping[TableName, Parted], number: int, name: TableName) -> list[pa.Table]:
+    return changes[name].part(number) if name in changes else []
 
 
 def _settled(stream: LandedStream, seen: GtidSet, last_seq: int) -> int:

@@ -16,7 +16,6 @@ from strata.jobs.prove.replay import TableState, replay
 from strata.rows.arrow import BEFORE
 from strata.tables.convert import state_schema
 from strata.tables.layout import METADATA, column_name
-from strata.tables.read import read_columns
 from strata.tables.state import row_codes
 from strata.tables.united import in_shape
 
@@ -48,19 +47,18 @@ class LakeRows(Struct, frozen=True):
 class LakeTable:
     """The changes of one table, under all of its names, as they are published."""
 
-    def __init__(self, lake: str, source: str, past: TablePast, reach: Reach, mirrored: pa.Table | None = None) -> None:
+    def __init__(self, read: Read, past: TablePast, reach: Reach, mirrored: pa.Table | None = None) -> None:
         """Nothing is read yet.
 
         Args:
-            lake: Folder or URL of the lake.
-            source: The source's name.
+            read: Gives the change tables of a name.
             past: The history of the table.
             reach: How far its changes are published.
             mirrored: The rows of its mirror, if it has one, at the end of that reach.
         """
         self._past, self._reach, self._mirrored = past, reach, mirrored
         self._until = past.until(reach.upto)
-        self._lake, self._source = lake, source
+        self._read = read
         self._read_before: dict[TableName, list[pa.Table]] = {}
         self._twice: dict[TableName, list[pa.Table]] = {}
 
@@ -94,13 +92,9 @@ class LakeTable:
             doubled=self.doubled(definition),
         )
 
-    def raw(self, name: TableName) -> list[pa.Table]:
-        """The change tables of a name as they lie there."""
-        return read_columns(self._lake, self._source, name)
-
     def _all(self, name: TableName) -> list[pa.Table]:
         if name not in self._read_before:
-            parts = [_parted(part) for part in self.raw(name)]
+            parts = [_parted(part) for part in self._read(name)]
             self._read_before[name] = [once for once, _ in parts]
             self._twice[name] = [again for _, again in parts]
         return self._read_before[name]

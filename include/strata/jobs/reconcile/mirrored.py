@@ -11,8 +11,6 @@ from strata.mirrors.current import position_now
 from strata.mirrors.table import Mirror
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from strata.config.settings import Source
     from strata.schema.model.definition import TableName
 
@@ -29,15 +27,6 @@ class Mirrored(Struct, frozen=True):
         """Where it is."""
         stands = f", where it stands: {self.mirror.stopped}" if self.mirror.stopped else ""
         return f"the mirror is at transaction {self.seq}{stands}: `strata mirror update --source {self.mirror.source}`"
-
-    def rows(self) -> pa.Table:
-        """Its rows.
-
-        Raises:
-            DamagedFileError: A file is gone or damaged.
-            LakeUnavailableError: The storage does not answer.
-        """
-        return self.mirror.to_arrow()
 
 
 def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import GtidSet
+    from strata.jobs.reconcile.parts import Parted
     from strata.schema.model.definition import TableDefinition, TableName
 
 
@@ -31,6 +32,9 @@ class Wanted(Struct, frozen=True):
     """How many rows of each table; None for all of them."""
     differences: int = 20
     """How many of each table are shown."""
+    held_rows: int = 1_000_000
+    """Rows of the server that wait in memory for the lake to come to where they were read; larger tables, and their
+    changes, are put into files and compared in parts."""
     pace: Pace = Pace()
     hidden: Mapping[str, Collection[str]] = field(default_factory=dict)
     """`database.table` -> columns whose values nobody may see."""
@@ -42,7 +46,8 @@ class Reading(Struct, frozen=True):
     name: TableName
     definition: TableDefinition | None
     """None: there is no such table."""
-    rows: pa.Table | None
+    rows: pa.Table | Parted | None
+    """In parts where they are many."""
     asked: pa.Table | None
     """Keys that it was asked for; None if for all."""
     seen: GtidSet

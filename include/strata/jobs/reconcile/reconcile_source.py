@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from strata.errors import BadData, Permanent, UndecodableTextError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.reconcile.judge import judge
+from strata.jobs.reconcile.parts import Parted
 from strata.jobs.reconcile.past import SourcePast
 from strata.jobs.reconcile.reading import Reading
 from strata.jobs.reconcile.report import Outcome, SourceReport, TableReport, failed
@@ -26,6 +27,7 @@ from strata.jobs.reconcile.sample import Sample, draw
 from strata.jobs.reconcile.server_rows import ServerRows, TableChangedError
 from strata.jobs.reconcile.tables import tables_of
 from strata.tables.convert import state_schema
+from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition, TableName
 
 _LOG = logging.getLogger("strata.reconcile")
-_HELD_ROWS = 1_000_000
-"""Of the server, that wait for the lake to come to where they were read."""
 
 
 def reconcile_source(
@@ -83,6 +83,7 @@ class _Comparison:
         self._source, self._engine, self._wanted = source, engine, wanted
         self._catch_up, self._watch = catch_up, watch
         self._held: list[Reading] = []
+        self._held_rows = wanted.held_rows
 
     def tables(self) -> Iterator[TableReport]:
         """Reads tables until many rows wait, then judges these; and so on."""
@@ -113,7 +114,8 @@ class _Comparison:
             yield self._told(failed(str(name), error))
             return
         self._held.append(reading)
-        if sum(one.rows.num_rows for one in self._held if one.rows is not None) >= _HELD_ROWS:
+        held = sum(one.rows.num_rows for one in self._held if isinstance(one.rows, pa.Table))
+        if held >= self._held_rows or isinstance(reading.rows, Parted):
             yield from self._judge()
 
     def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> Reading:
@@ -148,6 +150,9 @@ class _Comparison:
                 found = judge(self._source, self._engine, past, stream, reading, self._wanted)
             except (BadData, Usage) as error:
                 found = failed(str(reading.name), error)
+            finally:
+                if isinstance(reading.rows, Parted):
+                    reading.rows.close()
             yield self._told(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
 
     def _told(self, report: TableReport) -> TableReport:
@@ -163,6 +168,19 @@ def _select(server: ServerRows, name: TableName, definition: TableDefinition, sa
         return
     yield from server.ranges(name, definition, sample.starts, sample.rows)
     yield from server.of_keys(name, definition, sample.asked)
+
+
+def _gathered(batches: Iterator[pa.Table], definition: TableDefinition, most: int | None) -> pa.Table | Parted:
+    """The rows of a table; if they are more than that, in parts."""
+    held: list[pa.Table] = [state_schema(definition).empty_table()]
+    for rows in batches:
+        held.append(rows)
+        if most is not None and sum(one.num_rows for one in held) > most:
+            parted = Parted([column_name(name) for name in definition.primary_key])
+            for more in (*held, *batches):
+                parted.put(more)
+            return parted
+    return pa.concat_tables(held)
 
 
 def _unnumbered(name: TableName) -> TableReport:

@@ -23,15 +23,19 @@ from strata.jobs.reconcile.report import Against, Outcome, SourceReport, TableRe
 from strata.jobs.reconcile.tables import tables_of
 from strata.store.ledgers import PublishedLedger
 from strata.tables.layout import INTERVAL
+from strata.tables.read import read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pyarrow as pa
     import sqlalchemy as sa
 
     from strata.config.settings import Source
+    from strata.jobs.reconcile.lake_rows import Read
     from strata.jobs.reconcile.past import TablePast
     from strata.jobs.reconcile.reading import Wanted
+    from strata.schema.model.definition import TableName
 
 
 def verify_changes(
@@ -68,11 +72,15 @@ def verify_changes(
 def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, wanted: Wanted) -> TableReport:
     reach = reach_of(engine, stream, past.names, stream.last_seq)
     until = past.until(reach.upto)
-    table = LakeTable(source.lake, source.name, past, reach)
+
+    def read(name: TableName) -> list[pa.Table]:
+        return read_columns(source.lake, source.name, name)
+
+    table = LakeTable(read, past, reach)
     shown = Shown(wanted.differences, hidden_of(wanted, str(past.name)))
     chain = Chain(until.complete_since(), shown)
     replay(until.turns, table.changes, until.removals, past.name.__eq__, chain.apply)
-    missing = list(_missing(engine, source.name, past, table))
+    missing = list(_missing(engine, source.name, past, read))
     definition = until.definition
     twice = None if definition is None else table.doubled(definition)
     again = () if twice is None else doubled(twice, shown)
@@ -91,12 +99,12 @@ def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: Landed
     )
 
 
-def _missing(engine: sa.Engine, source: str, past: TablePast, table: LakeTable) -> Iterator[str]:
+def _missing(engine: sa.Engine, source: str, past: TablePast, read: Read) -> Iterator[str]:
     """Intervals that have not as many rows as were published of them."""
     for name in sorted(past.names):
         published = {one.interval_start: one.rows for one in PublishedLedger(engine).list(source, str(name))}
         found: dict[int, int] = {}
-        for part in table.raw(name):
+        for part in read(name):
             for entry in pc.value_counts(part[INTERVAL].cast("int64")).to_pylist():
                 found[entry["values"]] = found.get(entry["values"], 0) + entry["counts"]
         for start in sorted(published.keys() | found.keys()):

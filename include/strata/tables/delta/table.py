@@ -106,6 +106,17 @@ class DeltaChanges:
         except OSError as error:
             raise LakeUnavailableError(f"published files cannot be read: {error}") from error
 
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, a file at a time and of that some at a time."""
+        try:
+            files, path = arrow_file_system(self._table.table_uri)  # as in `read`
+            dataset = self._table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, files))
+            # Arrow reads 16 batches of four files ahead by itself.
+            for batch in dataset.to_batches(batch_readahead=1, fragment_readahead=1):
+                yield pa.Table.from_batches([batch])
+        except OSError as error:
+            raise LakeUnavailableError(f"published files cannot be read: {error}") from error
+
     @_as_the_port_says()
     def left_beside(self) -> Sequence[DeltaChanges]:
         """Later generations that an older version of Strata has published."""
