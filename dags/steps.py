@@ -45,9 +45,9 @@ _SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
 """An XCom is small; all of it is in the events."""
 
 
-def _job(name: str) -> Callable[..., Any]:
-    """A function of `strata.jobs.ingest` with the settings filled in, imported by the worker: parsing stays light."""
-    jobs = importlib.import_module("strata.jobs.ingest")
+def _job(name: str, module: str = "ingest") -> Callable[..., Any]:
+    """A function of `strata.jobs` with the settings filled in, imported by the worker: parsing stays light."""
+    jobs = importlib.import_module(f"strata.jobs.{module}")
     return partial(getattr(jobs, name), settings=_settings())
 
 
@@ -239,7 +239,7 @@ def reconcile(source: str) -> Xcom:
         keys = _settings().sources[source].reconcile_keys
         if keys is None:
             raise AirflowSkipException("the settings have no reconcile_keys for this source")
-    report = _job("reconcile")(source, tables=tuple(tables or ()), keys=keys)
+    report = _job("reconcile", "comparisons")(source, tables=tuple(tables or ()), keys=keys)
     report.raise_if_different()
     return brief(report.sums())
 

@@ -100,7 +100,7 @@ def test_the_tables_are_read_as_the_page_says(user: Reader, server: MysqlServer,
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["docs/settings.md", "docs/checks.md", "docs/schema-history.md"])
+@pytest.mark.parametrize("page", ["docs/settings.md", "docs/checks.md", "docs/schema-history.md", "docs/reconcile.md"])
 def test_what_other_pages_say_of_that_server(user: Reader, page: str) -> None:
     for block in blocks(page):
         # The account is there already: its statements are those of `your-server.md`.

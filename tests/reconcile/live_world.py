@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
 from strata.config.settings import Settings, load_settings
-from strata.jobs import ingest
+from strata.jobs import comparisons, ingest
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.reconcile.catch_up import catch_up
 from strata.jobs.reconcile.reading import Wanted
@@ -80,7 +80,7 @@ class LiveWorld:
 
     def reconcile(self, *tables: str, keys: int | None = None) -> dict[str, TableReport]:
         """What is said of each table, by its name without the database."""
-        report = ingest.reconcile("s", settings=self.settings, tables=tables, keys=keys)
+        report = comparisons.reconcile("s", settings=self.settings, tables=tables, keys=keys)
         return {one.table.partition(".")[2]: one for one in report.tables}
 
     def in_parts(self, table: str) -> TableReport:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from strata.cli.main import run
-from strata.jobs import ingest
+from strata.jobs import comparisons, ingest
 from strata.jobs.reconcile.report import Against, Outcome, Side
 from strata.mirrors.layout import mirror_url
 from strata.schema.model.definition import TableName
@@ -56,7 +56,7 @@ def world(server: MysqlServer, tmp_path: Path) -> LiveWorld:
 
 
 def verified(world: LiveWorld, *tables: str) -> dict[str, TableReport]:
-    report = ingest.verify_changes("s", settings=world.settings, tables=tables)
+    report = comparisons.verify_changes("s", settings=world.settings, tables=tables)
     return {one.table.partition(".")[2]: one for one in report.tables}
 
 
@@ -199,4 +199,4 @@ def test_the_command_says_what_differs(
     ]
     assert run(["reconcile", "--table", "shop.nothing"]) == 2
     with pytest.raises(Exception, match="differ in 1 rows"):
-        ingest.reconcile("s", settings=world.settings).raise_if_different()
+        comparisons.reconcile("s", settings=world.settings).raise_if_different()

@@ -123,7 +123,7 @@ def verify(
 
     Exit code 0 if all match, 1 if one differs or cannot be compared.
     """
-    from strata.jobs import ingest  # noqa: PLC0415  see above
+    from strata.jobs import comparisons  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import mirrored  # noqa: PLC0415  see above
     from strata.jobs.reconcile.report import Outcome  # noqa: PLC0415  see above
 
@@ -131,9 +131,9 @@ def verify(
     found = settings.source(source)
     names = mirrored(found.lake, found.name, _matching(table))
     watch = show_json if context.obj["json"] else show
-    reports = [ingest.verify_changes(found.name, settings=settings, names=names, watch=watch)]
+    reports = [comparisons.verify_changes(found.name, settings=settings, names=names, watch=watch)]
     if not offline:
-        reports.append(ingest.reconcile(found.name, settings=settings, names=names, keys=keys, watch=watch))
+        reports.append(comparisons.reconcile(found.name, settings=settings, names=names, keys=keys, watch=watch))
     return 0 if all(report.outcome is Outcome.MATCH for report in reports) else 1
 
 

@@ -32,13 +32,13 @@ def reconcile(
     match, 1 if one differs or cannot be compared.
     """
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs import ingest  # noqa: PLC0415  see above
+    from strata.jobs import comparisons  # noqa: PLC0415  see above
     from strata.jobs.reconcile.report import Outcome  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     name = settings.source_name(source)
     watch = show_json if context.obj["json"] else show
-    report = ingest.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=watch)
+    report = comparisons.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=watch)
     if not context.obj["json"]:
         found = [one.outcome for one in report.tables]
         say(", ".join(f"{found.count(outcome)} {outcome}" for outcome in Outcome))

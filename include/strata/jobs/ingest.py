@@ -53,12 +53,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
-    from strata.gtid.position import BinlogPosition
     from strata.jobs.land.cut_segments import LandReport
     from strata.jobs.land.land_state import LandProgress
     from strata.jobs.plan.owed import Take
     from strata.jobs.publish.publish_interval import PublishReport
-    from strata.jobs.reconcile.report import SourceReport, TableReport
     from strata.jobs.run.run_plan import RunPlan
     from strata.jobs.run.specs import PlannedTable, PlanReport
     from strata.jobs.track.snapshot_schemas import SnapshotReport
@@ -67,8 +65,6 @@ if TYPE_CHECKING:
     from strata.schema.tracker.stream import TrackReport
 
 _LOG = logging.getLogger("strata.housekeep")
-_PATIENCE_SECONDS = 300.0
-"""With others who land or track the same source."""
 _CHECKS_LOG = logging.getLogger("strata.check")
 
 
@@ -328,59 +324,6 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
         changed_at=now,
     )
     ledger.put([piece])
-
-
-def reconcile(
-    source: str,
-    *,
-    settings: Settings,
-    tables: Sequence[str] = (),
-    names: frozenset[TableName] | None = None,
-    keys: int | None = None,
-    watch: Callable[[TableReport], None] = lambda _: None,
-) -> SourceReport:
-    """Compares tables with their server, and lands and tracks what that needs; a verdict for each table.
-
-    Args:
-        source: The source's name.
-        settings: The settings.
-        tables: Patterns on top of the settings'.
-        names: Only these.
-        keys: How many rows of each table; None for all.
-        watch: Is told of each table as soon as it is done.
-    """
-    # Imported here: the other steps need no decoder.
-    from strata.jobs.reconcile.catch_up import catch_up  # noqa: PLC0415  see above
-    from strata.jobs.reconcile.reading import Wanted  # noqa: PLC0415  see above
-    from strata.jobs.reconcile.reconcile_source import reconcile_source  # noqa: PLC0415  see above
-    from strata.jobs.reconcile.server_rows import Pace  # noqa: PLC0415  see above
-
-    found = settings.source(source)
-    engine = open_store(found.store_url)
-    pace = Pace(found.settings.reconcile_rows, found.settings.reconcile_pause_ms / 1000)
-
-    def bring(end: BinlogPosition) -> None:
-        catch_up(found, end, lambda: _land(found, None), lambda: track_source(found, engine), seconds=_PATIENCE_SECONDS)
-
-    wanted = Wanted(tuple(tables), names, keys, pace=pace)
-    return reconcile_source(found, engine, wanted, catch_up=bring, watch=watch)
-
-
-def verify_changes(
-    source: str,
-    *,
-    settings: Settings,
-    tables: Sequence[str] = (),
-    names: frozenset[TableName] | None = None,
-    watch: Callable[[TableReport], None] = lambda _: None,
-) -> SourceReport:
-    """Holds each published change against those before it; no server is asked. Its arguments are `reconcile`'s."""
-    # Imported here: as there.
-    from strata.jobs.reconcile import verify_changes as verify  # noqa: PLC0415  see above
-    from strata.jobs.reconcile.reading import Wanted  # noqa: PLC0415  see above
-
-    found = settings.source(source)
-    return verify.verify_changes(found, open_store(found.store_url), Wanted(tuple(tables), names), watch=watch)
 
 
 def make_docs(source: str, run: str, *, settings: Settings) -> None:

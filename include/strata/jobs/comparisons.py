@@ -1,0 +1,69 @@
+"""Comparisons of a source's tables by name, with the settings filled in: what the DAGs and the command line call.
+Not here: comparing (`reconcile/`), the steps of a run (`ingest.py`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from strata.jobs import ingest
+from strata.jobs.reconcile import verify_changes as verify
+from strata.jobs.reconcile.catch_up import catch_up
+from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reconcile_source import reconcile_source
+from strata.jobs.reconcile.server_rows import Pace
+from strata.store.database import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strata.config.settings import Settings
+    from strata.jobs.reconcile.report import SourceReport, TableReport
+    from strata.schema.model.definition import TableName
+
+_PATIENCE_SECONDS = 300.0
+"""With others who land or track the same source."""
+
+
+def reconcile(
+    source: str,
+    *,
+    settings: Settings,
+    tables: Sequence[str] = (),
+    names: frozenset[TableName] | None = None,
+    keys: int | None = None,
+    watch: Callable[[TableReport], None] = lambda _: None,
+) -> SourceReport:
+    """Compares tables with their server, and lands and tracks what that needs; a verdict for each table.
+
+    Args:
+        source: The source's name.
+        settings: The settings.
+        tables: Patterns on top of the settings'.
+        names: Only these.
+        keys: How many rows of each table; None for all.
+        watch: Is told of each table as soon as it is done.
+    """
+    found = settings.source(source)
+    land, track = (partial(step, source, settings=settings) for step in (ingest.land_binlogs, ingest.track))
+    pace = Pace(found.settings.reconcile_rows, found.settings.reconcile_pause_ms / 1000)
+    return reconcile_source(
+        found,
+        open_store(found.store_url),
+        Wanted(tuple(tables), names, keys, pace=pace),
+        catch_up=partial(catch_up, found, land=land, track=track, seconds=_PATIENCE_SECONDS),
+        watch=watch,
+    )
+
+
+def verify_changes(
+    source: str,
+    *,
+    settings: Settings,
+    tables: Sequence[str] = (),
+    names: frozenset[TableName] | None = None,
+    watch: Callable[[TableReport], None] = lambda _: None,
+) -> SourceReport:
+    """Holds each published change against those before it; no server is asked. Its arguments are `reconcile`'s."""
+    found = settings.source(source)
+    return verify.verify_changes(found, open_store(found.store_url), Wanted(tuple(tables), names), watch=watch)
