@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from strata.jobs import ingest
+from strata.jobs import comparisons, ingest
 from strata.store.database import open_store
 from strata.store.table_intervals import State, TableIntervalLedger
 from tests.airflow.pipeline import PASSWORD, make_account
@@ -36,7 +36,7 @@ def pipeline(source_server, make_pipeline):
     return make_pipeline(url)
 
 
-def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_changes_nothing(pipeline):
+def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_changes_nothing(source_server, pipeline):
     # As after a task that was killed when the versions were stored and nobody had been told.
     ingest.land("shop", settings=pipeline.settings)
     ingest.track("shop", settings=pipeline.settings)
@@ -51,6 +51,7 @@ def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_chan
     assert pipeline.published() == commits
     assert pipeline.asset_events("strata://shop/schema") == told
     check_events(told)
+    check_comparison(source_server, pipeline)
     check_for_secrets(pipeline)
 
 
@@ -59,6 +60,16 @@ def check_events(told):
     assert len({one["version"] for one in told}) == len(told)
     statements = {one["statement"] for one in told if "shop.orders" in one["tables"] and one["origin"] == "ddl"}
     assert statements == {line.strip(" ;") for line in LIFE.splitlines() if " TABLE " in line}
+
+
+def check_comparison(server, pipeline):
+    """The tables are what the server has; once they are not, the DAG for it fails, and its log names the row."""
+    compared = comparisons.reconcile("shop", settings=pipeline.settings)
+    assert [(one.table, one.outcome, one.compared) for one in compared.tables] == [("shop.orders", "match", 3)]
+    server.run_sql("SET sql_log_bin = 0; UPDATE shop.orders SET note = 'unlogged' WHERE id = 2")
+    said = pipeline.test_dag("reconcile_sources", {"tables": ["shop.orders"]})
+    assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1]
+    assert "differs id = 2; lake: note = 'changed'; server: note = 'unlogged'" in said
 
 
 def check_for_secrets(pipeline):

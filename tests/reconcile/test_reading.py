@@ -88,11 +88,16 @@ def test_keys_of_every_type_are_borders(world: LiveWorld) -> None:
 def test_a_sample_finds_what_both_sides_lack(world: LiveWorld) -> None:
     values = ", ".join(f"({at}, {at})" for at in range(100))
     world.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES {values}")
+    world.sql("CREATE TABLE nothing (id INT PRIMARY KEY)")
     world.run()
+    assert {name: one.outcome for name, one in world.reconcile(keys=20).items()} == {
+        "nothing": Outcome.MATCH,
+        "t": Outcome.MATCH,
+    }
     world.sql("SET sql_log_bin = 0; UPDATE t SET v = -v; DELETE FROM t WHERE id % 2; INSERT INTO t VALUES (-1, 1)")
     found = world.said("t", keys=40)
     assert found.outcome is Outcome.MISMATCH
-    assert {one.side for one in found.differences} == set(Side) - {Side.DOUBLED}
+    assert {one.side for one in found.differences} == {Side.DIFFERS, Side.ONLY_LAKE, Side.ONLY_SERVER}
     assert found.compared <= 60
 
 

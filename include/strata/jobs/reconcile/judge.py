@@ -15,7 +15,7 @@ from strata.jobs.reconcile.compare import NOTHING, Shown, compare_by_key, compar
 from strata.jobs.reconcile.lake_rows import LakeTable
 from strata.jobs.reconcile.landed_changes import touched_keys
 from strata.jobs.reconcile.mirrored import mirror_of
-from strata.jobs.reconcile.parts import PARTS, Parted
+from strata.jobs.reconcile.parts import PARTS, Chosen, Parted, can_be_parted
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
 from strata.jobs.reconcile.report import Against, Outcome, TableReport
@@ -119,12 +119,31 @@ class _Judge:
         report = replace(report, against=Against.CHANGES if self._mirror is None else Against.MIRROR)
         if isinstance(server, Parted):
             return self._in_parts(report, definition, server, landed, shown)
-        mirrored = None if self._mirror is None else self._mirror.mirror.to_arrow()
-        lake = self._lake(LakeTable(self._read, self._past, self._reach, mirrored), landed)
+        lake = self._lake(self._in_memory(definition, server), landed)
         return self._one(report, lake, server.cast(state_schema(definition)), shown)
+
+    def _in_memory(self, definition: TableDefinition, server: pa.Table) -> LakeTable:
+        """The lake's rows, of a sample those with its keys alone, if these can be told."""
+        asked, key = self._reading.asked, [column_name(name) for name in definition.primary_key]
+        chosen = None
+        if asked is not None and can_be_parted(self._past, definition):
+            chosen = Chosen(key, [server.select(key).cast(asked.schema), asked])
+        mirror = None if self._mirror is None else self._mirror.mirror
+        if chosen is None:
+            return LakeTable(self._read, self._past, self._reach, None if mirror is None else mirror.to_arrow())
+        read = partial(self._read_chosen, chosen)
+        mirrored = None
+        if mirror is not None:
+            mirrored = pa.concat_tables([mirror.schema.empty_table(), *map(chosen.rows, mirror.batches())])
+        return LakeTable(read, self._past, self._reach, mirrored)
 
     def _read(self, name: TableName) -> list[pa.Table]:
         return read_columns(self._source.lake, self._source.name, name)
+
+    def _read_chosen(self, chosen: Chosen, name: TableName) -> list[pa.Table]:
+        found = [chosen.changes(batch) for batch in read_batches(self._source.lake, self._source.name, name)]
+        schemas = {part.schema.to_string(): part.schema for part in found}
+        return [pa.concat_tables([part for part in found if part.schema.equals(schema)]) for schema in schemas.values()]
 
     def _lake(self, table: LakeTable, landed: Sequence[pa.Table]) -> LakeRows:
         lake = table.rows(self._reading.seen, self._settled)

@@ -71,14 +71,8 @@ class Parted:
 
     def put_changes(self, changes: pa.Table) -> None:
         """Changes as they lie in a change table."""
-        before = changes[BEFORE]
-        found = [pc.struct_field(before, [name]) for name in self._key]
-        # A partial image may lack its key, which it has kept.
-        left = [pc.coalesce(changes[name], old) for name, old in zip(self._key, found, strict=True)]
-        op = changes["_op"]
-        of_left = part_of(left, changes.num_rows, self._count)
-        of_found = part_of(found, changes.num_rows, self._count)
-        moved = pc.equal(op, "update").to_numpy(zero_copy_only=False) & (of_left != of_found)
+        of_found, of_left = (part_of(one, changes.num_rows, self._count) for one in _keys_of_images(changes, self._key))
+        moved = pc.equal(changes["_op"], "update").to_numpy(zero_copy_only=False) & (of_left != of_found)
         self._put(changes, of_left)
         if moved.any():
             self._put(changes.filter(pa.array(moved)), of_found[moved])
@@ -141,10 +135,48 @@ class Parted:
         return Path(self._folder.name) / f"{number}.arrow"
 
 
+class Chosen:
+    """Some keys by their hashes: rows of a few others may come along."""
+
+    def __init__(self, key: Sequence[str], keys: Sequence[pa.Table]) -> None:
+        """Takes the keys.
+
+        Args:
+            key: The columns of the key.
+            keys: Rows that have these columns.
+        """
+        self._key = list(key)
+        hashes = [_hashes([rows[name] for name in key], rows.num_rows) for rows in keys]
+        self._hashes = np.unique(np.concatenate([np.zeros(0, np.int64), *hashes]))
+
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """Those that have one of the keys."""
+        return rows.filter(pa.array(self._has([rows[name] for name in self._key], rows.num_rows)))
+
+    def changes(self, changes: pa.Table) -> pa.Table:
+        """Those that found or left a row with one of the keys, as they lie in a change table."""
+        found, left = (self._has(one, changes.num_rows) for one in _keys_of_images(changes, self._key))
+        return changes.filter(pa.array(found | left))
+
+    def _has(self, columns: Sequence[pa.ChunkedArray], count: int) -> NDArray[np.bool_]:
+        return np.isin(_hashes(columns, count), self._hashes)
+
+
+def _keys_of_images(changes: pa.Table, key: Sequence[str]) -> tuple[list[pa.ChunkedArray], list[pa.ChunkedArray]]:
+    """What each change found, and what it left."""
+    found = [pc.struct_field(changes[BEFORE], [name]) for name in key]
+    # A partial image may lack its key, which it has kept; a delete leaves none.
+    left = [pc.coalesce(changes[name], old) for name, old in zip(key, found, strict=True)]
+    return found, left
+
+
+def _hashes(columns: Sequence[pa.ChunkedArray], count: int) -> Numbers:
+    return hash_rows([column.combine_chunks() for column in columns], count)
+
+
 def part_of(columns: Sequence[pa.ChunkedArray], count: int, parts: int) -> Numbers:
     """For each row the number of its part."""
-    hashes = hash_rows([column.combine_chunks() for column in columns], count)
-    found: Numbers = (hashes.view(np.uint64) % np.uint64(parts)).astype(np.int64)
+    found: Numbers = (_hashes(columns, count).view(np.uint64) % np.uint64(parts)).astype(np.int64)
     return found
 
 

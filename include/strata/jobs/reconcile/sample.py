@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
+from strata.errors import Usage
+from strata.mirrors.table import Mirror
 from strata.rows.arrow import arrow_type
 from strata.rows.select.keys import select_key
 from strata.tables.layout import column_name
@@ -48,16 +50,20 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        Usage: Nothing of the table is published, or its key has had types without a common one.
     """
     names = [column_name(one) for one in definition.primary_key]
     key = select_key(definition)
     if key is None or key.columns != definition.primary_key:
         return Sample()
-    changes = read_changes(lake, source, name, columns=names)
     columns = [definition.column(one) for one in definition.primary_key]
     fields = [pa.field(of, arrow_type(column)) for of, column in zip(names, columns, strict=True) if column is not None]
-    keys = changes.select(names).drop_null().cast(pa.schema(fields))
+    mirror = Mirror.open(lake, source, name)
+    try:
+        rows = read_changes(lake, source, name, columns=names) if mirror is None else mirror.to_arrow(names)
+    except Usage:
+        # Nothing is published, or the key has had types without a common one.
+        rows = pa.schema(fields).empty_table()
+    keys = rows.select(names).drop_null().cast(pa.schema(fields))
     _, first = np.unique(row_codes(keys), return_index=True)
     drawn = np.random.default_rng().permutation(first)[: max(size // 2, _RANGES)]
     starts = keys.take(pa.array(drawn[: _RANGES - 1]))
