@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a BIGINT, b VARCHAR(40), c DECIMAL(12, 2), d DATETIME(6), e DOUBLE)"
 ROWS = (
     "SET SESSION cte_max_recursion_depth = 100000000; INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT "
-    "i + 1 FROM n WHERE i < {rows}) SELECT i, i * 7919, SHA1(i), i / 7, '2026-01-01' + INTERVAL i SECOND, i / 3 FROM n"
+    "i + 1 FROM n WHERE i < {rows}) SELECT i, i * 7919, LEFT(SHA2(i, 224), 40), i / 7, "
+    "'2026-01-01' + INTERVAL i SECOND, i / 3 FROM n"
 )
-COLUMNS = "COUNT(*), BIT_XOR(CAST(CONV(LEFT(MD5(CONCAT_WS('#', id, a, b, c, d, e)), 16), 16, 10) AS UNSIGNED))"
+COLUMNS = "COUNT(*), BIT_XOR(CAST(CRC32(CONCAT_WS('#', id, a, b, c, d, e)) AS UNSIGNED))"
 CHUNK = 10_000
 
 
