@@ -105,17 +105,17 @@ def test_what_mysql_keeps_stays(code: FieldType, fsp: int, data: bytes):
 
 
 @pytest.mark.parametrize(
-    ("code", "fsp", "data", "text"),
+    ("code", "fsp"),
     [
-        (FieldType.DATETIME2, 0, moment(2024, 2, 1, 24 << 12), "2024-02-01 24:00:00"),
-        (FieldType.DATETIME2, 6, moment(9999, 12, 31) + (10**6).to_bytes(3, "big"), "9999-12-31 00:00:00.1000000"),
-        (FieldType.DATETIME2, 3, moment(2024, 2, 1) + (1235).to_bytes(2, "big"), "2024-02-01 00:00:00.1235"),
-        (FieldType.TIMESTAMP2, 2, bytes([0, 0, 0, 1, 100]), "1970-01-01 00:00:01.100"),
-        (FieldType.TIME2, 0, (0x800000 + (839 << 12)).to_bytes(3, "big"), "839:00:00"),
-        (FieldType.DATE, 0, (2024 << 9 | 13 << 5 | 1).to_bytes(3, "little"), "2024-13-01"),
+        (FieldType.DATETIME2, 0, moment(2024, 2, 1, 24 << 12)),
+        (FieldType.DATETIME2, 6, moment(9999, 12, 31) + (10**6).to_bytes(3, "big")),
+        (FieldType.DATETIME2, 3, moment(2024, 2, 1) + (1235).to_bytes(2, "big")),
+        (FieldType.TIMESTAMP2, 2, bytes([0, 0, 0, 1, 100])),
+        (FieldType.TIME2, 0, (0x800000 + (839 << 12)).to_bytes(3, "big")),
+        (FieldType.DATE, 0, (2024 << 9 | 13 << 5 | 1).to_bytes(3, "little")),
     ],
 )
-def test_what_it_cannot_is_damage(code: FieldType, fsp: int, data: bytes, text: str):
+def test_what_it_cannot_is_damage(code: FieldType, fsp: int, data: bytes):
     buffer, places = cells_of([data])
-    with pytest.raises(CorruptCell, match=re.escape(f"{text} is no date or time that MySQL keeps")):
+    with pytest.raises(CorruptCell, match="^no date or time that MySQL keeps$"):
         GatherTemporals(code, fsp, len(data))(Region(buffer, BASE), places, Faults())

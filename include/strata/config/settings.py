@@ -63,6 +63,8 @@ class SourceSettings(Struct, frozen=True):
     """Patterns of `database.table` to decode; versions are tracked for all."""
     exclude: _Texts = ()
     """Patterns to leave out of `tables`."""
+    sensitive: _Texts = ()
+    """Patterns of `database.table.column`: columns whose values are shown nowhere but in the tables themselves."""
     slice_mb: _Number = 64
     """How much binlog one Spark task decodes (megabytes)."""
     segment_mb: _Number = 256
@@ -287,6 +289,7 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
             good |= {key: top[key] for key in _STORE if key in top}
         for key in ("tables", "exclude", "mirrors"):
             _check_patterns(good.get(key), (*path, key), mistakes)
+        _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
         if not mistakes:
             found[name] = SourceSettings(**_beside(folder, good))
     return found
@@ -306,6 +309,17 @@ def _check_patterns(patterns: tuple[str, ...] | None, path: tuple[str, ...], mis
     for pattern in patterns or ():
         if not can_match(pattern):
             mistakes.add(path, f'{name}: "{pattern}" matches no table: it has no dot, as in "{pattern}.*"')
+
+
+def _check_columns(patterns: tuple[str, ...], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """Patterns that can match no column, whatever the server has."""
+    for pattern in patterns:
+        if pattern.count(".") < 2:
+            mistakes.add(
+                path,
+                f'{".".join(path)}: "{pattern}" matches no column: it is database.table.column, as in '
+                f'"shop.customers.email" or "*.*.{pattern.rpartition(".")[2]}"',
+            )
 
 
 _STORE: Final = ("store", "store_connection")

@@ -31,10 +31,14 @@ class Fault(Struct, frozen=True):
     """The text that MySQL prints, or base64 of the cell's bytes where it has none."""
     kind: FaultKind
     reason: str
+    """Without the value: it may be one that must not be shown."""
 
 
 class CorruptCell(Exception):
-    """A cell contradicts its type; whoever knows the place makes it a CorruptEventError."""
+    """A cell contradicts its type; whoever knows the place makes it a CorruptEventError.
+
+    The reason is without the value: it may be one that must not be shown.
+    """
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)

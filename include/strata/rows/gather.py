@@ -194,7 +194,7 @@ class GatherTemporals(Struct, frozen=True):
             for row in np.flatnonzero(bad):
                 text = temporal_text(self.code, self.fsp, region.cell(cells[row], self.size))
                 if not is_kept(text, self.fsp):
-                    raise CorruptCell(int(row), f"{text} is no date or time that MySQL keeps")
+                    raise CorruptCell(int(row), "no date or time that MySQL keeps")
                 faults.add(int(row), text, FaultKind.INVALID, "not a date of the calendar")
         return array_of(self._type(), cells, out, bad if wrong else None)
 

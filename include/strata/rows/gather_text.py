@@ -191,7 +191,7 @@ class GatherLabels(Struct, frozen=True, eq=False):
         if not bad.any():
             return text_array(pa.string(), cells, offsets, data)
         for row in np.flatnonzero(bad):
-            reason = f"number {values[row]} of a type with {len(starts) - 1} labels"
+            reason = f"a number that none of the {len(starts) - 1} labels has"
             faults.add(int(row), str(values[row]), FaultKind.UNREADABLE, reason)
         return text_array(pa.string(), cells, offsets, data, bad)
 

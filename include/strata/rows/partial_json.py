@@ -84,15 +84,15 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
             found = self._differences(region, cells, row)
             try:
                 texts[row] = rebuilt(old, found)
-            except (LookupError, ValueError, TypeError) as error:
-                raise CorruptCell(row, f"a partial update of JSON does not fit its document: {error}") from None
+            except (LookupError, ValueError, TypeError):
+                raise CorruptCell(row, "a partial update of JSON does not fit its document") from None
         return to_texts(texts)
 
     def _differences(self, region: Region, cells: Cells, row: int) -> list[Difference]:
         try:
             return _differences(region, int(cells[row]))
-        except (CorruptEventError, LookupError, ValueError, TypeError) as error:
-            raise CorruptCell(row, f"a partial update of JSON cannot be read: {error}") from None
+        except (CorruptEventError, LookupError, ValueError, TypeError):
+            raise CorruptCell(row, "a partial update of JSON cannot be read") from None
 
     def _partial_rows(self, region: Region, cells: Cells) -> np.ndarray[Any, np.dtype[np.intp]]:
         rows = np.flatnonzero((self.partial > 0) & (cells > ABSENT_CELL))

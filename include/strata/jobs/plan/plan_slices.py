@@ -4,6 +4,7 @@ Not here: what a run takes (`owed.py`), how slices are cut (`rows/plan.py`)."""
 from __future__ import annotations
 
 import hashlib
+import re
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
 from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.plan.sensitive import sensitive_columns
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
 from strata.jobs.run.run_name import Kind, RunName
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
     from strata.errors import ErrorFacts
     from strata.events.landed import LandedSegment, LandedStream
     from strata.events.model import TransactionRecord
+    from strata.schema.history.versions import StatementChange
 
 _SHOWN_STATEMENT = 200
 """Characters."""
+_VERB = re.compile(r"\s*[A-Za-z]+")
 
 
 def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
@@ -95,7 +99,8 @@ def draft_plan(
 ) -> tuple[RunPlan, Left]:
     """`plan_run` without storing the plan; returns it, and what it leaves."""
     taken = take(source, engine, stream, request, now=now)
-    draft = _Draft(source, stream, SchemaStore(engine))
+    tables = {table for work in taken.work for table in work.tables}
+    draft = _Draft(source, stream, SchemaStore(engine), sensitive_columns(source, engine, tables))
     for work in taken.work:
         draft.add(work)
     return _named(draft.plan(taken), taken), taken.left
@@ -127,8 +132,11 @@ def _even(size: int, most: int) -> int:
 class _Draft:
     """A plan that grows interval by interval."""
 
-    def __init__(self, source: Source, stream: LandedStream, store: SchemaStore) -> None:
+    def __init__(
+        self, source: Source, stream: LandedStream, store: SchemaStore, sensitive: dict[str, tuple[str, ...]]
+    ) -> None:
         self._source, self._stream, self._store = source, stream, store
+        self._sensitive = sensitive
         self._history = History(store, source.name)
         self._intervals: list[Interval] = []
         self._tables: list[PlannedTable] = []
@@ -180,6 +188,7 @@ class _Draft:
             },
             breaks=self._breaks,
             history=taken.history,
+            sensitive=self._sensitive,
         )
 
     def _slice(
@@ -231,12 +240,17 @@ class _Draft:
                 change.gtid,
                 change.binlog_file,
                 change.binlog_pos,
-                change.statement[:_SHOWN_STATEMENT],
+                self._shown(change, table),
             )
             for change in changes
             for table in change.tables or (UNTOLD,)
             if table in work.tables
         ]
+
+    def _shown(self, change: StatementChange, table: TableName) -> str:
+        """The statement, but for its values where it may be about a sensitive column."""
+        is_sensitive = str(table) in self._sensitive or (table == UNTOLD and bool(self._source.settings.sensitive))
+        return without_values(change.statement) if is_sensitive else change.statement[:_SHOWN_STATEMENT]
 
     def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, ErrorFacts]:
         """Tables that the settings hold back because the binlog does not have all of their rows, and why."""
@@ -256,6 +270,12 @@ class _Draft:
             for table in removal.tables
             if table in work.tables
         ]
+
+
+def without_values(statement: str) -> str:
+    """What kind of statement it is, and nothing that could be a value."""
+    found = _VERB.match(statement)
+    return f"{found[0].upper() if found else ''} (sensitive)".strip()
 
 
 class _Counted(Struct):

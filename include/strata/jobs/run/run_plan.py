@@ -52,6 +52,8 @@ class RunPlan(Struct, frozen=True):
     -> FILE:OFFSET."""
     history: int = 0
     """The newest schema version that the plan knows."""
+    sensitive: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns whose values must not be shown, by `database.table`."""
     format: int = PLAN_FORMAT
 
     def of_interval(self, interval: Interval) -> tuple[PlannedTable, ...]:

@@ -255,6 +255,13 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return [TableName(*row) for row in connection.execute(query)]
 
+    def renamed_tables(self, source: str) -> set[TableName]:
+        """All names that a table of a source was given in the place of another one."""
+        columns = table_version.c.database_name, table_version.c.table_name
+        is_renamed = (table_version.c.source == source) & table_version.c.renamed_from.is_not(None)
+        with reading(self.engine) as connection:
+            return {TableName(*row) for row in connection.execute(sa.select(*columns).distinct().where(is_renamed))}
+
     def names_in_doubt(self, source: str) -> set[TableName]:
         """All names that some version of a source says are not known, whether they are now or not."""
         columns = table_version.c.database_name, table_version.c.table_name

@@ -1,4 +1,5 @@
-"""Patterns of `database.table`, as settings, forms and commands have them: `*`, `?` and `[...]` as in file names.
+"""Patterns of `database.table`, as settings, forms and commands have them: `*`, `?` and `[...]` as in file names; and
+of `database.table.column`.
 Not here: which tables a source has (`schema/history/`), what is owed of them (`jobs/plan/`)."""
 
 from __future__ import annotations
@@ -32,6 +33,22 @@ def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:
     if folded:
         name, patterns = fold_name(name), map(fold_name, patterns)
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def matches_column(table: TableName, column: str, patterns: Iterable[str], *, folded: bool) -> bool:
+    """Whether a column is meant by one of some patterns of `database.table.column`; MySQL has columns in any case.
+
+    Args:
+        table: The table as the binlog names it.
+        column: The column.
+        patterns: The patterns.
+        folded: As `matches` has it.
+    """
+    parts = (pattern.rpartition(".") for pattern in patterns)
+    return any(
+        fnmatchcase(fold_name(column), fold_name(name)) and matches(table, (of,), folded=folded)
+        for of, _, name in parts
+    )
 
 
 def unmatched(patterns: Sequence[str], tables: Collection[TableName], *, folded: bool) -> list[str]:

@@ -1,0 +1,47 @@
+"""Which columns of a run's tables hold values that must not be shown: by the settings, and through all their names.
+Not here: hiding the values (`checks/sensitive.py`), the settings (`config/settings.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.jobs.plan.wanted import folds_names
+from strata.schema.history.one_column import columns_by_name
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.model.patterns import matches, matches_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.schema.model.definition import TableName
+
+
+def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableName]) -> dict[str, tuple[str, ...]]:
+    """The sensitive columns of some tables, by `database.table`; tables that have none are left out.
+
+    A column is sensitive under every name that it ever had, of its own and of its table, if one of them is.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+    """
+    patterns = source.settings.sensitive
+    if not patterns:
+        return {}
+    store = SchemaStore(engine)
+    folded = folds_names(source.name, engine)
+    named = [pattern.rpartition(".")[0] for pattern in patterns]
+    planned = set(tables)
+    renamed = store.renamed_tables(source.name)
+    # A table that is called otherwise by now, or was before, may be one that the settings name.
+    looked_at = {table for table in planned if table in renamed or matches(table, named, folded=folded)}
+    looked_at |= {table for table in renamed if matches(table, named, folded=folded)}
+    found: dict[str, set[str]] = {}
+    for names in columns_by_name(store, source.name, looked_at):
+        if any(matches_column(table, column, patterns, folded=folded) for table, column in names):
+            for table, column in names:
+                if table in planned:
+                    found.setdefault(str(table), set()).add(column)
+    return {table: tuple(sorted(columns)) for table, columns in sorted(found.items())}
