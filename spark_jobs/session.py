@@ -32,6 +32,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # A line for each task is not what somebody reads a job's log for.
     "spark.log.level": "WARN",
+    # Where rows have values that must not be shown, nothing is logged, by executors neither (`checks/suite.py`).
+    "spark.executor.syncLogLevel.enabled": "true",
     **{f"spark.executorEnv.{name}": value for name, value in LIBRARIES.items()},
 }
 NO_PAGES = {"spark.ui.enabled": "false"}

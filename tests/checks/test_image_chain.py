@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from strata.checks.one_pass import pass_over
 from strata.checks.pass_engine import PassEngine, task_of
+from strata.checks.profile import EXAMPLES
 from strata.checks.rules import StreamFacts
 from strata.checks.run import judge_interval
 from strata.checks.subject import JudgedFile, TableSubject
@@ -84,4 +85,4 @@ def test_the_pass_finds_what_a_loop_finds(rows: list[dict[str, Any]], cuts: list
     cuts = [cut for cut in cuts if cut < len(rows)]
     with tempfile.TemporaryDirectory() as folder:
         found = passed(Path(folder), rows, cuts, shuffled=shuffled)
-    assert found == [len(expected), *expected[:3]]
+    assert found == [len(expected), *expected[:EXAMPLES]]

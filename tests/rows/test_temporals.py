@@ -105,7 +105,7 @@ def test_what_mysql_keeps_stays(code: FieldType, fsp: int, data: bytes):
 
 
 @pytest.mark.parametrize(
-    ("code", "fsp"),
+    ("code", "fsp", "data"),
     [
         (FieldType.DATETIME2, 0, moment(2024, 2, 1, 24 << 12)),
         (FieldType.DATETIME2, 6, moment(9999, 12, 31) + (10**6).to_bytes(3, "big")),
@@ -117,5 +117,5 @@ def test_what_mysql_keeps_stays(code: FieldType, fsp: int, data: bytes):
 )
 def test_what_it_cannot_is_damage(code: FieldType, fsp: int, data: bytes):
     buffer, places = cells_of([data])
-    with pytest.raises(CorruptCell, match="^no date or time that MySQL keeps$"):
+    with pytest.raises(CorruptCell, match="no date or time that MySQL keeps"):
         GatherTemporals(code, fsp, len(data))(Region(buffer, BASE), places, Faults())

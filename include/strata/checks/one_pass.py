@@ -21,7 +21,8 @@ from strata.checks.image_chain import FOUND, Edges, broken, by_key, edges_of, ev
 from strata.checks.profile import EXAMPLES, POSITION, Example, FileFault, FileProfile, RuleFound, example_text
 from strata.checks.row_rules import ROW_JUDGES, Rows, judge_rows
 from strata.checks.rules import rules_of_stream
-from strata.checks.subject import METADATA, are_columns_of, rules_of_version
+from strata.checks.sensitive import NOTHING, Sensitive
+from strata.checks.subject import METADATA, are_columns_of, key_columns, rules_of_version
 from strata.rows.arrow import image_fields
 from strata.schema.model.definition import definition_from_json
 from strata.wire.storage import content_digest, read_file
@@ -51,6 +52,7 @@ class FileTask(Struct, frozen=True):
     """As JSON; None if the plan has no such version."""
     goes_on: bool
     """Whether the rows of its version go on in other files."""
+    sensitive: Sensitive = NOTHING
 
     @property
     def group(self) -> str:
@@ -112,14 +114,16 @@ def read_whole(task: FileTask) -> Whole:
     return Whole(seq, row, reading.events())
 
 
-def tell_rows(file: JudgedFile, rows: Sequence[tuple[int, int]], chain: ImageChain) -> tuple[Example, ...]:
+def tell_rows(
+    file: JudgedFile, rows: Sequence[tuple[int, int]], chain: ImageChain, sensitive: Sensitive
+) -> tuple[Example, ...]:
     """Some images of a file, given by row and side, by their position and key.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
     opened = _open(file)
-    return () if isinstance(opened, FileProfile) else _told(opened, rows, chain)
+    return () if isinstance(opened, FileProfile) else _told(opened, rows, chain, sensitive)
 
 
 def _open(file: JudgedFile) -> pq.ParquetFile | FileProfile:
@@ -169,19 +173,22 @@ class _FilePass:
             rules += rules_of_version(definition, task.file.version_id, task.exempt, self._columns)
         self._rules: list[Rule] = rules
         self._chain = next((rule.chain for rule in rules if rule.chain is not None), None)
+        self._keys = () if definition is None or self._is_unlike else key_columns(definition, self._columns)
         self._found = [RuleFound(0) for _ in rules]
         self._bounds = Bounds()
         self._seqs: list[Ints] = []
         self._rows: list[Ints] = []
         self._events: list[Events] = []
         self._count = 0
+        self._gtids: tuple[int, pa.ChunkedArray] | None = None
+        """Of the row group that was asked for last."""
 
     def run(self) -> Pass:
         """Reads the file and judges it."""
         try:
             for group, begin, batch in self._batches():
                 self._bounds.add(batch, self._parquet.metadata.row_group(group))
-                self._judge(Rows(batch, partial(self._gtid, group, begin)))
+                self._judge(Rows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive))
         except (pa.ArrowInvalid, OSError) as error:
             return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
         seq, row = self.places()
@@ -229,8 +236,9 @@ class _FilePass:
                 begin += batch.num_rows
 
     def _gtid(self, group: int, begin: int, at: int) -> str | None:
-        column = self._parquet.read_row_group(group, columns=["_gtid"], use_threads=False)["_gtid"]
-        found: str | None = column[begin + at].as_py()
+        if self._gtids is None or self._gtids[0] != group:
+            self._gtids = group, self._parquet.read_row_group(group, columns=["_gtid"], use_threads=False)["_gtid"]
+        found: str | None = self._gtids[1][begin + at].as_py()
         return found
 
     def _judge(self, rows: Rows) -> None:
@@ -252,7 +260,7 @@ class _FilePass:
         found = broken(ordered)
         first = found[np.argsort(ordered.at[found], kind="stable")[:EXAMPLES]]
         rows = list(zip(ordered.at[first].tolist(), ordered.side[first].tolist(), strict=True))
-        told = _told(self._parquet, rows, self._chain)
+        told = _told(self._parquet, rows, self._chain, self._task.sensitive)
         return RuleFound(self._count, len(found), told)
 
 
@@ -265,7 +273,9 @@ def _unordered(seq: Ints, row: Ints) -> FileFault:
     )
 
 
-def _told(parquet: pq.ParquetFile, rows: Sequence[tuple[int, int]], chain: ImageChain) -> tuple[Example, ...]:
+def _told(
+    parquet: pq.ParquetFile, rows: Sequence[tuple[int, int]], chain: ImageChain, sensitive: Sensitive
+) -> tuple[Example, ...]:
     if not rows:
         return ()
     table = parquet.read(columns=[*POSITION, *chain.keys, "_before"], use_threads=False)
@@ -275,7 +285,7 @@ def _told(parquet: pq.ParquetFile, rows: Sequence[tuple[int, int]], chain: Image
         image = (
             table["_before"][at].as_py() if side == FOUND else {name: table[name][at].as_py() for name in chain.keys}
         )
-        key = {f"k{number}": (image or {}).get(name) for number, name in enumerate(chain.keys)}
+        key = sensitive.shown({name: (image or {}).get(name) for name in chain.keys})
         told.append(Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **key})))
     return tuple(told)
 

@@ -153,7 +153,7 @@ class _AcrossFiles:
             for url, at, side in between.rows
             for file in ordered
             if file.url == url
-            for example in tell_rows(file, [(at, side)], chain)
+            for example in self._tell(file, at, side, chain)
         ]
         return merged([found, RuleFound(0, between.count, tuple(sorted(told)))])
 
@@ -179,10 +179,13 @@ class _AcrossFiles:
         examples = [
             example
             for one in order[found[:EXAMPLES]].tolist()
-            for example in tell_rows(files[file_of[one]], [(int(events.at[one]), int(events.side[one]))], chain)
+            for example in self._tell(files[file_of[one]], int(events.at[one]), int(events.side[one]), chain)
         ]
         rows = sum(self._passes[file.url].profile.rows for file in files)
         return RuleFound(rows, len(found), tuple(examples))
+
+    def _tell(self, file: JudgedFile, at: int, side: int, chain: ImageChain) -> tuple[Example, ...]:
+        return tell_rows(file, [(at, side)], chain, self._subject.sensitive)
 
     def _in_order(self, files: Sequence[JudgedFile]) -> list[JudgedFile] | None:
         """The files in the order of the stream; None if rows of one belong between those of another."""
@@ -217,4 +220,5 @@ def task_of(subject: TableSubject, file: JudgedFile) -> FileTask:
         subject.exempt(file.version_id),
         None if definition is None else definition.to_json(),
         len(subject.files_of(file.version_id)) > 1,
+        subject.sensitive,
     )

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-EXAMPLES: Final = 3
-"""Offending rows that a verdict quotes."""
+EXAMPLES: Final = 20
+"""Offending rows that a verdict has."""
 EXAMPLE_LENGTH: Final = 200
 """Characters of one of them."""
 POSITION: Final = ("_gtid", "_seq", "_row")

@@ -17,15 +17,17 @@ import pyarrow.compute as pc
 from strata.checks.arrow_values import column_of, equals, flags_of, rows_with, set_of
 from strata.checks.profile import EXAMPLES, Example, RuleFound, example_text
 from strata.checks.rules import IMAGES_AGREE, frame_column
+from strata.checks.sensitive import NOTHING
 from strata.events.arrow_columns import to_numbers, to_texts
 from strata.kernels.json_texts import find_no_json
 from strata.rows.row_hashes import bytes_of, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from strata.checks.arrow_values import Flags
     from strata.checks.rules import Rule, Selection
+    from strata.checks.sensitive import Sensitive
 
     _Judge = Callable[[pa.Array, dict[str, Any]], pa.Array | None]
 
@@ -36,15 +38,25 @@ MOST_NESTED = 100
 class Rows:
     """A batch of change rows, and what rules ask of it more than once."""
 
-    def __init__(self, batch: pa.RecordBatch, gtid: Callable[[int], str | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        batch: pa.RecordBatch,
+        gtid: Callable[[int], str | None] = lambda _: None,
+        keys: Sequence[str] = (),
+        sensitive: Sensitive = NOTHING,
+    ) -> None:
         """Takes a batch.
 
         Args:
             batch: Change rows, without columns that no rule needs.
             gtid: Of a row of the batch; asked only for examples.
+            keys: Columns by which a row is known, as the change table calls them; examples have them.
+            sensitive: What examples must not show.
         """
         self.batch = batch
         self.gtid = gtid
+        self.keys = tuple(map(frame_column, keys))
+        self.sensitive = sensitive
         self._places = {frame_column(name): at for at, name in enumerate(batch.schema.names)}
         self._selected: dict[Selection, tuple[Flags | None, int]] = {}
 
@@ -89,8 +101,8 @@ def judge_rows(rows: Rows, rule: Rule) -> RuleFound:
 
 def _example(rows: Rows, at: int, name: str) -> Example:
     place = {"_gtid": rows.gtid(at), **{column: rows.column(column)[at].as_py() for column in ("_seq", "_row")}}
-    value = rows.column(name)[at].as_py()
-    return Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, name: _plain(value)}))
+    values = {column: _plain(rows.column(column)[at].as_py()) for column in (*rows.keys, name)}
+    return Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **rows.sensitive.shown(values)}))
 
 
 def _plain(value: Any) -> Any:

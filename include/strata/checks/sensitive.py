@@ -23,8 +23,10 @@ MASK: Final = "(sensitive)"
 """In the place of a value that is not shown."""
 _HOLD_ALL: Final = frozenset({"_before", "_invalid"})
 """Columns of a change table that have values of all others."""
-_COUNTS: Final = frozenset(
+_KEPT: Final = frozenset(
     {
+        *POSITION,
+        "count",
         "element_count",
         "missing_count",
         "missing_percent",
@@ -72,9 +74,7 @@ class Sensitive(Struct, frozen=True):
 
     def shown(self, example: Mapping[str, Any]) -> dict[str, Any]:
         """A row that breaks a rule which is not hidden: column by column."""
-        return {
-            name: MASK if value is not None and self.is_hidden(name) else value for name, value in example.items()
-        }
+        return {name: MASK if value is not None and self.is_hidden(name) else value for name, value in example.items()}
 
     def error(self, message: str) -> str:
         """Why a rule could not be judged: an engine may quote any value of the table."""
@@ -95,13 +95,13 @@ def position_of(example: Any) -> dict[str, Any]:
     return {name: value if name in POSITION else MASK for name, value in example.items()}
 
 
-def without_values(details: Mapping[str, Any]) -> dict[str, Any]:
-    """What Great Expectations found by a hidden rule, without anything that could be a value."""
-    found = {name: value for name, value in details.items() if name in _COUNTS}
-    if details.get("observed_value") is not None:
-        found["observed_value"] = MASK
-    places = [position_of(one) for one in details.get("partial_unexpected_index_list") or []]
-    return found | ({"partial_unexpected_index_list": places} if places else {})
+def without_values(found: Any, name: str = "") -> Any:
+    """What Great Expectations found by a hidden rule, in the same form, without anything that could be a value."""
+    if isinstance(found, dict):
+        return {key: without_values(value, key) for key, value in found.items()}
+    if isinstance(found, list):
+        return [without_values(one, name) for one in found]
+    return found if found is None or name in _KEPT else MASK
 
 
 def _plain(name: str) -> str:

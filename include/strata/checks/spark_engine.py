@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strata.checks.rules import IMAGES_AGREE, frame_column, images_agree_sql
-from strata.checks.subject import suites_of
+from strata.checks.subject import key_columns, suites_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,8 +63,14 @@ class SparkEngine:
             frame = _shared_columns(list(frames.values())) if suite.version is None else frames[suite.version]
             rules = (*suite.rules, *suite.own)
             checks += len(rules)
-            failures += self._judge.run(suite.name, str(subject.table), frame, rules)
+            keys = () if suite.version is None else frame_keys(subject, suite.version, frame)
+            failures += self._judge.run(suite.name, str(subject.table), frame, rules, keys, subject.sensitive)
         return checks, failures
+
+
+def frame_keys(subject: TableSubject, version: int, frame: Any) -> tuple[str, ...]:
+    """The columns by which a row of a version is known, as its frame calls them."""
+    return key_columns(subject.definitions[version], frame.columns)
 
 
 def frame_of(read: Read, subject: TableSubject, version: int) -> Any:

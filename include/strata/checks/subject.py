@@ -18,6 +18,7 @@ from strata.checks.rules import (
     rules_of_definition,
     rules_of_stream,
 )
+from strata.checks.sensitive import NOTHING, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +69,7 @@ class TableSubject(Struct, frozen=True):
     """By schema version; at least those of the files."""
     own: tuple[Rule, ...] = ()
     """Users' own rules."""
+    sensitive: Sensitive = NOTHING
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -170,6 +172,12 @@ def are_columns_of(definition: TableDefinition, columns: Sequence[str]) -> bool:
     return all(
         published.lstrip("_") == name.lstrip("_") for name, published in published_names(definition, columns).items()
     )
+
+
+def key_columns(definition: TableDefinition, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns by which a row is known, as a file of the version calls them; none without a primary key."""
+    names = published_names(definition, columns)
+    return tuple(names[column.name] for column in definition.columns if column.name in definition.primary_key)
 
 
 def published_names(definition: TableDefinition, columns: Sequence[str]) -> dict[str, str]:

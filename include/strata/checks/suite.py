@@ -4,6 +4,7 @@ Not here: which rules there are (`rules.py`), which frames (`run.py`)."""
 from __future__ import annotations
 
 import io
+import json
 import logging
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata.checks.data_docs import hide, page_name, show
 from strata.checks.profile import EXAMPLES, POSITION, example_text
+from strata.checks.sensitive import MASK, NOTHING, position_of, without_values
 from strata.checks.verdict import Failure, Severity
 from strata.counted import counted
 from strata.wire.storage import Folder
@@ -24,16 +26,15 @@ if TYPE_CHECKING:
 
     from strata.checks.judged import JudgedSuite
     from strata.checks.rules import Rule
+    from strata.checks.sensitive import Sensitive
 
 _QUICKLY = "BOOLEAN_ONLY"
 """All of a suite's columns in one or two Spark jobs; anything more costs a job for each expectation."""
-_IN_DETAIL = {
-    "result_format": "SUMMARY",
-    "unexpected_index_column_names": list(POSITION),
-    "partial_unexpected_count": EXAMPLES,
-}
+_IN_DETAIL = {"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES}
 _GX_SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "warning"}
 _QUERY = "unexpected_rows_expectation"
+_SPARK_ERRORS = "SQLQueryContextLogger"
+"""To which pyspark writes each exception of a query."""
 
 
 class Judge:
@@ -50,8 +51,18 @@ class Judge:
             self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
             self._began = datetime.fromtimestamp(time.time(), UTC)
             self._source: Any = None
+            self._sensitive: dict[str, Sensitive] = {}
+            """By the name of a suite."""
 
-    def run(self, name: str, table: str, frame: Any, rules: Sequence[Rule]) -> list[Failure]:
+    def run(
+        self,
+        name: str,
+        table: str,
+        frame: Any,
+        rules: Sequence[Rule],
+        keys: Sequence[str] = (),
+        sensitive: Sensitive = NOTHING,
+    ) -> list[Failure]:
         """What does not hold, in the order of the rules.
 
         A first look asks only whether each rule holds, which Spark answers for all of them in a few jobs; what does
@@ -62,9 +73,13 @@ class Judge:
             table: `database.table`.
             frame: A Spark DataFrame.
             rules: What must hold of it.
+            keys: Columns of the frame by which a row is known; examples have them.
+            sensitive: What neither failures nor pages may show.
         """
         name = page_name(name)
-        with _quiet():
+        if sensitive is not NOTHING:
+            self._sensitive[name] = self._sensitive[f"{name}, in detail"] = sensitive
+        with _quiet(), _unlogged(frame, sensitive):
             if self._source is None:
                 # Starts Spark if nobody has.
                 self._source = self._context.data_sources.add_or_update_spark(name="staged", persist=False)
@@ -72,15 +87,17 @@ class Judge:
             failed = self._validate(name, batch, frame, rules, _QUICKLY)
             if not failed:
                 return []
-            again = self._validate(f"{name}, in detail", batch, frame, [rules[at] for at in failed], _IN_DETAIL)
+            detail = {**_IN_DETAIL, "unexpected_index_column_names": list(dict.fromkeys((*POSITION, *keys)))}
+            again = self._validate(f"{name}, in detail", batch, frame, [rules[at] for at in failed], detail)
             found = {at: again.get(number, failed[at]) for number, at in enumerate(failed)}
-            return [self._failure(table, rules[at], result, batch, frame) for at, result in found.items()]
+            return [self._failure(table, rules[at], result, batch, frame, sensitive) for at, result in found.items()]
 
     def _validate(
         self, name: str, batch: Any, frame: Any, rules: Sequence[Rule], result_format: Any
     ) -> dict[int, dict[str, Any]]:
         """Numbers of the rules that do not hold, with what Great Expectations says of each."""
-        expectations = [_expectation(number, rule) for number, rule in enumerate(rules)]
+        sensitive = self._sensitive.get(name, NOTHING)
+        expectations = [_expectation(number, rule, sensitive) for number, rule in enumerate(rules)]
         suite = self._context.suites.add(self._gx.ExpectationSuite(name=name, expectations=expectations))
         definition = self._context.validation_definitions.add(
             self._gx.ValidationDefinition(name=name, data=batch, suite=suite)
@@ -152,7 +169,9 @@ class Judge:
                 expectation_suite_identifier=suite_id,
             )
 
-    def _failure(self, table: str, rule: Rule, result: dict[str, Any], batch: Any, frame: Any) -> Failure:
+    def _failure(
+        self, table: str, rule: Rule, result: dict[str, Any], batch: Any, frame: Any, sensitive: Sensitive
+    ) -> Failure:
         raised = _exception(result)
         details = result.get("result") or {}
         examples = details.get("partial_unexpected_index_list") or details.get("partial_unexpected_list") or []
@@ -160,6 +179,12 @@ class Judge:
         if rule.expectation == _QUERY and not raised:
             count = details.get("observed_value")
             examples = self._rows_of_query(rule, batch, frame)
+        if raised is not None:
+            raised = sensitive.error(raised)
+        if sensitive.hides(rule):
+            details, examples = without_values(details), [position_of(one) for one in examples]
+        else:
+            examples = [sensitive.shown(one) if isinstance(one, dict) else one for one in examples]
         return Failure(
             table=table,
             check=rule.expectation,
@@ -175,7 +200,10 @@ class Judge:
         expectation = self._gx.ExpectationSuite(name="one", expectations=[_expectation(0, rule)]).expectations[0]
         found = batch.get_batch(batch_parameters={"dataframe": frame}).validate(expectation, result_format="COMPLETE")
         rows = found.to_json_dict()["result"].get("details", {}).get("unexpected_rows")
-        return rows if isinstance(rows, list) else []
+        if not isinstance(rows, list):
+            return []
+        named = {f"k{number}": key for number, key in enumerate(rule.chain.keys)} if rule.chain else {}
+        return [{named.get(name, name): value for name, value in dict(row).items()} for row in rows]
 
     def write_docs(self, url: str) -> str:
         """Writes the Data Docs of all suites that were run.
@@ -220,7 +248,19 @@ class Judge:
             backend: Any = store.store_backend
             for key in backend.list_keys():
                 if key != backend.STORE_BACKEND_ID_KEY:
-                    backend.set(key, hide(backend.get(key)))
+                    backend.set(key, hide(self._without_values(backend.get(key))))
+
+    def _without_values(self, stored: str) -> str:
+        """A stored result, as much of it as may be shown."""
+        found = json.loads(stored)
+        sensitive = self._sensitive.get(found.get("suite_name", ""), NOTHING)
+        if sensitive is NOTHING:
+            return stored
+        for result in found["results"]:
+            result["exception_info"] = _told_of(result.get("exception_info") or {}, sensitive)
+            if (result.get("expectation_config") or {}).get("meta", {}).get("strata_hides"):
+                result["result"] = without_values(result.get("result") or {})
+        return json.dumps(found)
 
 
 _STATIC = "static"
@@ -228,13 +268,26 @@ _STATIC_USED = {"favicon.ico"}
 """What pages refer to of the 4 MB of pictures, fonts and styles that Great Expectations 1.24 puts beside them."""
 
 
-def _expectation(number: int, rule: Rule) -> dict[str, Any]:
+def _expectation(number: int, rule: Rule, sensitive: Sensitive = NOTHING) -> dict[str, Any]:
     condition = {} if rule.condition is None else {"row_condition": rule.condition, "condition_parser": "spark"}
+    hides = {"strata_hides": True} if sensitive.hides(rule) else {}
     return {
         "type": rule.expectation,
         "kwargs": {**rule.kwargs, **condition},
-        "meta": {"strata_rule": number, "notes": rule.because},
+        "meta": {"strata_rule": number, "notes": rule.because, **hides},
         "severity": _GX_SEVERITY[rule.severity],
+    }
+
+
+def _told_of(info: dict[str, Any], sensitive: Sensitive) -> dict[str, Any]:
+    """What a page shows of an exception: its message and trace may quote any value of the table."""
+    if not info.get("exception_message") and not any(isinstance(value, dict) for value in info.values()):
+        return info
+    raised = _exception({"exception_info": info})
+    return {
+        "raised_exception": True,
+        "exception_message": MASK if raised is None else sensitive.error(raised),
+        "exception_traceback": "",
     }
 
 
@@ -258,6 +311,23 @@ def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> st
     elif details.get("observed_value") is not None:
         found = f"; found {details['observed_value']}"
     return f"{subject}{rule.because}{found}"
+
+
+@contextmanager
+def _unlogged(frame: Any, sensitive: Sensitive) -> Iterator[None]:
+    """What Spark logs of an exception may quote any value of the table."""
+    if sensitive is NOTHING:
+        yield
+        return
+    context, log = frame.sparkSession.sparkContext, logging.getLogger(_SPARK_ERRORS)
+    level, was_off = context._jsc.sc().getConf().get("spark.log.level", "WARN"), log.disabled  # noqa: SLF001  Spark has no other way to ask for it
+    context.setLogLevel("OFF")
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = was_off
+        context.setLogLevel(level)
 
 
 @contextmanager

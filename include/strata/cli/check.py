@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from strata.jobs.check.progress import CheckProgress
 
 _BAR_SECONDS = 0.2
+_SHOWN_EXAMPLES = 3
+"""All of them are in the verdict."""
 
 
 def check(
@@ -113,7 +115,9 @@ def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:
         table = Table("severity", "table", "what does not hold", "rows", "for example")
         for failure in failures:
             rows = "" if failure.unexpected_rows is None else f"{failure.unexpected_rows:,}"
-            table.add_row(failure.severity, failure.table, failure.message, rows, "\n".join(failure.examples))
+            table.add_row(
+                failure.severity, failure.table, failure.message, rows, "\n".join(failure.examples[:_SHOWN_EXAMPLES])
+            )
         console.print(table)
 
 

@@ -16,7 +16,8 @@ from strata.checks.own import own_rules
 from strata.checks.pass_engine import PassEngine, task_of
 from strata.checks.rules import StreamFacts
 from strata.checks.run import Engine, damaged_file, judge_interval
-from strata.checks.spark_engine import SparkEngine, frame_of
+from strata.checks.sensitive import Sensitive
+from strata.checks.spark_engine import SparkEngine, frame_keys, frame_of
 from strata.checks.subject import JudgedFile, Suite, TableSubject, count_rules
 from strata.checks.suite import Judge
 from strata.checks.verdict import Failure, Severity
@@ -227,7 +228,10 @@ class _Judging:
         if suite.version is None:
             return []
         frame = frame_of(self._read, subject, suite.version)
-        return self._great_expectations().run(f"{suite.name}, own", str(subject.table), frame, suite.own)
+        keys = frame_keys(subject, suite.version, frame)
+        return self._great_expectations().run(
+            f"{suite.name}, own", str(subject.table), frame, suite.own, keys, subject.sensitive
+        )
 
     def _great_expectations(self) -> Judge:
         if self.judge is None:
@@ -290,6 +294,7 @@ def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, checking: Che
                     facts=StreamFacts(table.rows - left_out[key], *seqs, tuple(sorted(versions))),
                     definitions=versions,
                     own=tuple(own_rules(checking.own_expectations, name)),
+                    sensitive=Sensitive.of(plan.sensitive.get(str(name), ())),
                 )
             )
     return subjects
