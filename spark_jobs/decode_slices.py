@@ -104,7 +104,16 @@ def main(arguments: list[str]) -> int:
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED
     finally:
         spark.stop()
-    report = DecodeReport(run, len(tasks), len(decoded.files), decoded.rows, len(decoded.failed))
+    aside = decoded.put_aside()
+    report = DecodeReport(
+        run,
+        len(tasks),
+        len(decoded.files),
+        decoded.rows,
+        len(decoded.failed),
+        aside.total(),
+        tuple(f"{table}: {rows:,}, {why}" for (table, why), rows in aside.most_common()),
+    )
     sys.stdout.write(json.dumps(to_plain(report)) + "\n")
     return 0
 

@@ -16,7 +16,7 @@ from strata.checks.profile import EXAMPLES, Example, FileProfile, RuleFound
 from strata.checks.row_rules import ROW_JUDGES
 from strata.checks.rules import rules_of_stream
 from strata.checks.subject import suites_of
-from strata.checks.suite import message_of
+from strata.checks.suite import message_of, observed_of
 from strata.checks.verdict import Failure
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def _failure(table: str, judged: JudgedRule) -> Failure:
         message=message_of(rule, None, judged.details()),
         unexpected_rows=None if rule.expectation == COUNT else judged.found.unexpected,
         examples=tuple(example.text for example in judged.found.examples),
+        observed=observed_of(judged.details()),
     )
 
 

@@ -182,7 +182,9 @@ class Judge:
         if raised is not None:
             raised = sensitive.error(raised)
         if sensitive.hides(rule):
-            details, examples = without_values(details), [position_of(one) for one in examples]
+            # Of a query it is a number of rows.
+            kept = {"observed_value": details["observed_value"]} if rule.expectation == _QUERY and not raised else {}
+            details, examples = {**without_values(details), **kept}, [position_of(one) for one in examples]
         else:
             examples = [sensitive.shown(one) if isinstance(one, dict) else one for one in examples]
         return Failure(
@@ -193,6 +195,7 @@ class Judge:
             message=message_of(rule, raised, details),
             unexpected_rows=count if isinstance(count, int) else None,
             examples=tuple(example_text(example) for example in examples[:EXAMPLES]),
+            observed=None if raised is not None else observed_of(details),
         )
 
     def _rows_of_query(self, rule: Rule, batch: Any, frame: Any) -> list[Any]:
@@ -298,6 +301,12 @@ def _exception(result: dict[str, Any]) -> str | None:
         if one.get("exception_message"):
             return str(one["exception_message"]).strip().splitlines()[0]
     return None
+
+
+def observed_of(details: Mapping[str, Any]) -> str | None:
+    """What was found where that is one value, as Great Expectations has it in `details`."""
+    found = details.get("observed_value")
+    return found if found is None or isinstance(found, str) else example_text(found)
 
 
 def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> str:

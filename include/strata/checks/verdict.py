@@ -38,7 +38,9 @@ class Failure(Struct, frozen=True):
     unexpected_rows: int | None = None
     """None where it is not known."""
     examples: tuple[str, ...] = ()
-    """A few offending rows as JSON: position in the stream and the value."""
+    """The first offending rows as JSON: position in the stream, primary key and value."""
+    observed: str | None = None
+    """What was found where that is one value, as a number of rows is."""
 
 
 class TableVerdict(Struct, frozen=True):

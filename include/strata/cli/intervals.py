@@ -50,7 +50,7 @@ def intervals(
     found = load_settings(os.environ).source(source)
     engine = open_store(found.store_url, OnMissing.EMPTY)
     chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
-    states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED]
+    states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED, State.DISCARDED]
     span = (parse_time(start), parse_time(end))
     stream = LandedStream.open(found.lake, found.name)
     unmatched_patterns(found, engine, stream, tuple(table or ()))

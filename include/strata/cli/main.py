@@ -32,6 +32,7 @@ COMMANDS = (
     "check",
     "publish",
     "intervals",
+    "quarantine",
     "status",
     "position",
     "token",

@@ -44,6 +44,8 @@ class _Output:
         self.rows = 0
         self.quarantined: Counter[str] = Counter()
         """Rows by table."""
+        self._reasons: Counter[tuple[str, str]] = Counter()
+        """Rows by table and error, with the columns at fault."""
         self.skipped: list[Damage] = []
         self.repeated: list[str] = []
         """The first transactions that came again."""
@@ -57,6 +59,9 @@ class _Output:
         report: dict[str, Any] = {"rows": self.rows, "quarantined": self.quarantined.total()}
         if self.quarantined:
             report["quarantined_rows_of"] = [f"{table}: {rows:,}" for table, rows in self.quarantined.most_common()]
+            report["quarantined_because"] = [
+                f"{table}: {rows:,}, {why}" for (table, why), rows in self._reasons.most_common()
+            ]
             report["quarantine"] = self.quarantine
         if self.skipped:
             report["skipped"] = [describe(damage) for damage in self.skipped]
@@ -92,6 +97,8 @@ class _Output:
         self.errors.append(step.error)
         if isinstance(step, QuarantinedRows):
             self.quarantined[str(step.table)] += step.rows.num_rows
+            why = f"{step.error.message} ({type(step.error).__name__})"
+            self._reasons[str(step.table), why] += step.rows.num_rows
             self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
         elif isinstance(step, Damage):
             self.skipped.append(step)

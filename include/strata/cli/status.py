@@ -101,8 +101,19 @@ def _left(found: SourceStatus) -> list[str]:
     for table in withheld:
         state = "failed" if table.failed_rows else "held"
         lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
+        for one in table.reasons:
+            numbers = f"{counted(one.rows, 'row')} in {counted(one.intervals, 'interval')}"
+            lines.append(f"  {numbers}: {escape(one.reason)}")
     if any(table.reason for table in withheld):
-        lines.append(f"`strata intervals --source {found.source} --failed --held` lists them")
+        lines.append(
+            f"`strata intervals --source {found.source} --failed --held` lists them, and `strata quarantine show "
+            f"--source {found.source}` tells what can be done"
+        )
+    lines += [
+        f"discarded: {counted(table.discarded_rows, 'row')} of {escape(table.table)}"
+        for table in found.tables
+        if table.discarded_rows
+    ]
     if found.statements:
         lines.append(
             f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "

@@ -35,6 +35,7 @@ from strata.jobs.plan.owed import MEGABYTE, Request
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.plan.wanted import folds_names
 from strata.jobs.publish.publish_interval import Publication, PublishedTable, TableOutcome
+from strata.jobs.publish.stored_verdicts import stored_verdicts
 from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
@@ -43,8 +44,10 @@ from strata.mirrors.modes import Mode
 from strata.schema.live.engine import Moment
 from strata.schema.model.patterns import matches
 from strata.store.database import open_store
+from strata.store.decisions import DecisionLedger
 from strata.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.verdicts import VerdictLedger
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
@@ -245,9 +248,26 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
 
 
 def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
+    # Before anything follows from them.
+    VerdictLedger(engine).put(stored_verdicts(publication, judged_at=now_micros()))
+    pieces, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
     for outcome in publication:
+        planned = outcome.planned
+        stored = pieces.get(publication.plan.source, planned.interval, planned.database, planned.table)
+        if (
+            outcome.state in _WITHHELD
+            and stored
+            and stored.run == publication.plan.run
+            and decisions.is_decided(stored)
+        ):
+            # The same rows, with the same verdict: somebody has said what is to become of them.
+            yield TableOutcome(planned, stored.state)
+            continue
         _note(engine, publication.plan, outcome)
         yield outcome
+
+
+_WITHHELD = (State.FAILED, State.HELD)
 
 
 def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:

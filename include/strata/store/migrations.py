@@ -11,6 +11,7 @@ from strata.errors import StoreFormatError
 from strata.store.tables import (
     METADATA,
     notified_position,
+    quarantine_decision,
     row_removal,
     schema_version,
     store_format,
@@ -21,7 +22,7 @@ from strata.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """What this version of Strata reads and writes."""
 
 
@@ -42,11 +43,16 @@ def _add_table_interval(connection: sa.Connection) -> None:
     table_interval.create(connection, checkfirst=True)
 
 
+def _add_quarantine_decision(connection: sa.Connection) -> None:
+    quarantine_decision.create(connection, checkfirst=True)
+
+
 STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     1: _add_notified_position,
     2: _add_row_removal,
     3: _add_temporary_tables,
     4: _add_table_interval,
+    5: _add_quarantine_decision,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

@@ -34,6 +34,8 @@ class State(StrEnum):
     """Some or all of them cannot be published as things are: a gap in the schema history, quarantine, a statement."""
     UNWANTED = "unwanted"
     """The settings do not name the table. They are owed as soon as the settings do."""
+    DISCARDED = "discarded"
+    """Somebody has decided to do without those that are not published; the reason stays, and the decision."""
 
 
 class TableInterval(Struct, frozen=True):
@@ -145,14 +147,7 @@ class TableIntervalLedger:
         """Stores new states in the place of former ones, all or none."""
         with writing(self._engine) as connection:
             for piece in pieces:
-                values = _to_row(piece)
-                key = {name: values.pop(name) for name in ("source", "start_at", "database_name", "table_name")}
-                same = sa.and_(*(table_interval.c[name] == value for name, value in key.items()))
-                there = sa.select(table_interval.c.rows).where(same).with_for_update()
-                if connection.execute(there).first() is not None:
-                    connection.execute(table_interval.update().where(same).values(values))
-                else:
-                    connection.execute(table_interval.insert().values({**key, **values}))
+                store_piece(connection, piece)
 
     def follow_settings(
         self,
@@ -215,6 +210,26 @@ class TableIntervalLedger:
                 StateTotal(database, table, State(state), *map(int, numbers))
                 for database, table, state, *numbers in connection.execute(query)
             ]
+
+
+def same_piece(connection: sa.Connection, piece: TableInterval) -> TableInterval | None:
+    """What the ledger has of the same table and interval now, which nobody changes before the transaction ends."""
+    row = connection.execute(sa.select(*table_interval.c).where(_is_same(piece)).with_for_update()).first()
+    return None if row is None else _from_row(row)
+
+
+def store_piece(connection: sa.Connection, piece: TableInterval) -> None:
+    """Stores a state in the place of the former one, in the transaction of the caller."""
+    there = sa.select(table_interval.c.rows).where(_is_same(piece)).with_for_update()
+    if connection.execute(there).first() is not None:
+        connection.execute(table_interval.update().where(_is_same(piece)).values(_to_row(piece)))
+    else:
+        connection.execute(table_interval.insert().values(_to_row(piece)))
+
+
+def _is_same(piece: TableInterval) -> sa.ColumnElement[bool]:
+    values = _to_row(piece)
+    return sa.and_(*(column == values[column.name] for column in table_interval.primary_key.columns))
 
 
 def insert_counted(

@@ -254,7 +254,9 @@ table_interval = Table(
     ),
     Column("table_name", _MYSQL_NAME, primary_key=True),
     Column("rows", BigInteger, nullable=False, comment="by the counts of the binlog's own events"),
-    Column("state", _name(16), nullable=False, comment="owed, published, failed, held, unwanted; counted for ''"),
+    Column(
+        "state", _name(16), nullable=False, comment="owed, published, failed, held, unwanted, discarded; counted for ''"
+    ),
     Column("reason", _LONG, comment="why it failed or is held"),
     Column("published_rows", BigInteger, nullable=False, comment="of them that readers see"),
     Column("run", _name(255), comment="the run that published it, or failed to"),
@@ -274,6 +276,24 @@ verdict = Table(
     Column("outcome", _name(16), nullable=False),
     Column("judged_at", BigInteger, nullable=False),
     Column("details", _LONG, nullable=False, comment="JSON"),
+    **_OPTIONS,
+)
+
+quarantine_decision = Table(
+    "quarantine_decision",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("start_at", BigInteger, primary_key=True, comment="of the closed interval"),
+    Column("database_name", _MYSQL_NAME, primary_key=True),
+    Column("table_name", _MYSQL_NAME, primary_key=True),
+    Column("run", _name(255), primary_key=True, comment="whose rows it is about"),
+    Column("verb", _name(16), primary_key=True, comment="release, discard"),
+    Column("because", _LONG, nullable=False),
+    Column("decided_by", _name(255), nullable=False),
+    Column("decided_at", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False, comment="that nobody had published"),
+    Column("done_at", BigInteger, comment="NULL: begun, and not carried out"),
+    comment="what people decided on rows that were withheld",
     **_OPTIONS,
 )
 

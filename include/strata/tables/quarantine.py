@@ -3,9 +3,11 @@ Not here: judging them (`checks/`), publishing those that passed (`commit.py`)."
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -130,6 +132,34 @@ def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Rea
         if content is not None:
             found[url.rpartition("/")[0]] = _read_reason(content, url, verdict)
     return found
+
+
+def read_reason(folder: str, verdict: type[Verdict]) -> Reason[Verdict] | None:
+    """Why the files of one folder are in quarantine; None if nothing is there, or a check died before it said why.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The reason is not whole.
+        StoreFormatError: A newer version of Strata wrote it.
+    """
+    url = f"{folder}/{REASON}"
+    content = read_file(url)
+    return None if content is None else _read_reason(content, url, verdict)
+
+
+def first_rows(files: Iterable[StagedFile], count: int) -> list[dict[str, Any]]:
+    """The first rows of some files, with all of their columns.
+
+    Raises:
+        DamagedFileError: A file is not the one that was put there.
+        LakeUnavailableError: The storage does not answer.
+    """
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        if len(rows) >= count:
+            break
+        rows += pq.read_table(pa.BufferReader(read_pinned(file))).slice(0, count - len(rows)).to_pylist()
+    return rows
 
 
 def _read_reason(content: bytes, url: str, verdict: type[Verdict]) -> Reason[Verdict]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from strata.wire.storage import Folder
 
 _DAY_MICROS = 86_400 * 1_000_000
+_SETTLED = frozenset({State.PUBLISHED, State.DISCARDED})
 
 
 class KeptRun(Struct, frozen=True):
@@ -75,7 +76,7 @@ def find_due(source: Source, engine: sa.Engine, *, now: int) -> Due:
     """Lists what `delete_due` may delete, and why the rest stays.
 
     A run folder stays while the ledger owes a table that the run has planned, or has one as failed or held by this
-    very run: its verdict and Data Docs say why. Quarantine stays until all of its tables are published.
+    very run: its verdict and Data Docs say why. Quarantine stays until all of its tables are published or discarded.
 
     Args:
         source: The source; `keep_runs_days` of its settings says from which age on.
@@ -160,8 +161,8 @@ def _due_quarantine(source: Source, ledger: TableIntervalLedger, before: int) ->
     for kept in in_quarantine(source.lake, source.name):
         if 0 < kept.changed_at < before:
             pieces = ledger.of_interval(source.name, kept.interval)
-            published = {(piece.database, piece.table) for piece in pieces if piece.state is State.PUBLISHED}
-            if kept.tables <= published:
+            settled = {(piece.database, piece.table) for piece in pieces if piece.state in _SETTLED}
+            if kept.tables <= settled:
                 due.append(kept.folder)
     return tuple(due)
 

@@ -18,6 +18,7 @@ from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger
 from strata.store.own import own_database
 from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.withheld import withheld
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.store.table_intervals import StateTotal
+    from strata.store.withheld import Withheld
+
+
+class ReasonStatus(Struct, frozen=True):
+    """One reason for which rows of a table are withheld."""
+
+    reason: str
+    """A check that failed, or the name of an error."""
+    intervals: int
+    rows: int
+    """That are withheld in these; some of them for other reasons, too."""
 
 
 class TableStatus(Struct, frozen=True):
@@ -49,6 +61,10 @@ class TableStatus(Struct, frozen=True):
     """Why the oldest of them failed or are held."""
     gap: str | None
     """Why its schema is not known at the end of the stream."""
+    reasons: tuple[ReasonStatus, ...] = ()
+    """Why rows failed or are held, those of the most rows first."""
+    discarded_rows: int = 0
+    """That somebody has decided to do without."""
 
 
 class PreparedStatus(Struct, frozen=True):
@@ -178,10 +194,12 @@ def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
 
 def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> tuple[TableStatus, ...]:
     gaps = _gaps(source, engine)
+    left_out = withheld(engine, source.name)
     reasons: dict[str, str] = {}
-    for piece in TableIntervalLedger(engine).select(source.name, (State.FAILED, State.HELD)):
-        if piece.reason:
-            reasons.setdefault(piece.name, piece.reason.message)
+    for one in left_out:
+        if one.piece.reason:
+            reasons.setdefault(one.piece.name, one.piece.reason.message)
+    counts = _reasons(left_out)
     found = []
     for table in sorted({*(total.name for total in totals), *gaps}):
         mine = [total for total in totals if total.name == table]
@@ -198,9 +216,23 @@ def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> 
                 held_rows=left.get(State.HELD, 0),
                 reason=reasons.get(table),
                 gap=gaps.get(table),
+                reasons=counts.get(table, ()),
+                discarded_rows=left.get(State.DISCARDED, 0),
             )
         )
     return tuple(found)
+
+
+def _reasons(left_out: Sequence[Withheld]) -> dict[str, tuple[ReasonStatus, ...]]:
+    intervals, rows = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for one in left_out:
+        for reason in one.reasons:
+            intervals[one.piece.name, reason] += 1
+            rows[one.piece.name, reason] += one.rows
+    found: dict[str, list[ReasonStatus]] = {}
+    for (table, reason), count in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
+        found.setdefault(table, []).append(ReasonStatus(reason, intervals[table, reason], count))
+    return {table: tuple(each) for table, each in found.items()}
 
 
 def _gaps(source: Source, engine: sa.Engine) -> dict[str, str]:

@@ -138,7 +138,8 @@ def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
     """Where the rows of a failed check are, and how they get out: a sentence in front of others."""
     return (
         f"The rows are in quarantine, in {quarantine_folder(lake, source, interval, run)}. Once the check holds, or is "
-        f"corrected, `strata run --source {source} --failed` takes them from the binlog again. "
+        f"corrected, `strata run --source {source} --failed` takes them from the binlog again; `strata quarantine show "
+        f"--source {source}` tells what else can be done. "
     )
 
 
@@ -249,6 +250,15 @@ class Publication:
                 source=self.plan.source,
                 remedy=f"Run {check}, then publish again.",
             )
+
+    def files_of(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
+        """The staged files of a table and interval: those that are judged and published, those put aside."""
+        key = (planned.database, planned.table)
+        judged, aside = self._decoded.publishable(planned.interval), self._decoded.unreadable(planned.interval)
+        return (
+            [file for file in judged if (file.database, file.table) == key],
+            [file for file in aside if (file.database, file.table) == key],
+        )
 
     @property
     def is_cleared(self) -> bool:

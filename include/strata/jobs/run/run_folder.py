@@ -4,6 +4,7 @@ Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values 
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,6 +55,14 @@ class Decoded(Struct, frozen=True):
     def rows(self) -> int:
         """Of all files."""
         return sum(file.rows for file in self.files)
+
+    def put_aside(self) -> Counter[tuple[str, str]]:
+        """Rows that are not publishable, by table and reason."""
+        aside = Counter[tuple[str, str]]()
+        for file in self.files:
+            if not file.is_publishable:
+                aside[str(file.name), f"{file.why.message} ({file.why.error})"] += file.rows
+        return aside
 
     def lost(self, interval: int) -> dict[tuple[str, str], ErrorFacts]:
         """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""

@@ -133,6 +133,10 @@ class DecodeReport(Struct, frozen=True):
     rows: int
     failed_slices: int
     """Those that cannot be decoded, however often they are tried."""
+    quarantined: int = 0
+    """Rows that are put aside, of `rows`."""
+    quarantined_because: tuple[str, ...] = ()
+    """How many of which table, and why; most of them first."""
 
 
 class Left(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Rows that were withheld: looking at them, and deciding what becomes of them."""
