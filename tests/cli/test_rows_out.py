@@ -72,6 +72,10 @@ def test_rows_in_quarantine_are_counted_by_table_with_their_place(tmp_path, kind
         "rows": 0,
         "quarantined": 4,
         "quarantined_rows_of": ["d.u: 3", "d.t: 1"],
+        "quarantined_because": [
+            "d.u: 3, another shape (SchemaMismatchError)",
+            "d.t: 1, another shape (SchemaMismatchError)",
+        ],
         "quarantine": str(tmp_path / place),
     }
     lines = [json.loads(line) for line in (tmp_path / place).read_text().splitlines()]
