@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from strata.checks.file_bounds import CHECK as TRUE_STATISTICS
 from strata.checks.own import columns_of
 from strata.checks.subject import applies
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from strata.checks.rules import Rule
     from strata.checks.subject import JudgedFile, TableSubject
 
+OF_FILES = frozenset({"files_are_those_that_were_decoded", "columns_are_those_of_the_version", TRUE_STATISTICS})
+"""Checks of the files themselves: where one fails, readers could not rely on what they read, whatever the rows are."""
 FILE_CHECKS = 2
 """Those of a table that are about its files as such: their order and their statistics."""
 

@@ -4,7 +4,6 @@ Not here: what a run takes (`owed.py`), how slices are cut (`rows/plan.py`)."""
 from __future__ import annotations
 
 import hashlib
-import re
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -35,6 +34,7 @@ from strata.jobs.run.specs import (
     TimeSpan,
 )
 from strata.rows.plan import plan_slices
+from strata.schema.ddl.dml import without_values
 from strata.schema.history.historian import AtSeq, History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 _SHOWN_STATEMENT = 200
 """Characters."""
-_VERB = re.compile(r"\s*[A-Za-z]+")
 
 
 def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
@@ -270,12 +269,6 @@ class _Draft:
             for table in removal.tables
             if table in work.tables
         ]
-
-
-def without_values(statement: str) -> str:
-    """What kind of statement it is, and nothing that could be a value."""
-    found = _VERB.match(statement)
-    return f"{found[0].upper() if found else ''} (sensitive)".strip()
 
 
 class _Counted(Struct):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.errors import AlreadyRunningError, DamagedFileError, UndecodableTextError, Usage
+from strata.checks.run import OF_FILES
+from strata.errors import AlreadyRunningError, DamagedFileError, SchemaMismatchError, UndecodableTextError, Usage
 from strata.jobs.publish.stored_verdicts import digest_of
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
 from strata.jobs.run.specs import moment_key
@@ -70,7 +71,8 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
         decided: By whom, and why.
 
     Raises:
-        Usage: None of its rows can be published: there are none in quarantine, or nobody knows their columns.
+        Usage: None of its rows are in quarantine.
+        SchemaMismatchError: Nobody knows the columns of those that are.
         DamagedFileError: They are not those that were checked; nothing is published.
         AlreadyRunningError: A run has changed the table's part of the interval meanwhile; its rows are owed.
         LakeUnavailableError: The storage does not answer.
@@ -161,13 +163,16 @@ def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFi
             remedy=f"{again}; `strata quarantine discard` does without them.",
         )
     if is_nothing:
-        raise Usage(
+        raise SchemaMismatchError(
             "nobody knows the columns of the rows in quarantine, and no column is guessed: "
             + (found.aside[0].why.message if found.aside else "they are not all that there are"),
             source=source.name,
             table=piece.name,
             remedy=f"Mend the schema history, then {again}; `strata quarantine discard` does without them.",
         )
+    unusable = next((one for one in found.withheld.failures if one.check in OF_FILES), None)
+    if unusable is not None:
+        raise _not_checked(source, piece, unusable.message, again)
     if (
         verdict is None
         or digest_of(judged) != verdict.details.staged

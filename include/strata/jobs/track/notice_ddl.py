@@ -37,7 +37,7 @@ def track_source(source: Source, engine: sa.Engine) -> TrackReport:
         StreamHoleError: A segment is missing.
     """
     if source.settings.track_schema_versions:
-        return track_landed(source.lake, source.name, engine)
+        return track_landed(source.lake, source.name, engine, source.settings.sensitive)
     return notice_landed(source.lake, source.name, engine)
 
 

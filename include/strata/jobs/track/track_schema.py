@@ -58,11 +58,17 @@ def track_files(
     return feed(tracker, FileSource(paths, progress=progress, skip_corrupt=skip_corrupt))
 
 
-def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
+def track_landed(lake: str, source: str, engine: sa.Engine, sensitive: Sequence[str] = ()) -> TrackReport:
     """Tracks what has been landed of a source since the last time; only segments with statements are opened.
 
     Where that is nothing but what the store itself wrote, on the source, nothing is noted: it would be written there,
     too, and be landed by the next run, for ever. It is passed over with the next change.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: Name of the source.
+        engine: The store.
+        sensitive: Patterns of `database.table.column`; where there are any, no value of a statement is kept.
 
     Raises:
         CorruptEventError: Versions before the fault have been stored.
@@ -71,7 +77,7 @@ def track_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     """
     stream = LandedStream.open(lake, source)
     own, store = own_database(engine, stream.servers()), SchemaStore(engine)
-    tracker = Tracker(store, source, exclude=own)
+    tracker = Tracker(store, source, exclude=own, sensitive=sensitive)
     at = tracker.position.seq
     if own and at and not store.pending_snapshots(source) and stream.is_only_of(own, at + 1, stream.last_seq):
         return tracker.finish()

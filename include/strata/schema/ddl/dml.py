@@ -3,6 +3,7 @@ Not here: DDL (`ddl/`)."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import DdlError
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from strata.schema.ddl.context import DdlContext
     from strata.schema.model.definition import TableName
 
+_VERB: Final = re.compile(r"\s*([A-Za-z]+)")
 _STARTS: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "SELECT")
 """A SELECT is logged for a function that changes rows (sql/sp_head.cc, `execute_function`), which names no table."""
 _MODIFIERS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "CONCURRENT", "LOCAL")
@@ -19,6 +21,12 @@ _ENDS: Final = frozenset({"SET", "WHERE", "ORDER", "LIMIT", "USING", "RETURNING"
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 _BEFORE_A_TABLE: Final = frozenset({",", "JOIN", "STRAIGHT_JOIN"})
 _BLANKS: Final = " \t\n\r\v\f;("
+
+
+def without_values(statement: str) -> str:
+    """What kind of statement it is, and nothing that could be a value."""
+    found = _VERB.match(statement)
+    return f"{found[1].upper() if found else ''} (sensitive)".strip()
 
 
 def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, ...] | None:

@@ -38,7 +38,7 @@ from strata.schema.tracker.unknown_tables import UnknownTables
 from strata.schema.tracker.unlogged import LoggedStatement, UnloggedRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from strata.events.changes.file_start import FileStart
     from strata.schema.history.snapshot import Snapshot
@@ -64,6 +64,7 @@ class Tracker:
         baseline: Baseline | None = None,
         exclude: Iterable[str] = (),
         lower_case_table_names: int | None = None,
+        sensitive: Sequence[str] = (),
     ) -> None:
         """Goes on where the store is.
 
@@ -73,6 +74,7 @@ class Tracker:
             baseline: What there was before the stream; used only if the stream begins now.
             exclude: Databases that are no users' besides the server's own: that of the store.
             lower_case_table_names: Of the server; by default as it was before, or 0.
+            sensitive: Patterns of columns; where there are any, no value of a statement is kept.
         """
         self._store = store
         self._source = source
@@ -107,7 +109,7 @@ class Tracker:
         """Tables of which it has been said that the length of a key is not known."""
         self._unknown = UnknownTables(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
-        self._unlogged = UnloggedRows(self._exclude, self.report)
+        self._unlogged = UnloggedRows(self._exclude, self.report, sensitive)
 
     # The stream ---------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from strata.schema.ddl.changes import RemoveRows, RowsGone
-from strata.schema.ddl.dml import tables_changed_by
+from strata.schema.ddl.dml import tables_changed_by, without_values
 from strata.schema.ddl.ill_formed import as_one_looks_at
 from strata.schema.history.versions import RowRemoval, StatementChange
 from strata.schema.tracker.notices import NoticeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Set
+    from collections.abc import Collection, Iterable, Set
 
     from strata.schema.ddl.changes import Change
     from strata.schema.ddl.context import DdlContext
@@ -33,13 +33,16 @@ class LoggedStatement(NamedTuple):
 class UnloggedRows:
     """Collects them until they are stored, and tells the report."""
 
-    def __init__(self, exclude: Set[str], report: TrackReport) -> None:
+    def __init__(self, exclude: Set[str], report: TrackReport, sensitive: Collection[str] = ()) -> None:
         """Begins with none.
 
         Args:
             exclude: Databases that are no users'.
             report: What is counted in.
+            sensitive: Patterns of sensitive columns. Where there are any, no value of a statement is kept: what its
+                table is called now need not be what they say.
         """
+        self._sensitive = sensitive
         self._exclude = exclude
         self._report = report
         self._changes: list[StatementChange] = []
@@ -51,6 +54,8 @@ class UnloggedRows:
         if changed is None:
             return False
         users = tuple(name for name in changed if name.database not in self._exclude)
+        if self._sensitive:
+            statement = statement._replace(text=without_values(statement.text))
         if users or not changed:
             self._report.statement_changes += 1
             for table in map(str, users or ("a table that the statement does not name",)):
