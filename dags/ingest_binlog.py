@@ -27,7 +27,19 @@ from typing import Any
 from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
 
 from dags.forms import TIME
-from dags.steps import RETRIES, has_rows, land, list_sources, mirror, plan, publish, report_left, spark, track
+from dags.steps import (
+    RETRIES,
+    CheckSubmit,
+    has_rows,
+    land,
+    list_sources,
+    mirror,
+    plan,
+    publish,
+    report_left,
+    spark,
+    track,
+)
 
 TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": TIME}
 
@@ -70,7 +82,7 @@ def ingest_binlog() -> None:
         url = planned["run_url"]
         decoded = spark("decode", "decode_slices.py", "--run-url", url)
         judged = ("--checks", planned["checks"], "--engine", planned["checks_engine"])
-        checked = spark("check", "check_interval.py", "--run-url", url, *judged)
+        checked = spark("check", "check_interval.py", "--run-url", url, *judged, kind=CheckSubmit)
         published = publish(source, planned)
         land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
         published >> [mirror(source), report_left(source, planned)]

@@ -15,6 +15,7 @@ from airflow.sdk import Asset, AssetAlias, Connection, get_current_context, task
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 from msgspec.structs import asdict
 
+from dags.docs_link import DataDocsLink
 from dags.forms import check_form, micros_of
 from dags.retries import RetryTransient
 from dags.xcom import PlannedRun, Xcom, brief, read_planned
@@ -163,9 +164,15 @@ class ShutSparkSubmit(SparkSubmitOperator):
             os.environ.update(given)
 
 
-def spark(step: str, job: str, *arguments: Any) -> SparkSubmitOperator:
+class CheckSubmit(ShutSparkSubmit):
+    """The submission of a check, with a link to its pages."""
+
+    operator_extra_links = (DataDocsLink(),)
+
+
+def spark(step: str, job: str, *arguments: Any, kind: type[ShutSparkSubmit] = ShutSparkSubmit) -> SparkSubmitOperator:
     """One of `spark_jobs/` on the cluster that the connection `spark_strata` names."""
-    return ShutSparkSubmit(
+    return kind(
         task_id=step,
         conn_id="spark_strata",
         application=str(SPARK_JOBS / job),

@@ -1,0 +1,90 @@
+"""Data Docs of runs as pages of Airflow's api-server, for those who are logged in and may see plugins.
+Not here: making them (`strata.jobs.check.data_docs`), the link to them (`dags/docs_link.py`).
+
+Every Airflow process imports this file; what serves pages is imported with the first request.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from strata.config.settings import load_settings
+from strata.errors import StrataError, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    _Message = MutableMapping[str, Any]
+
+PAGES = "/strata/docs"
+_KINDS = {".html": "text/html; charset=utf-8", ".ico": "image/x-icon"}
+_HEADERS = {
+    # The pages quote values of rows: whatever is in them has nothing of Airflow's session.
+    "Content-Security-Policy": "sandbox allow-scripts allow-popups",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+def page_of(source: str, run: str, page: str) -> bytes:
+    """The bytes of one page.
+
+    Raises:
+        Usage: There is no such source, run or page, or it is not made yet.
+        SettingsError: The settings are not there, or have mistakes.
+        LakeUnavailableError: The lake does not answer.
+    """
+    settings = load_settings(os.environ)
+    parts = PurePosixPath(page).parts
+    if source not in settings.sources or not parts or {"..", ".", "/"} & {run, *parts} or "\\" in page:
+        raise Usage("there is no such page", source=source)
+    # The api-server loads Arrow only if somebody reads.
+    folder = importlib.import_module("strata.jobs.run.run_folder").run_folder(settings.lake, source, run)
+    docs = importlib.import_module("strata.jobs.check.data_docs").DOCS
+    content = importlib.import_module("strata.wire.storage").read_file(f"{folder.url}/{docs}/{'/'.join(parts)}")
+    if content is None:
+        raise Usage(
+            "the page is not there: Data Docs are made at the end of a run that has rows, and are deleted with it",
+            source=source,
+        )
+    return bytes(content)
+
+
+async def pages(scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Any) -> None:
+    """The pages as an ASGI application."""
+    await _app()(scope, receive, send)
+
+
+@cache
+def _app() -> Any:
+    # Imported here: see the head of this file.
+    from airflow.api_fastapi.auth.managers.models.resource_details import AccessView  # noqa: PLC0415  see above
+    from airflow.api_fastapi.core_api.security import requires_access_view  # noqa: PLC0415  see above
+    from fastapi import Depends, FastAPI, Response  # noqa: PLC0415  see above
+
+    app = FastAPI(dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], openapi_url=None)
+
+    def show(source: str, run: str, page: str) -> Any:
+        try:
+            content = page_of(source, run, page)
+        except StrataError as error:
+            code = 404 if isinstance(error, Usage) else 503
+            return Response(error.message, code, _HEADERS, media_type="text/plain; charset=utf-8")
+        kind = _KINDS.get(PurePosixPath(page).suffix, "application/octet-stream")
+        return Response(content, 200, _HEADERS, media_type=kind)
+
+    app.get("/{source}/{run}/{page:path}")(show)
+    return app
+
+
+class DataDocs(AirflowPlugin):
+    """Registers the pages."""
+
+    name = "strata_data_docs"
+    fastapi_apps = [{"app": pages, "url_prefix": PAGES, "name": "Strata's Data Docs"}]  # noqa: RUF012  Airflow's form
