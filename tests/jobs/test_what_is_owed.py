@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 from strata.errors import SettingsError, StrataError, Usage
 from strata.jobs.plan.owed import Request, Take
+from strata.jobs.quarantine import decide
+from strata.jobs.quarantine.decide import Decided
+from strata.jobs.quarantine.find import Selection, find
 from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.store.table_intervals import State
 from strata.store.tables import table_interval
@@ -245,6 +248,7 @@ STEPS = st.one_of(
     st.tuples(st.just("fail"), st.sets(st.sampled_from(TABLES), max_size=1)),
     st.tuples(st.just("run"), REQUESTS),
     st.tuples(st.just("die"), REQUESTS, st.integers(1, 60)),
+    st.tuples(st.just("decide"), st.sampled_from([decide.release, decide.discard]), st.integers(1, 20)),
     st.tuples(st.just("both"), REQUESTS, REQUESTS, st.permutations([0, 1] * 6)),
 )
 
@@ -270,6 +274,11 @@ def step(world: World, action: tuple[Any, ...]) -> None:
         case "die", request, last:
             with suppress(Died), dying_before_write(last):
                 world.run(resolve(world, request))
+        case "decide", deed, last:
+            with suppress(Died), dying_before_write(last):
+                for found in find(world.source, world.engine, Selection()):
+                    with suppress(StrataError):
+                        deed(world.source, world.engine, found, Decided("so it is", "somebody", world.now))
         case "both", one, other, order:
             runs: list[Iterator[None]] = [world.steps(resolve(world, one)), world.steps(resolve(world, other))]
             for number in order:
