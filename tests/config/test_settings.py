@@ -54,18 +54,30 @@ def test_no_repr_shows_a_password(tmp_path):
     assert "s@cret" not in repr(settings) + repr(settings.source("shop"))
 
 
+COLUMNS = 'sensitive: "customers.email" matches no column: it is database.table.column'
+
+
 def test_all_mistakes_are_told_together(tmp_path):
     text = """
     laek = "x"
     [sources.shop]
     tables = "shop.*"
     slice_mb = -1
+    sensitive = ["customers.email", "shop.customers.email"]
     store = "mysql://u:hidden@h/strata"
     """
     with pytest.raises(SettingsError) as caught:
         load_settings(environment(tmp_path, text))
     said = str(caught.value)
-    for word in ("lake is missing", "laek", "tables is not a list", "slice_mb", "connection is missing", "store holds"):
+    for word in (
+        "lake is missing",
+        "laek",
+        "tables is not a list",
+        "slice_mb",
+        "connection is missing",
+        "store holds",
+        COLUMNS,
+    ):
         assert word in said
     assert "hidden" not in said
 

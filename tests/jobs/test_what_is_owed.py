@@ -257,6 +257,12 @@ def resolve(world: World, request: Request | None) -> Request:
     return scheduled(world) if request is None else request
 
 
+def decide_on_all(world: World, deed: Any) -> None:
+    for found in find(world.source, world.engine, Selection()):
+        with suppress(StrataError):
+            deed(world.source, world.engine, found, Decided("so it is", "somebody", world.now))
+
+
 def step(world: World, action: tuple[Any, ...]) -> None:
     match action:
         case "change", table, rows:
@@ -276,9 +282,7 @@ def step(world: World, action: tuple[Any, ...]) -> None:
                 world.run(resolve(world, request))
         case "decide", deed, last:
             with suppress(Died), dying_before_write(last):
-                for found in find(world.source, world.engine, Selection()):
-                    with suppress(StrataError):
-                        deed(world.source, world.engine, found, Decided("so it is", "somebody", world.now))
+                decide_on_all(world, deed)
         case "both", one, other, order:
             runs: list[Iterator[None]] = [world.steps(resolve(world, one)), world.steps(resolve(world, other))]
             for number in order:

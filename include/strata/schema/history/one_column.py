@@ -95,8 +95,15 @@ class _Lives:
         for column in definition.columns if definition else ():
             folded = fold_name(column.name)
             # A name that a statement gave away is another column's from then on.
-            before = old.get(folded, None if folded in renames else folded)
-            here[folded] = self._joined([life[before] for life in lives if before is not None and before in life])
+            before = old.get(folded, "" if folded in renames else folded)
+            # A copy that is swapped in has the new name already.
+            here[folded] = self._joined(
+                [
+                    life[before if before in life else folded]
+                    for life in lives
+                    if before in life or (folded in life and life is not lives[0])
+                ]
+            )
             self._names[here[folded]].add((entry.name, column.name))
         self._of_this_version[entry.name] = here
 
