@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.config.settings import SourceSettings
-from strata.jobs.plan.sensitive import sensitive_columns
+from strata.jobs.plan.sensitive import sensitive_columns, unmatched_columns
 from strata.schema.ddl.dml import without_values
 from strata.schema.history.one_column import columns_by_name
 from strata.schema.history.sql_store import SchemaStore
@@ -77,6 +77,9 @@ def test_what_is_sensitive_under_one_name_is_under_all(store: SchemaStore) -> No
     assert sensitive(store, ["d.u.c"], "t") == {"d.t": ("b",)}, "a run from before the rename"
     assert sensitive(store, ["*.*.b"], "v") == {"d.v": ("B",)}
     assert sensitive(store, [], "t", "u", "v") == {}
+    settings = SourceSettings("-", sensitive=("d.t.b", "d.u.bb", "d.nothing.b", "*.*.zz"))
+    source: Any = SimpleNamespace(name="s", settings=settings)
+    assert [text.split('"')[1] for text in unmatched_columns(source, store.engine)] == ["d.u.bb", "d.nothing.b"]
 
 
 def test_patterns_of_columns() -> None:

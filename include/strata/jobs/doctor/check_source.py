@@ -18,6 +18,7 @@ from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
 from strata.jobs.land.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
+from strata.jobs.plan.sensitive import unmatched_columns
 from strata.jobs.plan.wanted import folds_names, known_tables
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.live.grants import Grants
@@ -99,6 +100,8 @@ def _check_rest(source: Source, server: _Server | None) -> Iterator[Finding]:
     yield check_lake(source.lake, source.name)
     if server is not None:
         yield check_patterns(source, server.tables, folded=server.folded)
+        if source.settings.sensitive and store == _OPENS:
+            yield from _check_sensitive(source)
     if source.settings.checks is not None:
         yield from check_own(source.settings.checks, server.tables if server else ())
 
@@ -116,6 +119,12 @@ def _with_history(source: Source, server: _Server) -> _Server:
         return _Server(users | known_tables(source, engine, stream), server.folded or folds_names(source.name, engine))
     except StrataError:
         return server
+
+
+def _check_sensitive(source: Source) -> Iterator[Finding]:
+    engine = find_store(source.store_url)
+    for told in () if engine is None else unmatched_columns(source, engine):
+        yield warning("sensitive", told, "Name it as database.table.column; `strata schema show` has the columns.")
 
 
 def check_own_only(source: Source) -> tuple[Finding, ...]:

@@ -17,7 +17,7 @@ from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
 from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
-from strata.jobs.plan.sensitive import sensitive_columns
+from strata.jobs.plan.sensitive import sensitive_columns, unmatched_columns
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
 from strata.jobs.run.run_name import Kind, RunName
@@ -89,7 +89,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         refused=sum(refused.rows for refused in plan.refused),
         reason=plan.refused[0].error.message[:_SHOWN_STATEMENT] if plan.refused else None,
         left=left,
-        unmatched=tuple(missed),
+        unmatched=(*missed, *unmatched_columns(source, engine)),
     )
 
 

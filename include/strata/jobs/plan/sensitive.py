@@ -10,6 +10,8 @@ from strata.schema.history.one_column import columns_by_name
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.patterns import matches, matches_column
 
+_WILD = frozenset("*?[")
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -45,3 +47,25 @@ def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableN
                 if table in planned:
                     found.setdefault(str(table), set()).add(column)
     return {table: tuple(sorted(columns)) for table, columns in sorted(found.items())}
+
+
+def unmatched_columns(source: Source, engine: sa.Engine) -> list[str]:
+    """What is to be said of `sensitive` patterns that spell a table out and match no column of it, ever: values that
+    somebody wants hidden are shown.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+    """
+    spelled = [pattern for pattern in source.settings.sensitive if not _WILD & set(pattern.rpartition(".")[0])]
+    if not spelled:
+        return []
+    store, folded = SchemaStore(engine), folds_names(source.name, engine)
+    known = store.tables(source.name)
+    named = [pattern.rpartition(".")[0] for pattern in spelled]
+    tables = [table for table in known if matches(table, named, folded=folded)]
+    columns = [place for names in columns_by_name(store, source.name, tables) for place in names]
+    return [
+        f'sensitive: "{pattern}" matches no column that the history knows, and hides nothing'
+        for pattern in spelled
+        if known and not any(matches_column(table, column, (pattern,), folded=folded) for table, column in columns)
+    ]
