@@ -92,6 +92,7 @@ def _check_rest(source: Source, server: _Server | None) -> Iterator[Finding]:
         source: The source.
         server: What its server tells of tables; None if it does not answer, and the store is on it.
     """
+    store = None
     if server is not None:
         store = _check_store(source)
         yield store

@@ -154,13 +154,14 @@ def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFi
     piece, verdict = found.withheld.piece, found.withheld.verdict
     judged = [file for file in files if file.is_publishable]
     again = f"`strata run --source {source.name} --failed --table {piece.name}` decodes the rows again"
+    without = f"`strata quarantine discard --source {source.name} --table {piece.name} --because '...'` does without"
     is_nothing = not judged if piece.state is State.FAILED else len(judged) == len(files)
     if is_nothing and not (found.judged or found.aside):
         raise Usage(
             f"none of the rows are in quarantine: {piece.reason.message if piece.reason else 'nobody decoded them'}",
             source=source.name,
             table=piece.name,
-            remedy=f"{again}; `strata quarantine discard` does without them.",
+            remedy=f"{again}; {without} them.",
         )
     if is_nothing:
         raise SchemaMismatchError(
@@ -168,7 +169,7 @@ def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFi
             + (found.aside[0].why.message if found.aside else "they are not all that there are"),
             source=source.name,
             table=piece.name,
-            remedy=f"Mend the schema history, then {again}; `strata quarantine discard` does without them.",
+            remedy=f"Mend the schema history, then {again}; {without} them.",
         )
     unusable = next((one for one in found.withheld.failures if one.check in OF_FILES), None)
     if unusable is not None:
