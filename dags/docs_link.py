@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-PAGES = "/strata/docs"
+PAGES = "/strata-docs"
 """Where the api-server has them."""
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     _Message = MutableMapping[str, Any]
 
-PAGES = "/strata/docs"
+PAGES = "/strata-docs"
 _KINDS = {".html": "text/html; charset=utf-8", ".ico": "image/x-icon"}
 _HEADERS = {
     # The pages quote values of rows: whatever is in them has nothing of Airflow's session.
