@@ -200,13 +200,7 @@ def _decide(
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  the command's help must not load Arrow
     from strata.jobs.quarantine.decide import Decided  # noqa: PLC0415  likewise
 
-    if not chosen.because.strip():
-        raise Usage("--because is empty", remedy="Say why: it is kept with who and when.")
-    if not (chosen.table or chosen.interval or chosen.reason or chosen.everything):
-        raise Usage(
-            "nothing says what is to be " + done,
-            remedy="Choose it with --table, --interval or --reason, or give --all.",
-        )
+    _refuse_unsaid(chosen, done)
     found, engine, pieces = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
     decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
     outcomes: list[Outcome] = []
@@ -216,19 +210,33 @@ def _decide(
             outcomes.append(act(found, engine, one, decided))
         except StrataError as error:
             errors.append(error)
-    if context.obj["json"]:
-        typer.echo(json.dumps({done: [to_plain(one) for one in outcomes]}, ensure_ascii=False))
-    else:
-        for outcome in outcomes:
-            left = f"; {counted(outcome.left, 'row')} stay withheld" if outcome.left else ""
-            say(f"{done} {counted(outcome.rows, 'row')} of {outcome.table} from {_moment(outcome.interval)}{left}")
-        if not pieces:
-            say("nothing is withheld that is meant")
+    _tell(outcomes, done, is_meant=bool(pieces), as_json=context.obj["json"])
     for further in errors[1:]:
         say(str(further), err=True)
     if errors:
         raise errors[0]
     return 0
+
+
+def _refuse_unsaid(chosen: _Chosen, done: str) -> None:
+    if not chosen.because.strip():
+        raise Usage("--because is empty", remedy="Say why: it is kept with who and when.")
+    if not (chosen.table or chosen.interval or chosen.reason or chosen.everything):
+        raise Usage(
+            "nothing says what is to be " + done,
+            remedy="Choose it with --table, --interval or --reason, or give --all.",
+        )
+
+
+def _tell(outcomes: Sequence[Outcome], done: str, *, is_meant: bool, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({done: [to_plain(one) for one in outcomes]}, ensure_ascii=False))
+    else:
+        for outcome in outcomes:
+            left = f"; {counted(outcome.left, 'row')} stay withheld" if outcome.left else ""
+            say(f"{done} {counted(outcome.rows, 'row')} of {outcome.table} from {_moment(outcome.interval)}{left}")
+        if not is_meant:
+            say("nothing is withheld that is meant")
 
 
 def _line(one: InQuarantine) -> _Line:
@@ -275,10 +283,7 @@ def _print(source: Source, one: InQuarantine, line: _Shown) -> None:
     if piece.reason:
         say(f"  {piece.reason.message}")
     for rule in line.failures:
-        rows = "" if rule.rows is None else f" ({counted(rule.rows, 'row')})"
-        say(f"  {rule.severity}: {rule.check}: {rule.message}{rows}")
-        for example in rule.examples[:_SHOWN_EXAMPLES]:
-            say(f"    {example}")
+        _print_rule(rule)
     for row in line.rows_shown:
         say(f"  {json.dumps(row, ensure_ascii=False, default=_text)}")
     for file in line.files:
@@ -291,6 +296,13 @@ def _print(source: Source, one: InQuarantine, line: _Shown) -> None:
     if line.kept_rows:
         say(f"  publish as it is: strata quarantine release {where} --because '...'")
     say(f"  do without: strata quarantine discard {where} --because '...'")
+
+
+def _print_rule(rule: FailedRule) -> None:
+    rows = "" if rule.rows is None else f" ({counted(rule.rows, 'row')})"
+    say(f"  {rule.severity}: {rule.check}: {rule.message}{rows}")
+    for example in rule.examples[:_SHOWN_EXAMPLES]:
+        say(f"    {example}")
 
 
 def _print_lines(lines: Iterable[_Line]) -> None:

@@ -97,6 +97,17 @@ def _left(found: SourceStatus) -> list[str]:
         lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
     if found.uncounted:
         lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
+    lines += _withheld(found)
+    if found.statements:
+        lines.append(
+            f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
+            "binlog (`strata intervals`)"
+        )
+    return lines
+
+
+def _withheld(found: SourceStatus) -> list[str]:
+    lines = []
     withheld = [table for table in found.tables if table.failed_rows or table.held_rows or table.reason]
     for table in withheld:
         state = "failed" if table.failed_rows else "held"
@@ -114,11 +125,6 @@ def _left(found: SourceStatus) -> list[str]:
         for table in found.tables
         if table.discarded_rows
     ]
-    if found.statements:
-        lines.append(
-            f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
-            "binlog (`strata intervals`)"
-        )
     return lines
 
 
