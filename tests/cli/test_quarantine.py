@@ -158,11 +158,14 @@ def test_rows_that_nobody_decodes_are_released_only_if_their_columns_are_known(s
         "SET SESSION sql_log_bin = 0; ALTER TABLE labels MODIFY state ENUM('a', 'b', 'c');"
         "ALTER TABLE shapes ADD COLUMN more INT; SET SESSION sql_log_bin = 1;"
         "INSERT INTO labels VALUES (1, 'a'); INSERT INTO labels VALUES (2, 'c'); INSERT INTO shapes VALUES (1, 2);"
+        "SET SESSION sql_log_bin = 0; ALTER TABLE labels ADD COLUMN more INT; SET SESSION sql_log_bin = 1;"
+        "INSERT INTO labels VALUES (3, 'a', 4);"
     )
     run_name = source.land_and_plan()
     counts = source.decode(run_name)
-    assert counts["quarantined"] == 2
+    assert counts["quarantined"] == 3
     assert [text.split(",")[0] for text in sorted(counts["quarantined_because"])] == [
+        f"{source.database}.labels: 1",
         f"{source.database}.labels: 1",
         f"{source.database}.shapes: 1",
     ]
@@ -170,25 +173,33 @@ def test_rows_that_nobody_decodes_are_released_only_if_their_columns_are_known(s
     source.strata("publish", run_name, code=1)
     found = {one["table"]: one for one in source.lines("quarantine", "list")}
     assert {table: (one["state"], one["rows"], one["kept_rows"], one["reasons"]) for table, one in found.items()} == {
-        "labels": ("held", 1, 1, ["UndecodableTextError"]),
+        "labels": ("held", 2, 2, ["SchemaMismatchError", "UndecodableTextError"]),
         "shapes": ("held", 1, 1, ["SchemaMismatchError"]),
     }
     [status] = source.lines("status")
     reasons = {table["table"]: table["reasons"] for table in status["tables"] if table["reasons"]}
-    assert reasons[f"{source.database}.labels"] == [{"reason": "UndecodableTextError", "intervals": 1, "rows": 1}]
-    [shown] = source.lines("quarantine", "show", "--reason", "SchemaMismatch*", "--rows", "1")
+    assert reasons[f"{source.database}.labels"] == [
+        {"reason": error, "intervals": 1, "rows": 2} for error in ("SchemaMismatchError", "UndecodableTextError")
+    ]
+    [shown] = source.lines("quarantine", "show", "--table", f"{source.database}.shapes", "--rows", "1")
     assert [(row["@1"], row["@2"]) for row in shown["rows_shown"]] == [(1, 2)]
-    # One of the two can be released; the other is told of, and stays.
+    # What has names can be released; the rest is told of, and stays.
     [released] = source.lines("quarantine", "release", "--because", "NULL will do", "--all", code=1)
-    assert [(one["rows"], one["state"]) for one in released["released"]] == [(1, "published")]
+    assert [(one["rows"], one["state"], one["left"]) for one in released["released"]] == [(1, "held", 1)]
     assert "nobody knows the columns" in source.said[-1]
     assert [(row["id"], row["state"], row["_invalid"]) for row in source.changes("labels")] == [
         (1, "a", None),
         (2, None, [("state", "3")]),
     ]
+    before = (source.changes("labels"), source.lines("quarantine", "list"))
+    assert [(one["table"], one["rows"]) for one in before[1]] == [("labels", 1), ("shapes", 1)]
+    source.strata("publish", run_name, code=1)
+    assert (source.changes("labels"), source.lines("quarantine", "list")) == before, "the same run undoes no decision"
     source.strata("quarantine", "discard", "--because", "a test", "--interval", found["shapes"]["start"], "--all")
     assert source.lines("quarantine", "list") == []
     assert "discarded: 1 row of" in source.strata("status")
     [of_shapes] = [one for one in source.lines("intervals") if one["table"] == "shapes"]
     assert (of_shapes["state"], of_shapes["reason"]["error"]) == ("discarded", "SchemaMismatchError")
+    source.strata("publish", run_name)
+    assert (source.changes("labels"), source.lines("quarantine", "list")) == (before[0], [])
     assert source.lines("plan", "--failed")[0]["tables"] == 0, "nothing is owed"

@@ -234,11 +234,14 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     # A wrong name makes no store.
     read_plan(run_folder(found.lake, source, run))
     engine = open_store(found.store_url)
-    ledger = TableIntervalLedger(engine)
+    ledger, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
 
     def is_published(planned: PlannedTable) -> bool:
         stored = ledger.get(source, planned.interval, planned.database, planned.table)
-        return stored is not None and stored.state is State.PUBLISHED
+        if stored is None or stored.state not in {State.HELD, State.DISCARDED}:
+            return stored is not None and stored.state is State.PUBLISHED
+        # What was released is more than the run may publish by itself.
+        return stored.run == run and decisions.is_decided(stored)
 
     publication = Publication(found.lake, source, run, is_published=is_published)
     made = _published_before if publication.is_cleared else _publish
@@ -250,21 +253,22 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
 def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
     # Before anything follows from them.
     VerdictLedger(engine).put(stored_verdicts(publication, judged_at=now_micros()))
-    pieces, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
     for outcome in publication:
-        planned = outcome.planned
-        stored = pieces.get(publication.plan.source, planned.interval, planned.database, planned.table)
-        if (
-            outcome.state in _WITHHELD
-            and stored
-            and stored.run == publication.plan.run
-            and decisions.is_decided(stored)
-        ):
-            # The same rows, with the same verdict: somebody has said what is to become of them.
-            yield TableOutcome(planned, stored.state)
-            continue
-        _note(engine, publication.plan, outcome)
-        yield outcome
+        decided = _decided(engine, publication.plan, outcome)
+        if decided is None:
+            _note(engine, publication.plan, outcome)
+        yield decided or outcome
+
+
+def _decided(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> TableOutcome | None:
+    """What somebody has decided on just these rows; None where nobody has, or the run publishes more by now."""
+    if outcome.published and outcome.state not in _WITHHELD:
+        return None
+    planned = outcome.planned
+    stored = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
+    if stored is None or stored.run != plan.run or not DecisionLedger(engine).is_decided(stored):
+        return None
+    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is State.HELD else None)
 
 
 _WITHHELD = (State.FAILED, State.HELD)

@@ -83,7 +83,7 @@ class DecisionLedger:
 
     def is_decided(self, piece: TableInterval) -> bool:
         """Whether a piece is as a decision on its run has left it."""
-        if piece.state not in {State.PUBLISHED, State.DISCARDED} or piece.run is None:
+        if piece.state not in {State.PUBLISHED, State.DISCARDED, State.HELD} or piece.run is None:
             return False
         found = quarantine_decision.c
         key = (found.source == piece.source) & (found.start_at == piece.start) & (found.run == piece.run)

@@ -3,10 +3,12 @@ Not here: the states (`table_intervals.py`), the verdicts (`verdicts.py`), their
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct
 
+from strata.errors import ErrorFacts
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.store.verdicts import FailedRule, StoredVerdict, VerdictLedger
 
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import sqlalchemy as sa
+
+
+ASIDE: Final = "rows_can_be_decoded"
+"""The check that fails by rows which the decoder put aside; its example is the error, as JSON."""
+
+
+def _error_of(rule: FailedRule) -> str:
+    return msgspec.json.decode(rule.examples[0], type=ErrorFacts).error
 
 
 class Withheld(Struct, frozen=True):
@@ -37,7 +47,9 @@ class Withheld(Struct, frozen=True):
         checks = [one.check for one in self.failures if one.severity == "error"]
         if self.piece.state is State.FAILED and checks:
             return tuple(dict.fromkeys(checks))
-        return (self.piece.reason.error,) if self.piece.reason else ("unknown",)
+        known = [self.piece.reason.error] if self.piece.reason else []
+        aside = [_error_of(one) for one in self.failures if one.check == ASIDE]
+        return tuple(sorted({*known, *aside})) or ("unknown",)
 
 
 def withheld(engine: sa.Engine, source: str) -> list[Withheld]:

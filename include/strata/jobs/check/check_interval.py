@@ -29,6 +29,7 @@ from strata.jobs.check.progress import CheckProgress
 from strata.jobs.check.run_pass import is_small, run_pass
 from strata.jobs.run.run_folder import read_plan, read_staged, run_folder, write_verdicts
 from strata.schema.model.definition import TableName, definition_from_json
+from strata.store.withheld import ASIDE
 from strata.tables.layout import interval_key
 from strata.tables.pinned import find_damage
 from strata.tables.quarantine import put_in_quarantine
@@ -319,7 +320,7 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
         return damaged_file(str(file.name), file.url, file.rows, damage)
     return Failure(
         table=str(file.name),
-        check="rows_can_be_decoded",
+        check=ASIDE,
         column=None,
         severity=Severity.WARNING,
         message=f"{counted(file.rows, 'row is', 'rows are')} in quarantine: {file.why.message}",
