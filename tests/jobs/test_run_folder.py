@@ -12,6 +12,7 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.errors import DamagedFileError, ErrorFacts, StoreFormatError, Usage
 from strata.jobs.run import run_folder as folder_of
 from strata.jobs.run.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
+from strata.jobs.run.run_past import RunPast, read_past, write_past
 from strata.jobs.run.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
@@ -23,11 +24,11 @@ from strata.jobs.run.specs import (
 )
 from strata.rows.plan import Range, SliceTable
 from strata.tables.write import StagedFile
+from strata.wire.storage import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata.wire.storage import Folder
 
 PIECE = PlannedSlice(
     "s", "/lake/x", "binlog.000001", 4, 90, 4, 1, 0, 5,
@@ -162,3 +163,22 @@ def test_a_slice_is_stored_as_it_always_was(folder: Folder) -> None:
     assert stored["more"] == [
         {"begin": 100, "end": 120, "binlog_pos": 100, "first_seq": 2, "clock": 6, "prepared_seq": 1}
     ]
+
+
+def test_what_lies_before_a_run_is_kept(tmp_path):
+    folder = Folder.open(str(tmp_path))
+    assert read_past(folder) == RunPast()
+    stored = (
+        b'{"tables":[{"database":"d","table":"t","lives":[{"versions":[3,5],"columns":[{"steps":[{"version_id":3,'
+        b'"name":"a","kind":"int||||key 0"}],"ended":5}]}],"untold":[7],"unpublished":[1700000000000000]}],"format":1}'
+    )
+    folder.write("past.json", stored)
+    found = read_past(folder)
+    assert found.of("d", "t").untold == (7,)
+    assert found.of("d", "t").lives[0].columns[0].ended == 5
+    assert found.of("d", "u") is None
+    write_past(folder, found)
+    assert folder.read("past.json") == stored
+    folder.write("past.json", stored.replace(b'"format":1', b'"format":2'))
+    with pytest.raises(StoreFormatError, match="format 2"):
+        read_past(folder)

@@ -1,5 +1,6 @@
 """Users' conditions on the rows of an expectation, as the judged frames take them.
-Not here: what a condition means (`dialects/conditions/`), our own rules' conditions (`rules.py`)."""
+Not here: what a condition means (`dialects/conditions/`), our own rules' conditions (`rules.py`), which column a name
+means (`own_columns.py`)."""
 
 from __future__ import annotations
 
@@ -7,20 +8,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata.checks.rules import frame_column
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from strata.checks.own_columns import Followed
     from strata.checks.rules import Exemptions, Rule
     from strata.schema.model.definition import TableDefinition, TableName
 
 
 def conditioned(
-    rule: Rule,
+    followed: Followed,
     table: TableName,
-    definition: TableDefinition,
-    others: Mapping[int, TableDefinition],
+    others: Iterable[TableDefinition],
     names: Mapping[str, str],
     exempt: Exemptions,
 ) -> Rule | None:
@@ -30,16 +29,16 @@ def conditioned(
     are exempt, as they are from the rules that follow from the schema.
 
     Args:
-        rule: The user's.
+        followed: The user's rule at the version.
         table: The table.
-        definition: The version.
-        others: All versions of the batch, of which one at least has to have the columns.
-        names: From a column to what the change table calls it.
+        others: All versions of the batch as the rule sees them, of which one at least has to have the columns.
+        names: From a column of the version to what the judged frame calls it.
         exempt: What is exempt in the batch.
 
     Raises:
         ConditionError: The text is no condition on any version of the table; says where.
     """
+    rule = followed.rule
     if rule.where is None:
         return rule
     # Imported here: few have conditions, and sqlglot takes a third of a second.
@@ -47,14 +46,22 @@ def conditioned(
     from strata.dialects.conditions.read import UnknownColumnError  # noqa: PLC0415  see above
 
     try:
-        condition = parse(rule.where, definition, str(table))
+        condition = parse(rule.where, followed.definition, str(table))
     except UnknownColumnError:
-        if any(_is_read(rule.where, other, table) for other in others.values()):
+        if any(_is_read(rule.where, other, table) for other in others):
             return None
         raise
-    frame = {name: frame_column(published) for name, published in names.items()}
-    parts = [exempt.selection(column).sql() for column in definition.columns if column.name in condition.columns]
-    return replace(rule, condition=" AND ".join([*dict.fromkeys(parts), f"({condition.spark(frame)})"]))
+    frame = {name: names[column.name] for name, column in followed.real.items()}
+    meant = {followed.real[name].name: followed.real[name] for name in condition.columns}
+    parts = [exempt.selection(meant[name]).sql() for name in sorted(meant)]
+    because = rule.because + "".join(
+        f"; {name} is called {column.name} there"
+        for name in sorted(condition.columns)
+        if (column := followed.real[name]).name != name
+    )
+    return replace(
+        rule, because=because, condition=" AND ".join([*dict.fromkeys(parts), f"({condition.spark(frame)})"])
+    )
 
 
 def _is_read(where: str, definition: TableDefinition, table: TableName) -> bool:

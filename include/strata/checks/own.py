@@ -28,8 +28,8 @@ _SEVERITIES = {
     "warning": Severity.WARNING,
     "info": Severity.WARNING,
 }
-_COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
-_COLUMN_LISTS = ("column_list", "column_set")
+COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
+COLUMN_LISTS = ("column_list", "column_set")
 FORM = "docs/checks.md shows what such a file holds; `strata check --dry-run` reads all of them."
 
 
@@ -123,8 +123,9 @@ def _told(error: Exception) -> Iterator[str]:
 
 def columns_of(rule: Rule) -> set[str]:
     """The columns that an expectation names in its arguments."""
-    named = {rule.kwargs[key] for key in _COLUMN_ARGUMENTS if key in rule.kwargs}
-    return named.union(*(rule.kwargs[key] for key in _COLUMN_LISTS if key in rule.kwargs))
+    named = {str(rule.kwargs[key]) for key in COLUMN_ARGUMENTS if key in rule.kwargs}
+    lists = [rule.kwargs[key] for key in COLUMN_LISTS if isinstance(rule.kwargs.get(key), list)]
+    return named.union(*(map(str, names) for names in lists))
 
 
 def _open(folder: str) -> Folder:
@@ -148,7 +149,17 @@ def _only(names: list[str], place: Folder, table: str) -> bool:
 
 def _rule(placed: PlacedExpectation, file: str) -> Rule:
     one = placed.expectation
-    notes = one.notes or "the users' own"
-    because = " ".join(notes) if isinstance(notes, list) else notes
-    where = f"{file}, line {placed.line}" if placed.line else file
-    return Rule(one.type, _SEVERITIES[one.severity], f"{because} ({where})", one.kwargs, where=one.where)
+    notes = " ".join(one.notes) if isinstance(one.notes, list) else one.notes
+    because = "; ".join(text for text in (one.description, notes) if text) or "the users' own"
+    place = f"{file}, line {placed.line}" if placed.line else file
+    owner = f"owner: {one.owner}; " if one.owner else ""
+    return Rule(
+        one.type,
+        _SEVERITIES[one.severity],
+        f"{because} ({owner}{place})",
+        one.kwargs,
+        where=one.where,
+        versions=None if one.versions is None else (one.versions.first, one.versions.last),
+        owner=one.owner,
+        place=place,
+    )

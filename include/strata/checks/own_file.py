@@ -27,7 +27,20 @@ _Notes = Annotated[str | list[str] | None, Meta(description="a text, or a list o
 _Condition = Annotated[
     str | None, Meta(description="a condition in MySQL's SQL on the rows that it is about, as in status = 'paid'")
 ]
+_Owner = Annotated[str, Meta(min_length=1, description="the name of who is asked when it does not hold, a text")] | None
+_Described = Annotated[str | None, Meta(description="a text")]
+_Version = Annotated[int, Meta(ge=1, description="the number of a schema version, as `_schema_version` has it")] | None
 _Unused = Annotated[Any, Meta(description="anything: Great Expectations writes it, and nothing reads it here")]
+
+
+class OwnVersions(Struct, frozen=True, forbid_unknown_fields=True):
+    """A range of schema versions, both ends inclusive; without one it goes on for ever."""
+
+    first: _Version = field(default=None, name="from")
+    last: _Version = field(default=None, name="to")
+
+
+_Versions = Annotated[OwnVersions, Meta(description='a range of schema versions, as in {"from": 12, "to": 17}')] | None
 
 
 class OwnExpectation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,11 +55,14 @@ class OwnExpectation(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="one of critical (or error), which withholds the table, warning and info"),
     ] = "critical"
     where: _Condition = None
+    versions: _Versions = None
+    """Those in which it must hold, and in the first of which columns have the names that it says."""
+    owner: _Owner = None
+    description: _Described = None
     notes: _Notes = None
     """Why it must hold; shown wherever it does not."""
     meta: _Unused = None
     id: _Unused = None
-    description: _Unused = None
     rendered_content: _Unused = None
     expectation_context: _Unused = None
     success_on_last_run: _Unused = None
@@ -102,11 +118,21 @@ def _read(values: Any, mistakes: Mistakes) -> Iterator[OwnExpectation]:
             mistakes.add(path, f"{spoken(path)} is not an object with a type and kwargs")
             continue
         good = read_fields(OwnExpectation, entry, path, mistakes)
+        _check_versions(good.get("versions"), (*path, "versions"), mistakes)
         if "type" in good and good["type"] not in known_types():
             mistakes.add((*path, "type"), f"{spoken(path)}.type: {_no_such(good['type'])}")
         elif "type" in good:
             _check_where(good, path, mistakes)
             yield OwnExpectation(**good)
+
+
+def _check_versions(versions: OwnVersions | None, path: tuple[str | int, ...], mistakes: Mistakes) -> None:
+    if versions is None:
+        return
+    if versions.first is None and versions.last is None:
+        mistakes.add(path, f"{spoken(path)} has neither from nor to: leave it out for all versions")
+    elif versions.first and versions.last and versions.first > versions.last:
+        mistakes.add(path, f"{spoken(path)} is empty: it goes from {versions.first} to {versions.last}")
 
 
 def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mistakes) -> None:

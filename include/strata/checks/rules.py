@@ -85,6 +85,12 @@ class Rule(Struct, frozen=True):
     """SQL that selects the rows it is about; None for all."""
     where: str | None = None
     """The same as a user writes it, in MySQL's SQL; it becomes the condition when a version is there to read it."""
+    versions: tuple[int | None, int | None] | None = None
+    """First and last schema version for which a user says it; None for all."""
+    owner: str | None = None
+    """Who is asked when a user's rule does not hold."""
+    place: str = ""
+    """Of a user's rule: file and line."""
     selection: Selection = ALL_ROWS
     """The same of a rule of ours, for who does not ask Spark."""
     members: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from strata.checks.file_bounds import CHECK as TRUE_STATISTICS
-from strata.checks.own import columns_of
-from strata.checks.subject import applies
+from strata.checks.own_columns import why_not
+from strata.checks.subject import is_asked
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata.counted import counted
 
@@ -91,13 +91,12 @@ def judge_table(engine: Engine, label: str, subject: TableSubject) -> TableVerdi
     columns = {version: _columns_of(subject.files_of(version), profiles) for version in subject.versions}
     unlike = [_unlike(subject, version, profiles) for version, names in columns.items() if names is None]
     checks, failures = engine.judge(subject, label, columns)
-    seen = [names for names in columns.values() if names is not None]
-    never = [rule for rule in subject.own if not any(applies(rule, names) for names in seen)]
+    never = _never_asked(subject, [version for version, names in columns.items() if names is not None])
     failures = [
         *failures,
         *unlike,
         *_faults(subject, profiles),
-        *(_no_such_column(subject, rule) for rule in never),
+        *never,
     ]
     return _verdict(subject, checks + len(unlike) + FILE_CHECKS + len(never), failures)
 
@@ -164,11 +163,23 @@ def _nothing_staged(subject: TableSubject) -> Failure:
     )
 
 
-def _no_such_column(subject: TableSubject, rule: Rule) -> Failure:
+def _never_asked(subject: TableSubject, versions: Sequence[int]) -> list[Failure]:
+    """Users' rules that are about rows of the interval, and of which no version has the columns."""
+    found = []
+    for rule in subject.own:
+        held = [version for version in versions if subject.past.holds(rule, version)]
+        if (held or not versions) and not any(is_asked(subject, rule, version) for version in held):
+            found.append(_no_such_column(subject, rule, held))
+    return found
+
+
+def _no_such_column(subject: TableSubject, rule: Rule, versions: Sequence[int]) -> Failure:
     return Failure(
         table=str(subject.table),
         check=rule.expectation,
         column=rule.column,
         severity=rule.severity,
-        message=f"no version of the table in this interval has the columns {', '.join(sorted(columns_of(rule)))}",
+        message=f"{why_not(rule, subject.past, versions)} ({rule.place})"
+        if rule.place
+        else why_not(rule, subject.past, versions),
     )

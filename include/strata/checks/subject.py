@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.checks.conditions import conditioned
-from strata.checks.own import columns_of
+from strata.checks.own_columns import Past, follow
 from strata.checks.rules import (
     Exemptions,
     Rule,
     StreamFacts,
+    frame_column,
     history_rule,
     rule_of_version,
     rules_of_definition,
@@ -70,6 +71,8 @@ class TableSubject(Struct, frozen=True):
     own: tuple[Rule, ...] = ()
     """Users' own rules."""
     sensitive: Sensitive = NOTHING
+    past: Past = Past()
+    """What is known of its versions."""
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -121,12 +124,29 @@ def suites_of(subject: TableSubject, label: str, columns: Mapping[int, Sequence[
 
 def _own_of_version(subject: TableSubject, version: int, columns: Sequence[str]) -> Iterator[Rule]:
     definition = subject.definitions[version]
-    names = published_names(definition, columns)
+    names = frame_names(definition, columns)
     for rule in subject.own:
-        if applies(rule, columns):
-            found = conditioned(rule, subject.table, definition, subject.definitions, names, subject.exempt(version))
+        followed = follow(rule, subject.past, version, definition, names)
+        if followed is not None:
+            others = (
+                other.definition
+                for number, one in subject.definitions.items()
+                if (other := follow(rule, subject.past, number, one, frame_names(one))) is not None
+            )
+            found = conditioned(followed, subject.table, others, names, subject.exempt(version))
             if found is not None:
                 yield found
+
+
+def frame_names(definition: TableDefinition, columns: Sequence[str] | None = None) -> dict[str, str]:
+    """From a column of a version to what the judged frame calls it.
+
+    Args:
+        definition: The version.
+        columns: Those of its files; None before there is one.
+    """
+    names = published_names(definition, columns or planned_columns(definition))
+    return {name: frame_column(published) for name, published in names.items()}
 
 
 def count_rules(subject: TableSubject) -> int:
@@ -136,14 +156,15 @@ def count_rules(subject: TableSubject) -> int:
         own
         + len(rules_of_stream(subject.facts))
         + sum(
-            len(rules_of_version(definition, version, subject.exempt(version), _planned_columns(definition)))
+            len(rules_of_version(definition, version, subject.exempt(version), planned_columns(definition)))
             for version in subject.versions
             if (definition := subject.definitions.get(version)) is not None
         )
     )
 
 
-def _planned_columns(definition: TableDefinition) -> tuple[str, ...]:
+def planned_columns(definition: TableDefinition) -> tuple[str, ...]:
+    """The columns of a version's files, before there is one."""
     return (*(column.name for column in definition.columns), *METADATA)
 
 
@@ -159,9 +180,10 @@ def rules_of_version(
     return tuple(rules)
 
 
-def applies(rule: Rule, columns: Sequence[str]) -> bool:
-    """Users' rules hold for the rows of the versions that have the columns they name."""
-    return columns_of(rule) <= set(columns)
+def is_asked(subject: TableSubject, rule: Rule, version: int) -> bool:
+    """Whether a user's rule is asked of the rows of a version: it is about them, and they have its columns."""
+    definition = subject.definitions[version]
+    return follow(rule, subject.past, version, definition, frame_names(definition)) is not None
 
 
 def are_columns_of(definition: TableDefinition, columns: Sequence[str]) -> bool:

@@ -18,13 +18,15 @@ from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import ChecksFailedError, Usage
+from strata.schema.model.definition import TableName
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from strata.checks.verdict import IntervalVerdict
     from strata.config.settings import Source
+    from strata.jobs.check.own_at_versions import CheckedRule, CheckedTable
     from strata.jobs.check.progress import CheckProgress
 
 _BAR_SECONDS = 0.2
@@ -40,10 +42,18 @@ def check(
     dry_run: Annotated[  # noqa: FBT002  a switch of the command line
         bool, typer.Option("--dry-run", help="Only read the files of your own expectations; exit code 2 for a mistake.")
     ] = False,
+    table: Annotated[
+        str | None, typer.Option(help="With --dry-run: a table, database.table, of which to show all that is checked.")
+    ] = None,
 ) -> int:
     """Runs the checks of a decoded run; the verdict decides whether `strata publish` may go on."""
     if dry_run:
-        return _look_at_own(load_settings(os.environ).source(source), as_json=context.obj["json"])
+        found = load_settings(os.environ).source(source)
+        if table is not None:
+            return _show_table(found, table, as_json=context.obj["json"])
+        return _look_at_own(found, as_json=context.obj["json"])
+    if table is not None:
+        raise Usage("a run is checked whole", remedy="Leave out --table, or give --dry-run.")
     if run is None:
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
     # Imported here: the command's help must not load Arrow.
@@ -83,6 +93,48 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
     else:
         print_findings(Terminal(), str(source.settings.checks), found)
     return Usage.exit_code if any(finding.severity is Severity.ERROR for finding in found) else 0
+
+
+def _show_table(source: Source, table: str, *, as_json: bool) -> int:
+    """Shows what would be checked of a table; exit code 2 if something is wrong with the user's expectations of it."""
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.check.own_at_versions import what_is_checked  # noqa: PLC0415  see above
+    from strata.store.database import open_store  # noqa: PLC0415  see above
+
+    found = what_is_checked(open_store(source.store_url), source.name, TableName.of(table), source.settings.checks)
+    if as_json:
+        print_report(found.to_json(), as_json=True)
+    else:
+        _print_rules(found)
+    return Usage.exit_code if any(rule.mistakes for rule in found.rules) else 0
+
+
+def _print_rules(found: CheckedTable) -> None:
+    console = Terminal(markup=False)
+    shown = Table("expectation", "of", "severity", "versions", "owner", "why", title=found.table, title_justify="left")
+    for rule in found.rules:
+        why = "\n".join([rule.because, *rule.mistakes])
+        versions = _listed(rule.versions) or "none"
+        shown.add_row(rule.type, _about(rule), rule.severity, versions, rule.owner or "", why)
+    console.print(shown)
+
+
+def _about(rule: CheckedRule) -> str:
+    """The columns and rows of a rule; of a user's, what its columns are called in which versions."""
+    lines = [
+        name
+        if [*names] == [name]
+        else f"{name}: " + "; ".join(f"{one} in {_listed(in_)}" for one, in_ in names.items())
+        for name, names in rule.called.items()
+    ]
+    named = rule.arguments.get("column")
+    if not lines and named:
+        lines = [str(named)]
+    return "\n".join([*lines, f"where {rule.where}"] if rule.where else lines)
+
+
+def _listed(versions: Sequence[int]) -> str:
+    return ", ".join(map(str, versions))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.check.data_docs import complete_docs
+from strata.jobs.check.own_at_versions import refuse_unknown_versions
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.first_landing import allowed_begins
@@ -217,9 +218,11 @@ def plan(
     now = now_micros()
     gtids = GtidSet.parse(gtid_set) if gtid_set else None
     read_own_checks(found.settings.checks)
+    engine = open_store(found.store_url)
+    refuse_unknown_versions(engine, source, found.settings.checks)
     request = Request(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
-    return plan_run(found, open_store(found.store_url), stream, request, now=now)
+    return plan_run(found, engine, stream, request, now=now)
 
 
 def publish(source: str, run: str, *, settings: Settings) -> PublishReport:

@@ -38,6 +38,10 @@ class State(StrEnum):
     """Somebody has decided to do without those that are not published; the reason stays, and the decision."""
 
 
+UNPUBLISHED = (State.OWED, State.FAILED, State.HELD, State.UNWANTED)
+"""Readers do not see all of the rows."""
+
+
 class TableInterval(Struct, frozen=True):
     """One table's part of one closed interval."""
 
@@ -133,6 +137,23 @@ class TableIntervalLedger:
         query = sa.select(*found).where(condition).order_by(found.start_at, found.database_name, found.table_name)
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
+
+    def last_unpublished(self, source: str, before: int) -> dict[tuple[str, str], int]:
+        """Of each table that has any, the last interval with rows that are not published.
+
+        Args:
+            source: The source.
+            before: Only intervals that start before (microseconds UTC).
+        """
+        found = table_interval.c
+        query = (
+            sa.select(found.database_name, found.table_name, sa.func.max(found.start_at))
+            .where((found.source == source) & found.state.in_([str(state) for state in UNPUBLISHED]))
+            .where((found.start_at < before) & (found.rows > 0))
+            .group_by(found.database_name, found.table_name)
+        )
+        with reading(self._engine) as connection:
+            return {(database, table): int(start) for database, table, start in connection.execute(query)}
 
     def get(self, source: str, start: int, database: str, table: str) -> TableInterval | None:
         """One table's part of one interval; None if it has no rows there, or nobody has counted them."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from strata.checks.one_pass import look_at
 from strata.checks.own import own_rules
+from strata.checks.own_columns import Past
 from strata.checks.pass_engine import PassEngine, task_of
 from strata.checks.rules import StreamFacts
 from strata.checks.run import Engine, damaged_file, judge_interval
@@ -28,6 +29,7 @@ from strata.jobs.check.data_docs import docs_url, forget_docs, write_docs, write
 from strata.jobs.check.progress import CheckProgress
 from strata.jobs.check.run_pass import is_small, run_pass
 from strata.jobs.run.run_folder import read_plan, read_staged, run_folder, write_verdicts
+from strata.jobs.run.run_past import read_past
 from strata.schema.model.definition import TableName, definition_from_json
 from strata.store.withheld import ASIDE
 from strata.tables.layout import interval_key
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from strata.checks.verdict import IntervalVerdict
     from strata.jobs.run.run_folder import Decoded
+    from strata.jobs.run.run_past import RunPast
     from strata.jobs.run.run_plan import RunPlan
     from strata.jobs.run.specs import Interval
     from strata.schema.model.definition import TableDefinition
@@ -149,7 +152,8 @@ def check_interval(
     folder = run_folder(lake, source, run)
     plan = read_plan(folder)
     decoded = read_staged(folder)
-    subjects = {interval.start: _subjects(plan, interval, decoded, checking) for interval in plan.intervals}
+    past = read_past(folder)
+    subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
     everything = [subject for found in subjects.values() for subject in found]
     forget_docs(folder)
     judging = _Judging(open_spark, progress)
@@ -270,7 +274,9 @@ def spark_url(url: str) -> str:
     return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
 
 
-def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, checking: Checking) -> list[TableSubject]:
+def _subjects(
+    plan: RunPlan, interval: Interval, decoded: Decoded, checking: Checking, past: RunPast
+) -> list[TableSubject]:
     """What is judged of an interval: its tables that were decoded whole, each with the versions of its own."""
     definitions: dict[tuple[str, str], dict[int, TableDefinition]] = {}
     for version in plan.versions:
@@ -296,6 +302,7 @@ def _subjects(plan: RunPlan, interval: Interval, decoded: Decoded, checking: Che
                     definitions=versions,
                     own=tuple(own_rules(checking.own_expectations, name)),
                     sensitive=Sensitive.of(plan.sensitive.get(str(name), ())),
+                    past=Past() if (found := past.of(*key)) is None else Past(found.lives),
                 )
             )
     return subjects

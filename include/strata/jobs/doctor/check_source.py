@@ -4,6 +4,7 @@ Not here: judging single things (`check_settings.py`, `check_grants.py`, `check_
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from strata.counted import counted
 from strata.errors import AccessDeniedError, StrataError, Usage
 from strata.events.landed import LandedStream
 from strata.flavour import Flavour
+from strata.jobs.check.own_at_versions import mistakes_of_file
 from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_lake import check_lake
 from strata.jobs.doctor.check_settings import judge_settings
@@ -30,10 +32,12 @@ from strata.wire.replication import ServerState
 from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pymysql
 
+    from strata.checks.own import OwnFile
+    from strata.checks.rules import Rule
     from strata.config.settings import Source
 
 _OPENS = ok("store", "opens")
@@ -104,7 +108,9 @@ def _check_rest(source: Source, server: _Server | None) -> Iterator[Finding]:
         if source.settings.sensitive and store == _OPENS:
             yield from _check_sensitive(source)
     if source.settings.checks is not None:
-        yield from check_own(source.settings.checks, server.tables if server else ())
+        yield from check_own(
+            source.settings.checks, server.tables if server else (), _history_of(source) if server else None
+        )
 
 
 def _with_history(source: Source, server: _Server) -> _Server:
@@ -128,6 +134,15 @@ def _check_sensitive(source: Source) -> Iterator[Finding]:
         yield warning("sensitive", told, "Name it as database.table.column; `strata schema show` has the columns.")
 
 
+def _history_of(source: Source) -> Callable[[OwnFile, list[Rule]], list[str]] | None:
+    """What the schema history says against a file of expectations; None where no store answers."""
+    try:
+        engine = find_store(source.store_url)
+    except StrataError:
+        return None
+    return None if engine is None else partial(mistakes_of_file, engine, source.name)
+
+
 def check_own_only(source: Source) -> tuple[Finding, ...]:
     """What is to be said of users' own expectations: as in `check_source`, and of their arguments.
 
@@ -139,7 +154,7 @@ def check_own_only(source: Source) -> tuple[Finding, ...]:
         raise Usage(
             "the settings name no folder of expectations", source=source.name, remedy="docs/checks.md shows how."
         )
-    found = tuple(check_own(folder, _with_history(source, _Server()).tables))
+    found = tuple(check_own(folder, _with_history(source, _Server()).tables, _history_of(source)))
     return found if stands_in_the_way(found) else (*found, *check_arguments(folder))
 
 

@@ -13,9 +13,10 @@ from strata.jobs.plan.wanted import NAMES_OF_TABLES, no_match
 from strata.schema.model.patterns import matches, unmatched
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from strata.checks.own import OwnFile
+    from strata.checks.rules import Rule
     from strata.config.settings import Source
     from strata.schema.model.definition import TableName
 
@@ -48,12 +49,15 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
     return warning("tables", f"{said}; {misses}", f"{NAMES_OF_TABLES}.") if misses else ok("tables", said)
 
 
-def check_own(folder: str, known: Collection[TableName]) -> Iterator[Finding]:
+def check_own(
+    folder: str, known: Collection[TableName], history: Callable[[OwnFile, list[Rule]], list[str]] | None = None
+) -> Iterator[Finding]:
     """Findings on the folder of users' own expectations, one a file.
 
     Args:
         folder: The folder.
         known: The tables that there are; empty if nobody knows.
+        history: What the schema history says against a file; None if there is none.
     """
     try:
         files = own_files(folder)
@@ -64,7 +68,7 @@ def check_own(folder: str, known: Collection[TableName]) -> Iterator[Finding]:
         yield warning("checks", f"{folder} has no file of expectations", _FORM)
     names = {str(table) for table in known}
     for file in files:
-        yield _check_file(folder, file, names)
+        yield _check_file(folder, file, names, history)
 
 
 def check_arguments(folder: str) -> Iterator[Finding]:
@@ -74,13 +78,21 @@ def check_arguments(folder: str) -> Iterator[Finding]:
             yield error("checks", f"{file.name}: {rule.expectation}, {rule.because}: {why}", _FORM)
 
 
-def _check_file(folder: str, file: OwnFile, names: Collection[str]) -> Finding:
+def _check_file(
+    folder: str,
+    file: OwnFile,
+    names: Collection[str],
+    history: Callable[[OwnFile, list[Rule]], list[str]] | None,
+) -> Finding:
     try:
         rules = rules_of_file(folder, file)
+        told = history(file, rules) if history is not None else []
     except SettingsError as failure:
         return error("checks", f"{file.name}: {failure.message}", _FORM)
     except StrataError as failure:
         return error("checks", f"{file.name}: {failure.message}", failure.remedy)
+    if told:
+        return error("checks", "\n".join(told), _FORM)
     said = f"{file.name}: 1 expectation" if len(rules) == 1 else f"{file.name}: {len(rules)} expectations"
     if names and file.table not in names:
         near = near_names(file.table, names)

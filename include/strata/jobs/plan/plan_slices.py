@@ -16,11 +16,13 @@ from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
 from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
+from strata.jobs.plan.pasts import table_pasts
 from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
 from strata.jobs.plan.sensitive import sensitive_columns, unmatched_columns
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
 from strata.jobs.run.run_name import Kind, RunName
+from strata.jobs.run.run_past import RunPast, write_past
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
@@ -77,6 +79,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
     missed = unmatched_patterns(source, engine, stream, request.tables)
     folder = run_folder(source.lake, source.name, plan.run)
     if plan.tables:
+        write_past(folder, RunPast(tuple(table_pasts(source.name, engine, plan))))
         write_plan(folder, plan)
     return PlanReport(
         source=source.name,

@@ -54,6 +54,24 @@ def column_renames(
         entries: The entries.
         online: The online changes among them.
     """
+    found: dict[Part, Renames] = {}
+    for part, statements in statements_of(store, entries, online).items():
+        for statement in statements:
+            if names := renames_of(statement):
+                found[part] = follow(found.get(part, {}), names)
+    return found
+
+
+def statements_of(
+    store: SchemaStore, entries: Sequence[StoredEntry], online: Mapping[Part, OnlineChange]
+) -> dict[Part, list[tuple[Change, ...]]]:
+    """What the statements of entries asked for, in order; of an online change those on its copy.
+
+    Args:
+        store: The store.
+        entries: The entries.
+        online: The online changes among them.
+    """
     made_by: dict[Part, list[int]] = {}
     for entry in entries:
         part = (entry.version_id, entry.name)
@@ -61,10 +79,4 @@ def column_renames(
         copied = sorted(number for number, name in change.parts if name == change.copy) if change else []
         made_by[part] = [number for number in copied if number != entry.version_id] if change else [entry.version_id]
     asked = changes_asked(store.engine, (number for numbers in made_by.values() for number in numbers))
-    each = {number: names for number, statement in asked.items() if (names := renames_of(statement))}
-    found: dict[Part, Renames] = {}
-    for part, numbers in made_by.items():
-        for number in numbers:
-            if number in each:
-                found[part] = follow(found.get(part, {}), each[number])
-    return found
+    return {part: [asked[number] for number in numbers if number in asked] for part, numbers in made_by.items()}
