@@ -30,6 +30,12 @@ class AirflowApi:
     user: str
     password: str = field(repr=False)
     _token: str | None = field(default=None, repr=False)
+    _client: httpx.Client = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Makes the connection's client once: each one reads all certificates of the machine, be there TLS or not."""
+        # This machine's own: proxies are for others.
+        self._client = httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def health(self) -> dict[str, Any] | None:
         """What each component says of itself, or None while the server does not answer."""
@@ -87,10 +93,7 @@ class AirflowApi:
         self, method: str, path: str, body: dict[str, Any] | None = None, *, signed: str | None
     ) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {signed}"} if signed else {}
-        # This machine's own: proxies are for others.
-        answer = httpx.request(
-            method, self.url + path, json=body, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False
-        )
+        answer = self._client.request(method, self.url + path, json=body, headers=headers)
         return dict(answer.raise_for_status().json())
 
 

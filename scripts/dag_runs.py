@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from scripts.airflow_api import AirflowApi
 
 PARSE_SECONDS = 60
+POLL_SECONDS = 0.5
+"""Between two looks at a run: each is work for the server that starts the run's tasks, too."""
 LOG_LINES = 25
 MARKS = {"success": "[green]✓[/green]", "skipped": "[dim]-[/dim]", "failed": "[red]✗[/red]"}
 """Of steps that are over by themselves; what follows a failed one is not shown."""
@@ -44,7 +46,7 @@ def run_dag(api: AirflowApi, dag: str, conf: dict[str, Any], console: Console, *
     try:
         with console.status(f"{dag}: waiting for the scheduler") as spinner:
             shown: set[tuple[str, int]] = set()
-            for _ in deadline(seconds):
+            for _ in deadline(seconds, pause=POLL_SECONDS):
                 state = str(api.get(f"/dags/{dag}/dagRuns/{run}")["state"])
                 steps = api.get(f"/dags/{dag}/dagRuns/{run}/taskInstances?limit=200")["task_instances"]
                 for line in _newly_over(steps, shown):

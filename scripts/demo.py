@@ -102,7 +102,7 @@ def live(url: str, database: str, console: Console) -> dict[str, list[dict[str, 
 
 @contextmanager
 def airflow_starting(state: State) -> Iterator[list[Exception]]:
-    """Starts Airflow beside the block: it takes some seconds that the shop can live through."""
+    """Starts Airflow beside the block: it takes some seconds in which MySQL can start, and the shop live."""
     failures: list[Exception] = []
 
     def start() -> None:
@@ -124,11 +124,11 @@ def demonstrate(state: State, console: Console) -> bool:
     lent = os.environ.get(services.MYSQL_URL_VARIABLE)
     database = GUEST_DATABASE if lent else OWN_DATABASE
     console.rule("1. A shop lives, and its tables change under it")
-    with console.status("starting MySQL"):
-        fleet.start_mysql(state, lambda text: console.print(f"  {text}", style="dim"))
-    url = lent or mysql.root_url(state)
-    make_database(url, database, console)
     with airflow_starting(state) as failures:
+        with console.status("starting MySQL"):
+            fleet.start_mysql(state, lambda text: console.print(f"  {text}", style="dim"))
+        url = lent or mysql.root_url(state)
+        make_database(url, database, console)
         early = live(url, database, console)
     if failures:
         raise failures[0]

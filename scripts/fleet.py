@@ -16,6 +16,7 @@ import os
 import shlex
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,17 @@ def up(state: State, say: Callable[[str], None]) -> AirflowApi:
 def down(state: State, say: Callable[[str], None]) -> None:
     """Stops every process of the fleet, whichever way it was started or lost."""
     fleet = Fleet(state.folder)
-    # The scheduler before the rest, so that no task is started meanwhile; MySQL last, tasks use it.
-    for name in ("scheduler", *reversed(COMPONENTS)):
+
+    def stop(name: str) -> None:
         if fleet.members(name):
             say(f"stopping {name}")
             fleet.stop(name, seconds=STOP_SECONDS)
+
+    # The scheduler before the rest, so that no task is started meanwhile; MySQL last, tasks use it.
+    stop("scheduler")
+    with ThreadPoolExecutor(len(COMPONENTS), thread_name_prefix="stop") as pool:
+        list(pool.map(stop, [name for name in reversed(COMPONENTS) if name != "mysql"]))
+    stop("mysql")
 
 
 def status(state: State, say: Callable[[str], None]) -> bool:

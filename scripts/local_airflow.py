@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import shutil
 import sqlite3
 import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +54,11 @@ def prepare(state: State, say: Callable[[str], None]) -> None:
     database = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:") else None
     if database and database.exists() and stamp.exists() and stamp.read_text() == version:
         return
+    if database and not database.exists() and migrated_database().exists():
+        shutil.copyfile(migrated_database(), database)
+        _share(database)
+        stamp.write_text(version)
+        return
     say("preparing Airflow's database")
     fleet = Fleet(state.folder)
     log = fleet.log("airflow-migrate")
@@ -62,10 +69,20 @@ def prepare(state: State, say: Callable[[str], None]) -> None:
     if done.returncode != 0:
         raise fleet.failure("airflow-migrate", "failed")
     if database:
-        with sqlite3.connect(database) as connection:
-            # Readers and the writer do not wait for each other: five processes share this file.
-            connection.execute("PRAGMA journal_mode=WAL")
+        _share(database)
     stamp.write_text(version)
+
+
+def migrated_database() -> Path:
+    """The empty database of this version of Airflow that set-up has made: a demo begins with one, and so does a first
+    `make up`."""
+    return Path(sys.prefix) / f"strata.airflow-{importlib.metadata.version('apache-airflow')}.db"
+
+
+def _share(database: Path) -> None:
+    """Readers and the writer do not wait for each other: five processes share this file."""
+    with sqlite3.connect(database) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def wait_until_up(state: State) -> AirflowApi:

@@ -118,9 +118,9 @@ class Fleet:
         return self.state / "run" / f"{name}.pid"
 
 
-def deadline(seconds: float) -> Iterable[float]:
+def deadline(seconds: float, pause: float = 0.25) -> Iterable[float]:
     """Yields at once and then after short pauses, until `seconds` have passed: the loop body is one try."""
     end = time.monotonic() + seconds
     while (now := time.monotonic()) < end:
         yield end - now
-        time.sleep(0.25)
+        time.sleep(pause)

@@ -116,6 +116,8 @@ if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     .venv/bin/python -m scripts.startup.warm_kernels >/dev/null
     printf '%s\n' "$wanted" >"$kernels"
 fi
+# A first start of Airflow takes some seconds less with it.
+.venv/bin/python -m scripts.startup.migrate_airflow || say "Airflow's database is made when it starts"
 if [ "${1:-}" = tests ]; then
     s3=.strata/s3/strata.stamp
     wanted=$(sha256sum <requirements-s3.txt | cut -d ' ' -f 1)
