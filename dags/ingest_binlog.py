@@ -30,6 +30,7 @@ from dags.forms import TIME
 from dags.steps import (
     RETRIES,
     CheckSubmit,
+    check_options,
     has_rows,
     land,
     list_sources,
@@ -81,8 +82,7 @@ def ingest_binlog() -> None:
         planned: Any = plan(source)
         url = planned["run_url"]
         decoded = spark("decode", "decode_slices.py", "--run-url", url)
-        judged = ("--checks", planned["checks"], "--engine", planned["checks_engine"])
-        checked = spark("check", "check_interval.py", "--run-url", url, *judged, kind=CheckSubmit)
+        checked = spark("check", "check_interval.py", "--run-url", url, *check_options(planned), kind=CheckSubmit)
         published = publish(source, planned)
         land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
         published >> [mirror(source), report_left(source, planned)]

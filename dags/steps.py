@@ -125,7 +125,19 @@ def plan(source: str) -> Xcom:
         chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
     report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
     found = _settings().sources[source]
-    return to_plain(PlannedRun(**asdict(report), checks=found.checks or "", checks_engine=found.checks_engine))
+    planned = PlannedRun(
+        **asdict(report),
+        checks=found.checks or "",
+        checks_engine=found.checks_engine,
+        compare_keys=str(found.compare_keys),
+    )
+    return to_plain(planned)
+
+
+def check_options(planned: Any) -> list[Any]:
+    """What the job that checks is told of the settings, in the XCom of `plan`."""
+    options = {"checks": "--checks", "checks_engine": "--engine", "compare_keys": "--compare-keys"}
+    return [part for name, option in options.items() for part in (option, planned[name])]
 
 
 def _span(context: Context) -> tuple[int | None, int | None]:

@@ -27,6 +27,8 @@ class PlannedRun(PlanReport, frozen=True, kw_only=True):
     """Folder or URL of the users' own checks: the Spark job that runs them has no settings."""
     checks_engine: str = "one_pass"
     """What judges the other checks, likewise."""
+    compare_keys: str = "100"
+    """Of how many keys images are held against those of earlier intervals, likewise."""
     format: int = PLANNED_FORMAT
 
 

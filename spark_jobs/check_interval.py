@@ -1,4 +1,5 @@
-"""Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]`.
+"""Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]
+[--compare-keys NUMBER|all]`.
 Not here: the checks (`strata.checks`), what is read and left (`strata.jobs`), the session (`session.py`).
 
 A session is opened only if one is used. The last line on stdout is the report as JSON; the verdict is in the run
@@ -16,6 +17,7 @@ from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
 from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval
+from strata.jobs.check.earlier_files import DEFAULT_KEYS
 from strata.jobs.check.progress import CheckProgress
 from strata.values import to_plain
 
@@ -29,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--checks", help="folder of users' own expectations, one file a table")
     parser.add_argument("--engine", choices=list(ChecksEngine), default=ChecksEngine.ONE_PASS)
+    parser.add_argument("--compare-keys", default=str(DEFAULT_KEYS), help="a number, or all")
     given = parser.parse_args(arguments)
     lake, _, source, run = given.run_url.rstrip("/").rsplit("/", 3)
 
@@ -36,7 +39,7 @@ def main(arguments: list[str]) -> int:
     def open_spark() -> SparkSession:
         return open_session(f"strata check {run}")
 
-    checking = Checking(given.checks or None, ChecksEngine(given.engine))
+    checking = Checking.of(given.checks, given.engine, given.compare_keys)
     try:
         report = check_interval(lake, source, run, open_spark, checking, CheckProgress(_write))
         sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strata.checks import names
+from strata.checks.names import METADATA
 from strata.checks.own import own_rules
 from strata.checks.profile import FileProfile
 from strata.checks.rules import StreamFacts
 from strata.checks.run import judge_table
-from strata.checks.subject import METADATA, JudgedFile, TableSubject, suites_of
+from strata.checks.subject import JudgedFile, TableSubject, suites_of
 from strata.cli.main import run
 from strata.errors import SettingsError, Usage
 from strata.jobs.check.own_at_versions import TableHistory, read_history, refuse_unknown_versions, what_is_checked
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
+from strata.tables import layout
 from tests.schema.streams import Stream, track
 
 if TYPE_CHECKING:
@@ -220,3 +223,9 @@ def test_mistakes_in_the_new_fields_are_told(tmp_path: Path, given: dict[str, An
     with pytest.raises(SettingsError) as caught:
         own_rules(str(tmp_path), ORDERS)
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["a", "_op", "__op", "_OP", "op", "_foo", "__seq", "_", ""])
+def test_names_are_those_that_the_writer_gives(name: str) -> None:
+    assert names.column_name(name) == layout.column_name(name)
+    assert names.METADATA == layout.METADATA

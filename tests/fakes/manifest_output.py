@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -53,6 +55,14 @@ class ManifestTable(Struct):
 
     def files(self) -> dict[str, int]:
         return dict(self.manifest.files)
+
+    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
+        found = {}
+        for path in self.manifest.files:
+            values = pq.read_table(self.folder / path, columns=[column], partitioning=None)[column]
+            if values.null_count == 0 and len(values):
+                found[path] = (pc.min(values).as_py(), pc.max(values).as_py())
+        return found
 
     def mark(self, name: str) -> int | None:
         return self.manifest.marks.get(name)

@@ -7,9 +7,10 @@ comes of that is a warning that names rows to look at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from strata.checks.arrow_values import equals, flags_of, whole_numbers
 from strata.rows.row_hashes import hash_rows
@@ -77,13 +78,16 @@ def events_of(rows: Rows, chain: ImageChain, begin: int) -> Events:
     return _interleaved(found, left, has_found, has_left, begin)
 
 
-def _hashes(columns: dict[str, object], chain: ImageChain, count: int) -> tuple[Ints, Ints]:
-    keys = [columns[name] for name in chain.keys]
-    # A number is its own hash, and new ones mostly rise.
-    key = whole_numbers(keys[0]) if len(keys) == 1 else None
-    if key is None:
-        key = hash_rows(keys, count)
+def _hashes(columns: dict[str, Any], chain: ImageChain, count: int) -> tuple[Ints, Ints]:
+    key = hash_keys([columns[name] for name in chain.keys], count)
     return key, hash_rows((columns[name] for name in chain.columns), count)
+
+
+def hash_keys(keys: Sequence[Any], count: int) -> Ints:
+    """One number a row of the columns of a key."""
+    # A number is its own hash, and new ones mostly rise.
+    found = whole_numbers(keys[0]) if len(keys) == 1 else None
+    return hash_rows(keys, count) if found is None else found
 
 
 def _interleaved(
@@ -164,6 +168,51 @@ def edges_of(events: Events) -> Edges:
         events.image[last],
         events.side[last],
     )
+
+
+class Firsts(NamedTuple):
+    """Of some keys of a file the first image, where that is one before a change: it has to be what was left earlier."""
+
+    key: Ints
+    image: Ints
+    at: Ints
+    """The row in the file."""
+    seq: Ints
+    row: Ints
+
+
+class Sampling(Struct, frozen=True):
+    """Which keys of a table are held against what was published earlier."""
+
+    keys: int | None
+    """So many at most; None for all."""
+    salt: int
+    """Whoever has another one takes other keys."""
+
+    def chosen(self, keys: Ints) -> Ints:
+        """Places of those that are taken, the same of equal keys wherever they are, in rising order."""
+        if self.keys is None or len(keys) <= self.keys:
+            return np.arange(len(keys))
+        mixed = (keys ^ np.int64(self.salt)).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        # The lower bits of a product depend on few of a number's.
+        mixed ^= mixed >> np.uint64(32)
+        return np.sort(np.argpartition(mixed * np.uint64(0xD6E8FEB86659FD93), self.keys)[: self.keys])
+
+
+def firsts_of(events: Events, sampling: Sampling, seq: Ints, row: Ints) -> Firsts:
+    """The first images before a change of some keys.
+
+    Args:
+        events: In the order of `by_key`.
+        sampling: Which keys.
+        seq: Of each row of the file.
+        row: Likewise.
+    """
+    edges = edges_of(events)
+    found = np.flatnonzero(edges.first_side == FOUND)
+    chosen = found[sampling.chosen(edges.key[found])]
+    at = edges.first_at[chosen]
+    return Firsts(edges.key[chosen], edges.first_image[chosen], at, seq[at], row[at])
 
 
 class BetweenFiles(NamedTuple):

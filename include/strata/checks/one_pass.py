@@ -17,12 +17,24 @@ from msgspec.structs import replace
 
 from strata.checks.arrow_values import numbers_of
 from strata.checks.file_bounds import Bounds
-from strata.checks.image_chain import FOUND, Edges, broken, by_key, edges_of, events_of, joined
+from strata.checks.image_chain import (
+    FOUND,
+    Edges,
+    Firsts,
+    Sampling,
+    broken,
+    by_key,
+    edges_of,
+    events_of,
+    firsts_of,
+    joined,
+)
+from strata.checks.names import METADATA
 from strata.checks.profile import EXAMPLES, POSITION, Example, FileFault, FileProfile, RuleFound, example_text
 from strata.checks.row_rules import ROW_JUDGES, Rows, judge_rows
 from strata.checks.rules import rules_of_stream
 from strata.checks.sensitive import NOTHING, Sensitive
-from strata.checks.subject import METADATA, are_columns_of, key_columns, rules_of_version
+from strata.checks.subject import are_columns_of, key_columns, rules_of_version
 from strata.rows.arrow import image_fields
 from strata.schema.model.definition import definition_from_json
 from strata.wire.storage import content_digest, read_file
@@ -53,6 +65,8 @@ class FileTask(Struct, frozen=True):
     goes_on: bool
     """Whether the rows of its version go on in other files."""
     sensitive: Sensitive = NOTHING
+    sampling: Sampling | None = None
+    """Which of its keys are held against what was published earlier; None for none."""
 
     @property
     def group(self) -> str:
@@ -66,6 +80,8 @@ class Pass(NamedTuple):
     profile: FileProfile
     edges: Edges | None
     """Of a file that goes on in others."""
+    firsts: Firsts | None = None
+    """What is to be held against what was published earlier."""
 
 
 class Whole(NamedTuple):
@@ -97,6 +113,21 @@ def look_at(task: FileTask) -> FileProfile:
     """
     opened = _open(task.file)
     return opened if isinstance(opened, FileProfile) else _FilePass(task, opened, judged=False).run().profile
+
+
+def read_firsts(task: FileTask) -> Firsts | None:
+    """What of a file is to be held against what was published earlier; None of one that nothing can be said of.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    opened = _open(task.file)
+    if isinstance(opened, FileProfile):
+        return None
+    reading = _FilePass(task, opened)
+    reading.take_places()
+    # As in a pass: of rows that are in no order there is no first.
+    return reading.firsts(by_key(reading.events())) if _is_ordered(*reading.places()) else None
 
 
 def read_whole(task: FileTask) -> Whole:
@@ -192,7 +223,7 @@ class _FilePass:
         except (pa.ArrowInvalid, OSError) as error:
             return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
         seq, row = self.places()
-        is_ordered = bool(np.all((np.diff(seq) > 0) | ((np.diff(seq) == 0) & (np.diff(row) > 0))))
+        is_ordered = _is_ordered(seq, row)
         ordered = by_key(self.events()) if is_ordered and self._chain is not None else None
         order_fault = None if is_ordered else _unordered(seq, row)
         faults = (order_fault, self._bounds.fault(self._task.file.stats))
@@ -208,8 +239,19 @@ class _FilePass:
             chain=None if ordered is None else self._within(ordered),
             faults=tuple(fault for fault in faults if fault is not None),
         )
-        goes_on = self._task.goes_on and ordered is not None
-        return Pass(profile, edges_of(ordered) if goes_on and ordered is not None else None)
+        if ordered is None:
+            return Pass(profile, None)
+        return Pass(profile, edges_of(ordered) if self._task.goes_on else None, self.firsts(ordered))
+
+    def firsts(self, ordered: Events) -> Firsts | None:
+        """The first images before a change of the keys that are sampled.
+
+        Args:
+            ordered: All events of the file, in the order of `by_key`.
+        """
+        if self._task.sampling is None or self._chain is None:
+            return None
+        return firsts_of(ordered, self._task.sampling, *self.places())
 
     def take_places(self) -> None:
         """Reads the file without judging it."""
@@ -262,6 +304,10 @@ class _FilePass:
         rows = list(zip(ordered.at[first].tolist(), ordered.side[first].tolist(), strict=True))
         told = _told(self._parquet, rows, self._chain, self._task.sensitive)
         return RuleFound(self._count, len(found), told)
+
+
+def _is_ordered(seq: Ints, row: Ints) -> bool:
+    return bool(np.all((np.diff(seq) > 0) | ((np.diff(seq) == 0) & (np.diff(row) > 0))))
 
 
 def _unordered(seq: Ints, row: Ints) -> FileFault:

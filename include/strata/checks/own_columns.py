@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata.checks.names import METADATA, column_name
 from strata.checks.own import COLUMN_ARGUMENTS, COLUMN_LISTS, columns_of
 from strata.schema.model.folding import fold_name
-from strata.tables.layout import METADATA, column_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

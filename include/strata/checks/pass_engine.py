@@ -22,6 +22,7 @@ from strata.checks.verdict import Failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from strata.checks.image_chain import Sampling
     from strata.checks.one_pass import Pass, Whole
     from strata.checks.rules import ImageChain, Rule
     from strata.checks.subject import JudgedFile, Suite, TableSubject
@@ -212,7 +213,7 @@ def _place(seq: int, row: int) -> Example:
     return Example(seq, row, f'{{"_seq": {seq}, "_row": {row}}}')
 
 
-def task_of(subject: TableSubject, file: JudgedFile) -> FileTask:
+def task_of(subject: TableSubject, file: JudgedFile, sampling: Sampling | None = None) -> FileTask:
     """What the pass over a file needs to know."""
     definition = subject.definitions.get(file.version_id)
     return FileTask(
@@ -222,4 +223,5 @@ def task_of(subject: TableSubject, file: JudgedFile) -> FileTask:
         None if definition is None else definition.to_json(),
         len(subject.files_of(file.version_id)) > 1,
         subject.sensitive,
+        sampling,
     )

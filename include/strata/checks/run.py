@@ -15,6 +15,7 @@ from strata.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from strata.checks.earlier_images import Compared
     from strata.checks.profile import FileProfile
     from strata.checks.rules import Rule
     from strata.checks.subject import JudgedFile, TableSubject
@@ -53,6 +54,7 @@ def judge_interval(
     label: str,
     subjects: Sequence[TableSubject],
     stream: Sequence[Failure] = (),
+    earlier: Mapping[str, Compared] | None = None,
 ) -> IntervalVerdict:
     """Runs all checks of an interval.
 
@@ -63,19 +65,20 @@ def judge_interval(
         label: The interval's name in the Data Docs.
         subjects: Every table that has staged files, and every table that the plan expects rows of.
         stream: What is known to be wrong with the interval before any row is read.
+        earlier: By table, what came of its images against those of earlier intervals.
     """
     found = list(stream)
     verdicts: list[TableVerdict] = []
     for subject in sorted(subjects, key=lambda subject: subject.table):
         if subject.files:
-            verdicts.append(judge_table(engine, label, subject))
+            verdicts.append(judge_table(engine, label, subject, (earlier or {}).get(str(subject.table))))
         elif subject.facts.rows:
             found.append(_nothing_staged(subject))
     digest = staged_digest((str(subject.table), file.digest) for subject in subjects for file in subject.files)
     return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(found))
 
 
-def judge_table(engine: Engine, label: str, subject: TableSubject) -> TableVerdict:
+def judge_table(engine: Engine, label: str, subject: TableSubject, earlier: Compared | None = None) -> TableVerdict:
     """Runs all checks of one table.
 
     Files that are not what was decoded are judged by nothing else: they may not even be readable.
@@ -98,6 +101,9 @@ def judge_table(engine: Engine, label: str, subject: TableSubject) -> TableVerdi
         *_faults(subject, profiles),
         *never,
     ]
+    if earlier is not None and earlier.rows:
+        checks += 1
+        failures += [failure] if (failure := earlier.failure(subject)) is not None else []
     return _verdict(subject, checks + len(unlike) + FILE_CHECKS + len(never), failures)
 
 

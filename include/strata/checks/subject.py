@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.checks.conditions import conditioned
+from strata.checks.names import METADATA
 from strata.checks.own_columns import Past, follow
 from strata.checks.rules import (
     Exemptions,
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from strata.schema.model.definition import TableDefinition, TableName
-
-
-METADATA = (
-    "_before",
-    "_op",
-    "_source",
-    "_gtid",
-    "_seq",
-    "_row",
-    "_committed_at",
-    "_binlog_file",
-    "_binlog_pos",
-    "_schema_version",
-    "_missing",
-    "_invalid",
-    "_interval",
-)
-"""What every change has behind its table's columns: as readers know it (docs/reading.md), not as the writer has it."""
 
 
 class JudgedFile(Struct, frozen=True):

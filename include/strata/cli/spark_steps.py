@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata.cli.spark_job import CHECK, DECODE, run_job
 from strata.errors import ChecksFailedError
-from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval, needs_spark
+from strata.jobs.check.check_interval import Checking, check_interval, needs_spark
 from strata.jobs.check.progress import CheckProgress
 from strata.jobs.run.run_folder import VERDICT, read_plan, read_verdicts, run_folder
 from strata.jobs.run.specs import DecodeReport
@@ -57,12 +57,12 @@ class SparkSteps:
         if not read_plan(folder).slices:
             return []
         settings = self.source.settings
-        checking = Checking(settings.checks, ChecksEngine(settings.checks_engine))
+        checking = Checking.of(settings.checks, settings.checks_engine, settings.compare_keys)
         on_spark = needs_spark(folder, checking)
         # Its absence is how a job that died is told from one that has judged.
         delete_file(folder.join(VERDICT))
         own = ["--checks", settings.checks] if settings.checks else []
-        arguments = ["--engine", checking.engine, *own]
+        arguments = ["--engine", checking.engine, "--compare-keys", str(settings.compare_keys), *own]
         try:
             if on_spark:
                 run_job(CHECK, folder.url, self.master, arguments, heard=self.checking.hear)

@@ -47,6 +47,7 @@ _Engine = Annotated[
 _MirrorMode = Annotated[
     Literal["deletion_vectors", "copy_on_write"], Meta(description='either "deletion_vectors" or "copy_on_write"')
 ]
+_Keys = Annotated[int, Meta(ge=0, description='a whole number, or "all"')] | Literal["all"]
 _FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='either "oldest" or "snapshot"')]
 
 
@@ -96,6 +97,9 @@ class SourceSettings(Struct, frozen=True):
     checks_engine: _Engine = "one_pass"
     """What judges the rules that follow from schema and stream: one pass over the files, or Great Expectations on
     Spark."""
+    compare_keys: _Keys = 100
+    """Of how many keys of a table and interval what their first change found is held against what was published before:
+    a number, or all."""
 
     mirrors: _Texts = ()
     """Patterns of `database.table` that have a mirror: a table as it is on the server; none by default."""

@@ -51,6 +51,12 @@ class OutputTable(Protocol):
     def files(self) -> dict[str, int]:
         """The files that count, by path relative to the table, with the interval of each; whoever wrote them."""
 
+    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
+        """The least and the greatest value of a column of whole numbers in files that have no NULL in it, by path.
+
+        Files of which the output does not know it are left out.
+        """
+
     def mark(self, name: str) -> int | None:
         """The number that the newest commit with this mark has set, or None."""
 

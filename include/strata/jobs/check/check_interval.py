@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from strata.checks.one_pass import look_at
+from strata.checks.one_pass import look_at, read_firsts
 from strata.checks.own import own_rules
 from strata.checks.own_columns import Past
 from strata.checks.pass_engine import PassEngine, task_of
@@ -26,6 +26,7 @@ from strata.counted import counted
 from strata.errors import ChecksFailedError
 from strata.gtid.sets import GtidSet
 from strata.jobs.check.data_docs import docs_url, forget_docs, write_docs, write_judged
+from strata.jobs.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata.jobs.check.progress import CheckProgress
 from strata.jobs.check.run_pass import is_small, run_pass
 from strata.jobs.run.run_folder import read_plan, read_staged, run_folder, write_verdicts
@@ -38,8 +39,9 @@ from strata.tables.quarantine import put_in_quarantine
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from strata.checks.image_chain import Firsts
     from strata.checks.verdict import IntervalVerdict
     from strata.jobs.run.run_folder import Decoded
     from strata.jobs.run.run_past import RunPast
@@ -69,6 +71,14 @@ class Checking(Struct, frozen=True):
     own_expectations: str | None = None
     """Folder of users' own expectations."""
     engine: ChecksEngine = ChecksEngine.ONE_PASS
+    compare_keys: int | None = DEFAULT_KEYS
+    """Of how many keys of a table and interval the first image is held against what was left before; None for all."""
+
+    @classmethod
+    def of(cls, own_expectations: str | None, engine: str, compare_keys: int | str) -> Checking:
+        """As the settings say it; `compare_keys` is a number, or `all`."""
+        keys = None if compare_keys == "all" else int(compare_keys)
+        return cls(own_expectations or None, ChecksEngine(engine), keys)
 
 
 class Spark(Protocol):
@@ -161,7 +171,13 @@ def check_interval(
     rows = sum(file.rows for subject in everything for file in subject.files)
     tables = len({subject.table for subject in everything})
     with progress.running(tables, files, rows, sum(count_rules(subject) for subject in everything)):
-        engine = judging.engine(checking.engine, everything)
+        engine = judging.engine(checking, subjects)
+        earlier = EarlierImages(lake, plan, decoded, past, subjects).compare(
+            judging.firsts, {url: one for subject in everything for url, one in engine.profiles(subject).items()},
+            checking.compare_keys,
+        )  # fmt: skip
+        if earlier:
+            progress.tell(totals(earlier).line())
         verdicts = []
         for interval in plan.intervals:
             unreadable = decoded.unreadable(interval.start)
@@ -178,6 +194,7 @@ def check_interval(
                     *told_of_interval(plan, interval),
                     *(_left_out(file, damage.get(file.url)) for file in unreadable),
                 ],
+                {table: one for (start, table), one in earlier.items() if start == interval.start},
             )
             verdicts.append(verdict)
             failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(str(file.name))]
@@ -217,16 +234,26 @@ class _Judging:
 
     def __init__(self, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
         self.judge: Judge | None = None
+        self.firsts: dict[str, Firsts] = {}
+        """By file, what is to be held against earlier intervals."""
         self._open_spark = open_spark
         self._progress = progress
 
-    def engine(self, kind: ChecksEngine, subjects: Sequence[TableSubject]) -> PassEngine | SparkEngine:
-        tasks = [task_of(subject, file) for subject in subjects for file in subject.files]
-        if kind is ChecksEngine.GREAT_EXPECTATIONS:
+    def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine | SparkEngine:
+        tasks = [
+            task_of(subject, file, sampling_of(checking.compare_keys, interval))
+            for interval, found in subjects.items()
+            for subject in found
+            for file in subject.files
+        ]
+        if checking.engine is ChecksEngine.GREAT_EXPECTATIONS:
             with ThreadPoolExecutor(thread_name_prefix="look") as pool:
                 profiles = {profile.url: profile for profile in pool.map(look_at, tasks)}
+                found = zip(tasks, pool.map(read_firsts, tasks), strict=True)
+                self.firsts = {task.file.url: firsts for task, firsts in found if firsts is not None}
             return SparkEngine(self._great_expectations(), self._read, profiles)
         passed = run_pass(tasks, self._open_spark, self._progress)
+        self.firsts = {url: one.firsts for url, one in passed.passes.items() if one.firsts is not None}
         return PassEngine(passed.passes, self._run_own, passed.between)
 
     def _run_own(self, subject: TableSubject, suite: Suite) -> list[Failure]:

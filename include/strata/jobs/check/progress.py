@@ -75,6 +75,10 @@ class CheckProgress:
         """Tells how far it is."""
         self._write(f"checked {files:,} of {all_files:,} files, {rows:,} of {all_rows:,} rows")
 
+    def tell(self, line: str) -> None:
+        """Tells something else."""
+        self._write(line)
+
     def end(self, checks: int, errors: int, warnings: int) -> None:
         """Tells what came out."""
         files, rows = self._all

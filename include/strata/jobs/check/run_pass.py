@@ -79,7 +79,7 @@ def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgre
         passed = pass_over(task)
         files.add(1)
         rows.add(task.file.rows)
-        yield -1, Pass(passed.profile, None)
+        yield -1, Pass(passed.profile, None, passed.firsts)
         if passed.edges is not None:
             for part, edges in split_edges(passed.edges, PARTS):
                 yield numbers[task.group] * PARTS + part, (passed.profile.first, task.file.url, edges)

@@ -123,12 +123,12 @@ def _step(version: int, column: Column, definition: TableDefinition) -> ColumnSt
         f"generated {version}" if column.generated else "",
         f"key {key.index(name)}" if name in key else "",
     )
-    return ColumnStep(version, column.name, "|".join(parts))
+    return ColumnStep(version, column.name, "|".join(parts), name in key)
 
 
 def _step_of(column: _Growing, version: int) -> ColumnStep:
     last = column.steps[-1]
-    return ColumnStep(version, last.name, last.kind)
+    return ColumnStep(version, last.name, last.kind, last.is_key)
 
 
 def _name_after(name: str, statements: Iterable[Sequence[Change]]) -> str | None:

@@ -15,6 +15,8 @@ class ColumnStep(Struct, frozen=True):
     name: str
     kind: str
     """Equal where values stay as they are: type, charset, whether it may be NULL, and its place in the primary key."""
+    is_key: bool = False
+    """Whether it is a part of the primary key."""
 
 
 class ColumnLife(Struct, frozen=True):
@@ -51,6 +53,11 @@ class TableLife(Struct, frozen=True):
             if fold_name(step.name) == wanted and begin <= last and end > first
         ]
         return self.columns[min(found)[1]] if found else None
+
+    def key_of(self, version: int) -> frozenset[ColumnLife]:
+        """The columns of the primary key in a version."""
+        steps = ((column, self.step_at(column, version)) for column in self.columns)
+        return frozenset(column for column, step in steps if step is not None and step.is_key)
 
     def keeps(self, column: ColumnLife, first: int, last: int) -> bool:
         """Whether a column is there, and of one kind, from one place among the versions to another (both inclusive)."""

@@ -156,6 +156,20 @@ def live_files(table: DeltaTable) -> dict[str, int]:
     return dict(zip(paths, starts, strict=True))
 
 
+def bounds_of(table: DeltaTable, column: str) -> dict[str, tuple[int, int]]:
+    """The least and the greatest whole number of a column in each file that has no NULL in it, where the log tells."""
+    found = pa.table(table.get_add_actions(flatten=True))
+    names = [f"{part}.{column}" for part in ("min", "max", "null_count")]
+    if not set(names) <= set(found.column_names):
+        return {}
+    rows = zip(found["path"].to_pylist(), *(found[name].to_pylist() for name in names), strict=True)
+    return {
+        unquote(path): (low, high)
+        for path, low, high, nulls in rows
+        if nulls == 0 and isinstance(low, int) and isinstance(high, int)
+    }
+
+
 def columns_of(table: DeltaTable) -> pa.Schema:
     """The table's columns."""
     return pa.schema(table.schema().to_arrow())

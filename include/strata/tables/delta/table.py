@@ -11,7 +11,16 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow.fs import SubTreeFileSystem
 
 from strata.errors import LakeUnavailableError
-from strata.tables.delta.log import columns_of, commit_files, create_table, live_files, open_table, stored, with_columns
+from strata.tables.delta.log import (
+    bounds_of,
+    columns_of,
+    commit_files,
+    create_table,
+    live_files,
+    open_table,
+    stored,
+    with_columns,
+)
 from strata.tables.delta.old_generations import fold_generations, later_generations
 from strata.tables.layout import INTERVAL
 from strata.tables.port import CommitConflictError, OutputError
@@ -58,6 +67,11 @@ class DeltaChanges:
     def files(self) -> dict[str, int]:
         """The files that the log refers to."""
         return live_files(self._table)
+
+    @_as_the_port_says()
+    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
+        """By the statistics in the log."""
+        return bounds_of(self._table, column)
 
     def mark(self, name: str) -> int | None:
         """The version of an application transaction."""
