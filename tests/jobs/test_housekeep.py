@@ -14,6 +14,7 @@ from strata.jobs.housekeep import clean_runs
 from strata.jobs.housekeep.clean_runs import delete_due, find_due
 from strata.jobs.plan.owed import Request
 from strata.jobs.run.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_url
+from strata.jobs.run.run_past import PAST
 from strata.store.tables import table_interval
 from strata.tables.quarantine import in_quarantine
 from strata.wire.storage import delete_file, list_files, write_file
@@ -56,9 +57,9 @@ def left(world: World, run: str) -> set[str]:
 def test_staged_files_go_with_the_publication_and_the_run_stays_readable(world: World) -> None:
     live(world, "a", "b")
     run = begin(world)
-    assert left(world, run) == {PLAN, DECODED, VERDICT, "staged"}
+    assert left(world, run) == {PLAN, PAST, DECODED, VERDICT, "staged"}
     first = finish(world, run)
-    assert left(world, run) == {PLAN, DECODED, VERDICT}
+    assert left(world, run) == {PLAN, PAST, DECODED, VERDICT}
     again = finish(world, run)
     assert (first.cleared, again.cleared) == (False, True)
     told = [[replace(table, changed=0) for table in report.tables] for report in (first, again)]
