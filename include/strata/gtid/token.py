@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata.errors import IncomparableTokensError
 from strata.gtid.position import BinlogPosition  # noqa: TC001  msgspec asks for it when it packs
-from strata.gtid.sets import GtidSet
+from strata.gtid.sets import Gtid, GtidSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,16 @@ class FilePosition(Struct, frozen=True):
     server_uuid: str
     """Its files are its own: the same number on another server is another file."""
     at: BinlogPosition
+    steps: int = 0
+    """How many statements and rows behind it have been given, of the transaction that begins there."""
+
+
+class Part(Struct, frozen=True):
+    """A transaction of which not all has been given."""
+
+    gtid: Gtid
+    steps: int
+    """How many of its statements and rows have been, in the order of the stream."""
 
 
 class Place(Struct, frozen=True):
@@ -44,7 +54,10 @@ class Place(Struct, frozen=True):
     """Names the history of the source. After `RESET BINARY LOGS AND GTIDS`, or when the source was built anew, the same
     numbers are other transactions: then it has to be another name. Places of two lineages never compare."""
     committed_at: int = 0
-    """Commit time of the newest transaction (microseconds UTC); 0: not known. People read it; no comparison does."""
+    """Commit time of the newest transaction (microseconds UTC); 0: not known. People read it; no comparison does, but
+    that of tokens of different histories within a bound of the clocks (`Token.compare`)."""
+    parts: tuple[Part, ...] = ()
+    """Transactions behind the position of which some has been given, in the order of their texts; a stream has one."""
 
     def is_within(self, other: Place) -> bool:
         """Whether `other` has provably executed all of this: the same history, and it contains this position."""
@@ -52,10 +65,16 @@ class Place(Struct, frozen=True):
             return False
         mine, its = self.position, other.position
         if isinstance(mine, GtidSet) and isinstance(its, GtidSet):
-            return mine <= its
+            return mine <= its and all(map(other._has, self.parts))
         if isinstance(mine, FilePosition) and isinstance(its, FilePosition):
-            return mine.at <= its.at
+            return (mine.at, mine.steps) <= (its.at, its.steps)
         return False
+
+    def _has(self, part: Part) -> bool:
+        its = self.position
+        if isinstance(its, GtidSet) and its.contains(part.gtid):
+            return True
+        return any(one.gtid == part.gtid and one.steps >= part.steps for one in self.parts)
 
     def union(self, other: Place) -> Place:
         """The least place that both are within.
@@ -71,14 +90,22 @@ class Place(Struct, frozen=True):
             )
         mine, its = self.position, other.position
         position: GtidSet | FilePosition
+        parts: tuple[Part, ...] = ()
         if isinstance(mine, GtidSet) and isinstance(its, GtidSet):
-            position = mine | its
+            position = both = mine | its
+            parts = _farthest(part for part in (*self.parts, *other.parts) if not both.contains(part.gtid))
         else:
             position = self.position if other.is_within(self) else other.position
-        return Place(self.source, position, self.lineage, max(self.committed_at, other.committed_at))
+        return Place(self.source, position, self.lineage, max(self.committed_at, other.committed_at), parts)
 
     def _is_comparable(self, other: Place) -> bool:
         return (self.source, self._history) == (other.source, other._history)
+
+    def executed(self) -> GtidSet | None:
+        """All transactions that it stands for, those of which it has only a part among them; None for a file."""
+        if not isinstance(self.position, GtidSet):
+            return None
+        return reduce(GtidSet.add, (part.gtid for part in self.parts), self.position)
 
     @property
     def _history(self) -> str:
@@ -117,11 +144,23 @@ class Token(Struct, frozen=True):
             found[place.source] = place if known is None else known.union(place)
         return cls(tuple(found[source] for source in sorted(found)))
 
-    def compare(self, other: Token) -> Order:
+    def compare(self, other: Token, *, clock_bound: int | None = None) -> Order:
         """Whether this token is before the other one, after it, equal to it, or neither.
 
         BEFORE: who has reached `other` has executed all that this token stands for, and more.
+
+        Args:
+            other: The other one.
+            clock_bound: By how much the clocks of two servers may differ (microseconds). Tokens that have no source in
+                common are then told apart by their commit times, where those are further apart. Such an answer is no
+                part of the partial order: it may contradict what a third token says.
         """
+        found = self._by_sets(other)
+        if found is Order.UNKNOWN and clock_bound is not None and not self._shares_source(other):
+            return self._by_clocks(other, clock_bound)
+        return found
+
+    def _by_sets(self, other: Token) -> Order:
         order = self._is_within(other), other._is_within(self)
         return {
             (True, True): Order.EQUAL,
@@ -134,9 +173,29 @@ class Token(Struct, frozen=True):
         """The least token that is at or after both. Raises `IncomparableTokensError` if there is none."""
         return Token.over((*self.places, *other.places))
 
+    def _shares_source(self, other: Token) -> bool:
+        return bool({place.source for place in self.places} & {place.source for place in other.places})
+
+    def _by_clocks(self, other: Token, bound: int) -> Order:
+        mine, its = [place.committed_at for place in self.places], [place.committed_at for place in other.places]
+        if not (all(mine) and all(its)):
+            return Order.UNKNOWN
+        if max(mine) + bound < min(its):
+            return Order.BEFORE
+        return Order.AFTER if max(its) + bound < min(mine) else Order.UNKNOWN
+
     def _is_within(self, other: Token) -> bool:
         its = {place.source: place for place in other.places}
         return all(place.source in its and place.is_within(its[place.source]) for place in self.places)
+
+
+def _farthest(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """One for each transaction, in the order of their texts."""
+    found: dict[str, Part] = {}
+    for part in parts:
+        known = found.get(str(part.gtid))
+        found[str(part.gtid)] = part if known is None or known.steps < part.steps else known
+    return tuple(found[text] for text in sorted(found))
 
 
 def merge(tokens: Iterable[Token]) -> Token:
