@@ -22,7 +22,7 @@ from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.track.feed_tracker import feed
+from strata.streams.feed_tracker import feed
 from strata.rows.blocks import RowReader
 from strata.rows.decode import ChangeBatch, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch

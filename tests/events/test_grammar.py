@@ -11,7 +11,7 @@ from strata.errors import StrataError
 from strata.events.changes.files import FileSource
 from strata.events.transactions import read_transactions
 from strata.jobs.decode.decode_files import decode_files, decode_files_physically, track_in_memory
-from strata.jobs.track.feed_tracker import feed
+from strata.streams.feed_tracker import feed
 from strata.rows.blocks import Hole
 from strata.rows.decode import ChangeBatch
 from strata.schema.history.memory_store import MemoryStore

@@ -57,9 +57,7 @@ anywhere = st.builds(
 )
 of_one = st.lists(comparable, max_size=1).map(Token.over)
 of_any = st.dictionaries(st.sampled_from(["s", "t"]), anywhere).map(
-    lambda found: Token.over(
-        replace(one, source=source) for source, one in found.items()
-    )
+    lambda found: Token.over(replace(one, source=source) for source, one in found.items())
 )
 
 
@@ -194,9 +192,7 @@ def test_a_damaged_number_of_rows_is_refused():
 
 
 def test_different_histories_are_told_apart_by_clocks_within_a_bound_only():
-    soon, late = (
-        Token.of(source, GtidSet.parse(f"{A}:1-9"), committed_at=at) for source, at in (("s", 10), ("t", 15))
-    )
+    soon, late = (Token.of(source, GtidSet.parse(f"{A}:1-9"), committed_at=at) for source, at in (("s", 10), ("t", 15)))
     assert soon.compare(late) is Order.UNKNOWN
     assert (soon.compare(late, clock_bound=4), late.compare(soon, clock_bound=4)) == (Order.BEFORE, Order.AFTER)
     assert soon.compare(late, clock_bound=5) is Order.UNKNOWN

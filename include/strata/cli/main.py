@@ -35,6 +35,7 @@ COMMANDS = (
     "quarantine",
     "status",
     "position",
+    "stream",
     "token",
     "retain",
     "housekeep",

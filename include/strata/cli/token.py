@@ -30,13 +30,20 @@ def compare(
     context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="An event token.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The token to compare it with.")],
+    clock_bound: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Seconds by which the servers' clocks may differ: tells sources apart by commit times."
+        ),
+    ] = None,
 ) -> None:
     """Prints how A lies to B: before, after, equal or unknown.
 
     Before: who has reached B has executed all that A stands for. Unknown: neither holds the other, or they are of two
     histories.
     """
-    _answer(context, "order", from_text(a).compare(from_text(b)))
+    bound = None if clock_bound is None else int(clock_bound * 1_000_000)
+    _answer(context, "order", from_text(a).compare(from_text(b), clock_bound=bound))
 
 
 def merged(
@@ -57,12 +64,14 @@ def _plain(place: Place) -> dict[str, Any]:
         if isinstance(found, FilePosition)
         else {"gtid_executed": str(found)}
     )
+    inside = found.steps if isinstance(found, FilePosition) else {str(part.gtid): part.steps for part in place.parts}
     when = (_EPOCH + timedelta(microseconds=place.committed_at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "source": place.source,
         **executed,
         "committed_at": when if place.committed_at else None,
         "lineage": place.lineage or None,
+        **({"inside": inside} if inside else {}),
     }
 
 

@@ -60,6 +60,8 @@ class SourceSettings(Struct, frozen=True):
     """SQLAlchemy URL of the store; by default that of the top, else database `strata` on the source itself."""
     store_connection: _Text | None = None
     """Id of a connection that holds the store's URL, where that has a password; the source's own for its own server."""
+    lineage: _Text | None = None
+    """Names the history of the source in its tokens; another one where the same GTIDs are other transactions."""
     tables: _Texts = ("*.*",)
     """Patterns of `database.table` to decode; versions are tracked for all."""
     exclude: _Texts = ()
@@ -148,6 +150,11 @@ class Source:
     lake: str
     store_url: str = field(repr=False)
     settings: SourceSettings
+
+    @property
+    def lineage(self) -> str:
+        """Names its history, in tokens."""
+        return self.settings.lineage or ""
 
 
 @dataclass(frozen=True, slots=True)

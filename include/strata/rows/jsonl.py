@@ -14,7 +14,7 @@ from strata.rows.arrow import ROW_FIELDS
 from strata.schema.model.types import INTEGERS, SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from strata.schema.model.definition import TableDefinition, TableName
 
@@ -29,14 +29,14 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._held: list[tuple[int, int, str]] = []
-        self._tables: dict[tuple[TableName, int], _Table] = {}
+        self._tables: dict[tuple[TableName, int], TableLines] = {}
 
     def take(self, table: TableName, definition: TableDefinition, batch: pa.RecordBatch, **extra: str) -> None:
         """Takes the rows of a batch of `definition`'s columns; `extra` fields go into each line."""
         key = (table, id(definition))
         known = self._tables.get(key)
         if known is None:
-            known = self._tables[key] = _Table(table, definition)
+            known = self._tables[key] = TableLines(table, definition)
         self._held += known.lines(batch, extra)
 
     def drain(self) -> Iterator[str]:
@@ -46,8 +46,11 @@ class JsonLines:
         return (line for _, _, line in held)
 
 
-class _Table:
+class TableLines:
+    """The lines of one version of a table, as values that JSON has."""
+
     def __init__(self, table: TableName, definition: TableDefinition) -> None:
+        """Takes the definition that its batches are of."""
         self._table = table
         # Kept, so that its id stays its own.
         self._definition = definition
@@ -57,22 +60,44 @@ class _Table:
         self._values = {column.name: _values_of(parse_column_type(column.column_type)) for column in definition.columns}
 
     def lines(self, batch: pa.RecordBatch, extra: dict[str, str]) -> Iterator[tuple[int, int, str]]:
-        own = batch.num_columns - len(ROW_FIELDS) - 1
-        names = batch.schema.names[:own]
-        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
-        before = batch.column(own)
+        """The ordinals of transaction and row, and the line, of each row of a batch; it ends with `extra`."""
+        for line in self.objects(batch):
+            diff = line.pop("json_diffs", None)
+            line |= extra
+            if diff:
+                line["json_diffs"] = diff
+            yield line["seq"], line["row"], json.dumps(line, ensure_ascii=False)
+
+    def objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        """The same before they are written."""
+        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[-len(ROW_FIELDS) :], strict=True))
         ops = facts["_op"].to_pylist()
-        afters = self._images(names, batch.columns[:own], [op != "delete" for op in ops])
-        befores = self._images(names, before.flatten(), [op != "insert" for op in ops])
-        _leave_out(befores, afters, facts)
-        diffs = self._diffs(afters, facts["_invalid"])
+        befores, afters, diffs = self.images(batch, self._values)
         columns = (facts[name].to_pylist() for name in ("_gtid", "_seq", "_row"))
         for gtid, seq, row, op, old, new, diff in zip(*columns, ops, befores, afters, diffs, strict=True):
             line = {"gtid": gtid, "seq": seq, "row": row, "database": self._table.database, "table": self._table.table}
-            line |= {"op": op, "before": old, "after": new, **extra}
+            line |= {"op": op, "before": old, "after": new}
             if diff:
                 line["json_diffs"] = diff
-            yield seq, row, json.dumps(line, ensure_ascii=False)
+            yield line
+
+    def images(
+        self, batch: pa.RecordBatch, values: Mapping[str, Value]
+    ) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None], list[dict[str, str]]]:
+        """Per row the image before and after the change, and what changed in documents that the log does not have.
+
+        Args:
+            batch: Of the definition's columns.
+            values: What becomes of each column's values, by its name.
+        """
+        own = batch.num_columns - len(ROW_FIELDS) - 1
+        names, before = batch.schema.names[:own], batch.column(own)
+        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
+        ops = facts["_op"].to_pylist()
+        afters = _images(values, names, batch.columns[:own], [op != "delete" for op in ops])
+        befores = _images(values, names, before.flatten(), [op != "insert" for op in ops])
+        _leave_out(befores, afters, facts)
+        return befores, afters, self._diffs(afters, facts["_invalid"])
 
     def _diffs(self, afters: list[dict[str, Any] | None], invalid: pa.Array) -> list[dict[str, str]]:
         """Per row what changed in documents that the log does not have, which are left out of the image."""
@@ -83,14 +108,15 @@ class _Table:
                 _set(None, afters[at], name, None)
         return found
 
-    def _images(self, names: list[str], columns: list[pa.Array], there: list[bool]) -> list[dict[str, Any] | None]:
-        if not any(there):
-            return [None] * len(there)
-        values = [self._values[name](column) for name, column in zip(names, columns, strict=True)]
-        rows = zip(*values, strict=True) if values else ((),) * len(there)
-        return [
-            dict(zip(names, row, strict=True)) if is_there else None for row, is_there in zip(rows, there, strict=True)
-        ]
+
+def _images(
+    values: Mapping[str, Value], names: list[str], columns: list[pa.Array], there: list[bool]
+) -> list[dict[str, Any] | None]:
+    if not any(there):
+        return [None] * len(there)
+    found = [values[name](column) for name, column in zip(names, columns, strict=True)]
+    rows = zip(*found, strict=True) if found else ((),) * len(there)
+    return [dict(zip(names, row, strict=True)) if is_there else None for row, is_there in zip(rows, there, strict=True)]
 
 
 def _leave_out(

@@ -54,19 +54,29 @@ _IN_MEMORY: Final = 64 << 20
 class LiveSource:
     """What a server sends. Memory and disk are bounded by its largest transaction."""
 
-    def __init__(self, items: Iterable[Piece | Control | Quiet], executed: GtidSet, server_uuid: str) -> None:
+    def __init__(
+        self,
+        items: Iterable[Piece | Control | Quiet],
+        executed: GtidSet,
+        server_uuid: str,
+        *,
+        after_seq: int = 0,
+        clock: int = 0,
+    ) -> None:
         """Nothing is asked for yet.
 
         Args:
             items: Of `BinlogStream.read`.
             executed: What the stream has before them.
             server_uuid: Of the server.
+            after_seq: Ordinal of the last transaction before them.
+            clock: The commit clock there, microseconds UTC.
         """
         self._items, self._uuid = items, server_uuid
         self._executed = GtidSetBuilder(executed)
         self._binlog_file = ""
         self._open: _OpenFile | None = None
-        self._seq, self._clock = 0, CommitClock()
+        self._seq, self._clock = after_seq, CommitClock(clock)
 
     def read(self) -> Iterator[Item]:
         """As `ChangeSource.read`; where the server falls silent, or sends a part of a transaction, `Waiting`."""

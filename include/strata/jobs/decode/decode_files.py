@@ -21,7 +21,7 @@ from strata.events.transactions import read_transactions, scan_transactions
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.decode.file_ranges import PreparedInFiles, UndecidedRows
-from strata.jobs.track.feed_tracker import feed
+from strata.streams.feed_tracker import feed
 from strata.rows.blocks import Hole, RowReader
 from strata.rows.decode import Decoded, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion

@@ -230,6 +230,18 @@ class SchemaStore:
         """Every entry of a source in stream order, within a version in order of name."""
         return self._entries(source, sa.true())
 
+    def entries_at(self, source: str, seq: int) -> list[StoredEntry]:
+        """The entries of one transaction."""
+        return self._entries(source, schema_version.c.seq == seq)
+
+    def statement_versions(self, source: str, seq: int) -> dict[int, int]:
+        """Ids of the versions that a transaction's statements made, by the statement's number in it."""
+        mine = (schema_version.c.source == source) & (schema_version.c.seq == seq)
+        query = sa.select(schema_version.c.statement_no, schema_version.c.id).where(mine)
+        query = query.where(schema_version.c.statement_no > 0, schema_version.c.origin.in_((Origin.DDL, Origin.GAP)))
+        with reading(self.engine) as connection:
+            return {row.statement_no: row.id for row in connection.execute(query)}
+
     def newest_place(self, source: str, before: Before) -> Place | None:
         """The last place of a version that lies before a position."""
         columns = [schema_version.c[name] for name in Place.__struct_fields__]

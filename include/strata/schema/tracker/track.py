@@ -420,7 +420,9 @@ class Tracker:
         for database in reconciled.covered:
             self._replay.cover(database)
 
-    # Storing ------------------------------------------------------------------------------------
+    def store(self) -> None:
+        """Stores what has been read so far; the stream goes on."""
+        self._flush()
 
     def _flush(self, reconciled: Reconciliation | None = None, outcome: SnapshotOutcome | None = None) -> None:
         if not self._moved:

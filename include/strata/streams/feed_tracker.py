@@ -37,14 +37,19 @@ def feed(tracker: Tracker, source: ChangeSource) -> TrackReport:
     """
     try:
         for item in source.read():
-            _take(tracker, item)
+            take_item(tracker, item)
     except StrataError:
         tracker.finish()
         raise
     return tracker.finish()
 
 
-def _take(tracker: Tracker, item: Item) -> None:
+def take_item(tracker: Tracker, item: Item) -> None:
+    """Hands the tracker one item of a source.
+
+    Raises:
+        CorruptEventError: What came before the fault has been taken.
+    """
     if isinstance(item, FileStart):
         tracker.begin_file(item)
     elif isinstance(item, Transactions):

@@ -1,0 +1,287 @@
+"""From transactions to what a stream gives of them: batches of rows, DDL, boundaries, in spans of the stream.
+Not here: which transactions (`stream.py`), the order within a span as events or lines (`rendering.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct, field
+
+from strata.errors import DdlError, StrataError, StreamHoleError
+from strata.rows.arrow import ROW_FIELDS
+from strata.rows.blocks import Hole, RowReader, Watermark
+from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_blocks
+from strata.rows.decode_plans import DecodePlans, OnMismatch
+from strata.rows.plan import Range
+from strata.rows.windows import read_windows
+from strata.schema.ddl.context import context_of, statement_text
+from strata.schema.ddl.ill_formed import as_one_looks_at
+from strata.schema.ddl.named import named_databases, named_tables
+from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.model.definition import TableName
+from strata.streams.events import Ddl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from strata.events.changes.port import Transactions
+    from strata.events.model import TransactionRecord
+    from strata.rows.decode import Decoded
+    from strata.streams.events import TransactionPlace
+    from strata.streams.prepared import PreparedAlong, PreparedRows
+    from strata.streams.versions import StreamVersions
+    from strata.wire.chain import EventChain
+    from strata.wire.files import BinlogFile
+
+_FACTS: Final = [field.name for field in ROW_FIELDS]
+_END: Final = 1 << 62
+Part = TypeVar("Part")
+
+
+class Span(Struct):
+    """A piece of the stream: everything in it stands behind what the spans before it have."""
+
+    places: dict[int, TransactionPlace]
+    """By ordinal; those of all that is in it, and maybe others."""
+    batches: list[ChangeBatch] = field(default_factory=list)
+    """Rows, table by table."""
+    ddl: list[Ddl] = field(default_factory=list)
+    commits: list[TransactionPlace] = field(default_factory=list)
+    """The transactions that end in it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.batches or self.ddl or self.commits)
+
+
+class Wanted(Struct, frozen=True):
+    """What of the stream a reader wants."""
+
+    table: Callable[[TableName], bool]
+    database: Callable[[str], bool]
+    """Whether a database is users'."""
+    columns: frozenset[str] | None = None
+    """In lower case; None for all."""
+    everything: bool = True
+    """Whether the boundaries of transactions are wanted that have nothing else."""
+
+
+class _SameColumns(Mapping[TableName, frozenset[str]]):
+    """The same columns of every table."""
+
+    def __init__(self, columns: frozenset[str] | None) -> None:
+        self._columns = columns
+
+    def __getitem__(self, table: TableName) -> frozenset[str]:
+        if self._columns is None:
+            raise KeyError(table)
+        return self._columns
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0 if self._columns is None else 1
+
+
+class _Pieces(Struct):
+    """Consecutive bytes that are decoded from one file: of the item, or of a prepared transaction."""
+
+    rows: PreparedRows | None
+    ranges: list[Range] = field(default_factory=list)
+
+
+class Decoding:
+    """Decodes the transactions of one stream, in its order."""
+
+    def __init__(self, versions: StreamVersions, prepared: PreparedAlong, wanted: Wanted) -> None:
+        """Begins with none."""
+        self._versions, self._prepared, self._wanted = versions, prepared, wanted
+        self._plans = DecodePlans(
+            versions.lookup,
+            wanted=wanted.table,
+            on_mismatch=OnMismatch.FAIL,
+            columns=_SameColumns(wanted.columns),
+        )
+        self._reached = 0
+        """Ordinal of the transaction that the walk is in."""
+        self._touched: set[int] = set()
+        """Ordinals of transactions that have something, and have not ended."""
+
+    def read(self, item: Transactions, places: Sequence[TransactionPlace], given: Mapping[int, int]) -> Iterator[Span]:
+        """What some transactions of an item have; then why there is no more, if that is so.
+
+        Args:
+            item: The item.
+            places: Those of it that are wanted.
+            given: How many steps of a transaction a reader has, by ordinal.
+
+        Raises:
+            StrataError: Rows are missing, or cannot be decoded; all in front of them has been given.
+        """
+        open_ = Span({place.record.seq: place for place in places}, commits=list(places))
+        for place in places:
+            open_.ddl += [one for one in self._ddl(item, place) if one.number > given.get(place.record.seq, 0)]
+        fault: StrataError | None = None
+        behind = _END
+        try:
+            for at, step in self._steps(item, places):
+                if isinstance(step, ChangeBatch):
+                    open_.batches.append(step)
+                elif isinstance(step, QuarantinedRows):
+                    fault, behind = _first(fault, behind, step.error, int(_numbers(step.rows, "_seq").min()))
+                elif isinstance(step, Hole):
+                    fault, behind = _first(fault, behind, step.error, at)
+                elif isinstance(step, Watermark):
+                    yield self._cut(open_, min(at, behind), given, behind)
+                    if fault is not None and at >= behind:
+                        break
+        except StrataError:
+            if fault is None:
+                yield self._cut(open_, self._reached, given)
+                raise
+        yield self._cut(open_, behind, given, behind)
+        if fault is not None:
+            raise fault
+
+    def pass_over(self, item: Transactions, record: TransactionRecord) -> None:
+        """Takes a transaction that has to do with XA, and is not wanted itself."""
+        with suppress(StreamHoleError):
+            self._prepared.take(item, record)
+
+    # Rows -----------------------------------------------------------------------------------------
+
+    def _steps(self, item: Transactions, places: Sequence[TransactionPlace]) -> Iterator[tuple[int, Decoded]]:
+        """Steps of decoding, each with the ordinal of the transaction that the walk is in."""
+        self._reached = places[0].record.seq if places else 0
+        chain = None if item.is_landed else item.chain()
+        for pieces in self._pieces(item, places):
+            if pieces.rows is None:
+                for step in self._decode(item.bytes(), pieces.ranges, chain):
+                    yield self._reached, step
+            else:
+                with pieces.rows.open() as binlog:
+                    for step in self._decode(binlog, [pieces.rows.range], None):
+                        yield self._reached, step
+
+    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
+        reader = RowReader(binlog, self._plans)
+        try:
+            for step in decode_blocks(reader.read(read_windows(binlog, ranges, chain)), binlog.name):
+                self._reached = reader.seq
+                yield step
+        except StrataError:
+            self._reached = reader.seq
+            raise
+
+    def _pieces(self, item: Transactions, places: Sequence[TransactionPlace]) -> Iterator[_Pieces]:
+        run: list[TransactionRecord] = []
+        for place in places:
+            record = place.record
+            if record.mark is None:
+                run.append(record)
+                continue
+            if run:
+                yield _Pieces(None, _ranges(run))
+                run = []
+            self._reached = record.seq
+            rows = self._prepared.take(item, record)
+            if rows is not None:
+                yield _Pieces(rows)
+        if run:
+            yield _Pieces(None, _ranges(run))
+
+    # Statements -----------------------------------------------------------------------------------
+
+    def _ddl(self, item: Transactions, place: TransactionPlace) -> Iterator[Ddl]:
+        record = place.record
+        if not record.ddl_offsets:
+            return
+        made = self._versions.made_by(record.seq)
+        form = item.bytes().format
+        for number, (_, query, _) in enumerate(item.statements(record), start=1):
+            try:
+                text = statement_text(query)
+            except DdlError as fault:
+                text = fault.ddl
+            changes = read_ddl_or_gap(text, context_of(query, form))
+            databases = named_databases(changes) or {query.database}
+            if not changes or not any(map(self._wanted.database, databases)):
+                continue
+            mine = made.get(number)
+            tables = {one for one in named_tables(changes) | (mine.tables if mine else set()) if one.table}
+            if not self._wanted.everything and not any(map(self._wanted.table, tables)):
+                continue
+            version = mine.version if mine else None
+            yield Ddl(place, as_one_looks_at(text), number, tuple(sorted(map(str, tables))), version)
+
+    # Spans ----------------------------------------------------------------------------------------
+
+    def _cut(self, open_: Span, at: int, given: Mapping[int, int], behind: int = _END) -> Span:
+        """Takes away what stands in front of transaction `at`, and of that one what there is of it but for its end; in
+        front of `_END` all. From transaction `behind` on no row is given."""
+        span = Span(open_.places)
+        for batch in open_.batches:
+            kept = _behind(batch, open_.places, given, behind)
+            if kept is not None:
+                span.batches.append(kept)
+        open_.batches = []
+        span.ddl, open_.ddl = _parted(open_.ddl, lambda one: one.place.record.seq <= at)
+        for batch in span.batches:
+            self._touched.update(np.unique(_numbers(batch.batch, "_seq")).tolist())
+        self._touched.update(one.place.record.seq for one in span.ddl)
+        ended, open_.commits = _parted(open_.commits, lambda place: place.record.seq < at)
+        everything = self._wanted.everything
+        span.commits = [one for one in ended if everything or one.record.seq in self._touched]
+        self._touched.difference_update(place.record.seq for place in ended)
+        return span
+
+
+def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Part], list[Part]]:
+    """The first items for which something holds, and the rest."""
+    count = next((at for at, item in enumerate(items) if not belongs(item)), len(items))
+    return items[:count], items[count:]
+
+
+def _first(fault: StrataError | None, behind: int, found: StrataError, at: int) -> tuple[StrataError, int]:
+    """The fault that stands first in the stream."""
+    return (fault, behind) if fault is not None and behind <= at else (found, at)
+
+
+def _ranges(records: Sequence[TransactionRecord]) -> list[Range]:
+    """Bytes without a break between them."""
+    found: list[Range] = []
+    for record in records:
+        if found and found[-1].end == record.begin:
+            last = found[-1]
+            found[-1] = Range(last.begin, record.end, last.binlog_pos, last.first_seq, last.clock)
+        else:
+            # The clock in front of it is no later than its own time, and that is all that matters.
+            found.append(Range(record.begin, record.end, record.binlog_pos, record.seq, record.committed_at))
+    return found
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A column of numbers among those that every change has; a column of the table may be called the same."""
+    column = batch.column(batch.num_columns - len(_FACTS) + _FACTS.index(name))
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _behind(
+    batch: ChangeBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: int
+) -> ChangeBatch | None:
+    """The rows that a reader does not have, in front of transaction `behind`; None if there are none."""
+    if not given and behind == _END:
+        return batch
+    seqs, rows = _numbers(batch.batch, "_seq"), _numbers(batch.batch, "_row")
+    keep = seqs < behind
+    for seq, steps in given.items():
+        if seq in places:
+            keep &= (seqs != seq) | (rows + 1 + places[seq].statements > steps)
+    if keep.all():
+        return batch
+    left = batch.batch.filter(pa.array(keep))
+    return ChangeBatch(batch.table, batch.version_id, batch.definition, left) if left.num_rows else None

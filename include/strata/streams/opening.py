@@ -1,0 +1,241 @@
+"""Where a stream is opened: a position in terms of what has landed and what the server has, or why it cannot be had.
+Not here: what people write (`positions.py`), reading from there (`seam.py`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import GtidSet
+from strata.gtid.token import FilePosition, Place
+from strata.streams.positions import Begin, Edge, End, micros
+
+if TYPE_CHECKING:
+    from strata.events.landed import LandedStream
+    from strata.events.model import TransactionRecord
+    from strata.streams.positions import Bound
+    from strata.streams.seam import LiveServer
+    from strata.wire.replication import ServerState
+
+
+class Opening:
+    """What a reader is to have of a stream."""
+
+    def __init__(self, begin: Begin, skip_to: int, executed: GtidSet | None, ends: tuple[End, ...]) -> None:
+        """Takes what `open_at` found.
+
+        Args:
+            begin: Which transactions are behind the position.
+            skip_to: None is in front of this ordinal, or at it.
+            executed: What the reader has by his own word.
+            ends: The first of them counts.
+        """
+        self.begin, self.skip_to, self.executed, self._ends = begin, skip_to, executed, ends
+
+    def read_from(self, landed: LandedStream, tracked_seq: int) -> int:
+        """Ordinal behind which to read: what has not been tracked is read, too, though nothing is given of it."""
+        if not landed.segments:
+            if tracked_seq:
+                raise Usage(
+                    "the source's versions are known, and nothing of it has landed in this lake",
+                    source=landed.source,
+                    remedy=f"Run `strata land --source {landed.source}` first.",
+                )
+            return 0
+        return max(min(self.skip_to, tracked_seq), landed.first_seq - 1)
+
+    @property
+    def time(self) -> int | None:
+        """The time at which the stream ends, microseconds UTC."""
+        return next((end.time for end in self._ends if end.time is not None), None)
+
+    def stand_behind(self, executed: GtidSet) -> None:
+        """As `End.stand_behind`."""
+        for end in self._ends:
+            end.stand_behind(executed)
+
+    def ends_in_front_of(self, record: TransactionRecord) -> bool:
+        """As `End.is_in_front_of`."""
+        return any(end.is_in_front_of(record) for end in self._ends)
+
+    def takes_last(self, record: TransactionRecord) -> bool:
+        """As `End.takes_last`."""
+        return any([end.takes_last(record) for end in self._ends])
+
+    def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
+        """As `End.is_reached`."""
+        return any(end.is_reached(seq, at) for end in self._ends)
+
+
+class _Server:
+    """Asks the server once, if anybody wants to know."""
+
+    def __init__(self, server: LiveServer) -> None:
+        self._server = server
+        self._state: ServerState | None = None
+
+    def state(self) -> ServerState:
+        """As `LiveServer.state`."""
+        if self._state is None:
+            self._state = self._server.state()
+            self._server.by_file |= not self._state.numbers_all
+        return self._state
+
+    def now(self) -> GtidSet | BinlogPosition:
+        """Behind all that it has executed."""
+        executed = self.state().executed
+        return self._server.end() if self._server.by_file else executed
+
+
+def open_at(landed: LandedStream, server: LiveServer, start: Bound, until: Bound | None, *, follow: bool) -> Opening:
+    """Finds where a stream begins and ends. The server is asked only where what has landed does not tell.
+
+    Args:
+        landed: What has landed of the source.
+        server: The live server.
+        start: Where to begin.
+        until: Where to end.
+        follow: Whether what comes is waited for.
+
+    Raises:
+        BinlogPurgedError: The position is in front of all that can be had; the message says what that is.
+        SourceDivergedError: It is behind what the server has executed, or never was in this stream.
+        Usage: It means nothing in this stream.
+        StrataError: The server or the lake does not answer.
+    """
+    if landed.segments and landed.has_anonymous():
+        server.by_file = True
+    asked = _Server(server)
+    place = asked.now() if start is Edge.NOW else start
+    skip_to, begin, executed = _find_start(landed, asked, place)
+    return Opening(begin, skip_to, executed, _find_end(landed, asked, until, follow=follow))
+
+
+def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int, Begin, GtidSet | None]:
+    first = landed.first_seq - 1
+    if isinstance(start, Edge):
+        return (landed.last_seq if start is Edge.LANDED else first), Begin(None), None
+    position = start.position if isinstance(start, Place) else start
+    if isinstance(position, datetime):
+        _refuse_early(landed, asked, micros(position))
+        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin(position), None
+    if isinstance(position, GtidSet):
+        executed = start.executed() if isinstance(start, Place) else position
+        return _behind_set(landed, asked, position, executed or position), Begin(start), position
+    at = position.at if isinstance(position, FilePosition) else position
+    return _behind_file(landed, asked, position, at), Begin(start), None
+
+
+def _behind_set(landed: LandedStream, asked: _Server, position: GtidSet, executed: GtidSet) -> int:
+    """The last ordinal in front of which nothing is missing from a set."""
+    _refuse_missing(landed, position, asked)
+    if not landed.segments or landed.executed() <= position:
+        ahead = executed - landed.executed()
+        lost = ahead - asked.state().executed if ahead else GtidSet()
+        if lost:
+            raise SourceDivergedError(
+                "the server has not executed what the position stands for",
+                source=landed.source,
+                gtid=str(lost),
+                remedy="A replica may be behind: wait for it with `strata.tokens.wait`. Else it is another history.",
+            )
+        return landed.last_seq
+    low, high = landed.first_seq - 1, landed.last_seq
+    while low < high:
+        middle = (low + high + 1) // 2
+        if landed.executed_at(middle) <= position:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _Server) -> None:
+    earliest = landed.executed_before() if landed.segments else asked.state().purged
+    gone = earliest - position
+    if not gone:
+        return
+    raise BinlogPurgedError(
+        f"what follows the position is nowhere any more; the earliest that can be had is behind {earliest}",
+        source=landed.source,
+        gtid=str(gone),
+        remedy=f"`strata stream --source {landed.source} --from beginning` begins there. Load what is missing once "
+        "more, from a dump or a mirror.",
+    )
+
+
+def _refuse_early(landed: LandedStream, asked: _Server, time: int) -> None:
+    """A time in front of the first transaction that can be had, where there were others before that."""
+    if not landed.segments:
+        return
+    del asked
+    if not (landed.executed_before() or landed.first_seq > 1) or landed.last_seq < landed.first_seq:
+        return
+    first = landed.record_at(landed.first_seq)[1]
+    if time <= min(landed.clock_at(landed.first_seq - 1) or first.committed_at, first.committed_at):
+        if time == first.committed_at:
+            return
+        raise BinlogPurgedError(
+            "transactions of that time are nowhere any more; the first that can be had was committed at "
+            f"{_shown(first.committed_at)}",
+            source=landed.source,
+            gtid=str(first.gtid) if first.gtid else None,
+            remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
+        )
+
+
+def _behind_file(
+    landed: LandedStream, asked: _Server, position: FilePosition | BinlogPosition, at: BinlogPosition
+) -> int:
+    uuid = position.server_uuid if isinstance(position, FilePosition) else ""
+    if not landed.segments:
+        if uuid not in ("", asked.state().uuid):
+            raise _other_server(landed, uuid, asked.state().uuid)
+        return 0
+    summary = landed.segments[-1].summary
+    if uuid not in ("", summary.server_uuid):
+        raise _other_server(landed, uuid, summary.server_uuid)
+    begin = BinlogPosition.of(landed.segments[0].name.binlog_file, landed.segments[0].name.offset)
+    if at < begin:
+        raise BinlogPurgedError(
+            f"what follows {at} is nowhere any more; the earliest that can be had is at {begin}",
+            source=landed.source,
+            remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
+        )
+    if at >= BinlogPosition.of(summary.binlog_file, summary.server_end):
+        return landed.last_seq
+    return landed.seq_at_position(at)
+
+
+def _other_server(landed: LandedStream, wanted: str, found: str) -> SourceDivergedError:
+    return SourceDivergedError(
+        f"the position is one of the files of server {wanted}, and the stream is that of {found}",
+        source=landed.source,
+        remedy="Without GTIDs nobody can say what it is there. Begin at a time, or at the `beginning`.",
+    )
+
+
+def _find_end(landed: LandedStream, asked: _Server, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
+    if until is Edge.LANDED:
+        return (End(landed.last_seq),)
+    if until is Edge.BEGINNING:
+        raise Usage("a stream cannot end with the beginning", remedy="`--until` takes what `--from` takes.")
+    if until is Edge.NOW or (until is None and not follow):
+        return (End(asked.now()),)
+    if until is None:
+        return ()
+    if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
+        return (End(landed.seq_before(micros(until))),)
+    end = End(until)  # type: ignore[arg-type]
+    executed = until.executed() if isinstance(until, Place) else until
+    if follow or (isinstance(executed, GtidSet) and landed.segments and executed <= landed.executed()):
+        return (end,)
+    return end, End(asked.now())
+
+
+def _shown(time: int) -> str:
+    from strata.streams.rendering import time_text  # noqa: PLC0415  Arrow takes its time to load
+
+    return time_text(time)

@@ -1,0 +1,126 @@
+"""The schema along a stream: what has been tracked in the store, and behind it what the stream itself tells. DDL is
+tracked before the next row is looked at.
+Not here: where versions ahead of the store are kept (`ahead.py`), rows (`decoding.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from strata.events.changes.file_start import FileStart
+from strata.events.changes.port import FileEnd, Transactions
+from strata.rows.decode_plans import TableVersion
+from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.sql_store import SchemaStore
+from strata.schema.tracker.track import Tracker
+from strata.streams.ahead import VersionsAhead, shown_id
+from strata.streams.feed_tracker import take_item
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata.events.changes.port import Item
+    from strata.schema.history.versions import TrackedPosition
+    from strata.schema.model.definition import TableName
+
+
+class Made(NamedTuple):
+    """What a statement made."""
+
+    version: int
+    """As `shown_id`."""
+    tables: set[TableName]
+
+
+class StreamVersions:
+    """The versions of one source, as far as its stream has been read."""
+
+    def __init__(self, engine: sa.Engine, source: str, exclude: frozenset[str]) -> None:
+        """Goes on where the store is.
+
+        Args:
+            engine: The store.
+            source: Name of the source.
+            exclude: Databases that are no users'.
+        """
+        self._source = source
+        self._store = VersionsAhead(SchemaStore(engine), source)
+        self._tracker = Tracker(self._store, source, exclude=exclude)
+        self._history = _Growing(self._store, source, self._tracker)
+        self._start: FileStart | None = None
+        """Of the file that is being read, until the tracker has been told of it."""
+        self._is_open = False
+        self._known = 0
+        self._versions: dict[tuple[TableName, int], TableVersion] = {}
+
+    @property
+    def tracked_seq(self) -> int:
+        """Ordinal of the last transaction that has been tracked."""
+        return self._tracker.position.seq
+
+    @property
+    def folds_names(self) -> bool:
+        """Whether the server takes names of any case for the same."""
+        return self._tracker.position.lower_case_table_names != 0
+
+    def track(self, item: Item) -> None:
+        """Takes the next item of the stream; what had been tracked before is passed over.
+
+        Raises:
+            CorruptEventError: A statement cannot be read.
+        """
+        if isinstance(item, FileStart):
+            self._start = item
+        elif isinstance(item, Transactions):
+            if item.batch.last_seq > self._tracker.position.seq:
+                self._begin_file()
+                take_item(self._tracker, item)
+                self._look_again()
+        elif isinstance(item, FileEnd) and self._is_open:
+            take_item(self._tracker, item)
+            self._is_open = False
+
+    def _begin_file(self) -> None:
+        if self._start is not None:
+            take_item(self._tracker, self._start)
+            self._start, self._is_open = None, True
+
+    def _look_again(self) -> None:
+        """A historian keeps what it has read."""
+        if self._tracker.report.versions != self._known:
+            self._known = self._tracker.report.versions
+            self._tracker.store()
+            self._history = _Growing(self._store, self._source, self._tracker)
+
+    def lookup(self, table: TableName, seq: int) -> TableVersion:
+        """The version of a table for the rows of a transaction.
+
+        Raises:
+            SchemaGapError: It is not known.
+        """
+        found = self._history.at(table, AtSeq(seq))
+        known = self._versions.get((table, found.version_id))
+        if known is None:
+            known = TableVersion(shown_id(found.version_id), found.definition)
+            self._versions[table, found.version_id] = known
+        return known
+
+    def made_by(self, seq: int) -> dict[int, Made]:
+        """What the statements of a transaction made, by their number in it."""
+        entries = self._store.entries_at(seq)
+        return {
+            number: Made(shown_id(version), {entry.name for entry in entries if entry.version_id == version})
+            for number, version in self._store.statement_versions(seq).items()
+        }
+
+
+class _Growing(History):
+    """Knows how far the tracker has come without asking the store for each transaction."""
+
+    def __init__(self, store: VersionsAhead, source: str, tracker: Tracker) -> None:
+        super().__init__(store, source)
+        self._tracker = tracker
+
+    @property
+    def tracked(self) -> TrackedPosition:
+        """How far the stream is known."""
+        return self._tracker.position

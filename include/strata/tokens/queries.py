@@ -1,0 +1,214 @@
+"""Tokens with queries, on primaries and replicas: what a server has executed, and waiting until it has.
+Not here: what a session has committed itself (`session.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from strata.errors import IncomparableTokensError, SourceSettingsError, Usage
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import GtidSet
+from strata.gtid.token import FilePosition, Order, Place, Token
+from strata.tokens.made import ANY_SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_IN_TRANSACTION: Final = 1568
+"""ER_CANT_CHANGE_TX_CHARACTERISTICS."""
+_POLL_SECONDS: Final = 0.05
+_SYNTAX: Final = frozenset({1064, 1193})
+
+
+class Cursor(Protocol):
+    """What is used of a driver's cursor (PEP 249)."""
+
+    def execute(self, query: str, args: Sequence[object] = ..., /) -> object:
+        """Runs a statement."""
+
+    def fetchone(self) -> Any:
+        """The next row."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class Connection(Protocol):
+    """A connection of PyMySQL, mysqlclient, or another driver with `%s` for arguments."""
+
+    def cursor(self) -> Any:
+        """A new cursor."""
+
+
+def include(connection: Connection, *, source: str = ANY_SOURCE, lineage: str = "") -> Token:
+    """The token that what is read next on this connection is at least as fresh as. Take it before the query.
+
+    Args:
+        connection: Of PyMySQL, mysqlclient or another driver; to the primary or a replica.
+        source: Name of the source, as tokens of its stream have it: tokens of two names do not compare.
+        lineage: As the settings have it.
+
+    Raises:
+        Usage: A transaction is open whose snapshot may be older than what the server has executed by now.
+    """
+    _refuse_old_snapshot(connection)
+    return Token((_place(connection, source, lineage),))
+
+
+def compare(connection: Connection, token: Token, *, source: str | None = None) -> Order:
+    """How a token lies to what the server has executed.
+
+    BEFORE, EQUAL: the server has all that the token stands for. AFTER: it has not yet. UNKNOWN: nobody can say whether
+    it will: the token is of another history, or of another server's files.
+
+    Args:
+        connection: As for `include`.
+        token: Of one source; of several only the one that `source` names is looked at.
+        source: Which of the token's sources the server is.
+
+    Raises:
+        Usage: The token names several sources, and none is chosen.
+    """
+    place = _chosen(token, source)
+    here = _place(connection, place.source, place.lineage)
+    return Token((place,)).compare(Token((here,)))
+
+
+def wait(connection: Connection, token: Token, timeout: float, *, source: str | None = None) -> bool:
+    """Waits until the server has executed all that a token stands for.
+
+    Args:
+        connection: As for `include`. It waits in the server, which can be asked nothing else meanwhile.
+        token: As for `compare`.
+        timeout: Seconds; 0 looks once.
+        source: As for `compare`.
+
+    Returns:
+        Whether it has.
+
+    Raises:
+        IncomparableTokensError: It is the token of another server's files.
+        SourceSettingsError: The server numbers no transactions.
+    """
+    place = _chosen(token, source)
+    executed = place.executed()
+    if executed is None or timeout <= 0:
+        return _wait_for_file(connection, place, timeout)
+    if not executed:
+        return True
+    [mode, reached] = _one(
+        connection,
+        # 0 would be no limit.
+        "SELECT @@GLOBAL.gtid_mode, IF(@@GLOBAL.gtid_mode = 'OFF', 1, WAIT_FOR_EXECUTED_GTID_SET(%s, %s))",
+        (str(executed), max(timeout, 0.001)),
+    )
+    if str(mode).upper() == "OFF":
+        raise SourceSettingsError(
+            "the server has gtid_mode OFF, and never executes what the token stands for",
+            source=place.source,
+            remedy="Ask a server with GTIDs; `strata doctor` shows how to switch them on.",
+        )
+    return int(reached) == 0
+
+
+def _wait_for_file(connection: Connection, place: Place, timeout: float) -> bool:
+    until = time.monotonic() + timeout
+    while True:
+        order = compare(connection, Token((place,)))
+        if order in (Order.BEFORE, Order.EQUAL):
+            return True
+        if order is Order.UNKNOWN and isinstance(place.position, FilePosition):
+            raise IncomparableTokensError(
+                f"the token is of the files of server {place.position.server_uuid}, and this is another one",
+                source=place.source,
+                remedy="Ask that server, or use GTIDs, which replicas share.",
+            )
+        if time.monotonic() >= until:
+            return False
+        time.sleep(min(_POLL_SECONDS, max(0.0, until - time.monotonic())))
+
+
+def _chosen(token: Token, source: str | None) -> Place:
+    found = [place for place in token.places if source in (None, place.source)]
+    if not found and source is None:
+        return Place(ANY_SOURCE, GtidSet())
+    if len(found) != 1:
+        names = ", ".join(place.source for place in token.places) or "none"
+        raise Usage(
+            f"which of the token's sources is this server: it names {names}", remedy="Give `source`, one of these."
+        )
+    return found[0]
+
+
+def _place(connection: Connection, source: str, lineage: str) -> Place:
+    uuid, mode, executed = _one(connection, "SELECT @@server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed")
+    if _text(mode).upper() in ("ON", "ON_PERMISSIVE"):
+        return Place(source, GtidSet.parse(_text(executed)), lineage)
+    return Place(source, FilePosition(_text(uuid), _binlog_end(connection)), lineage)
+
+
+def _binlog_end(connection: Connection) -> BinlogPosition:
+    for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+        try:
+            found = _one(connection, statement)
+        except Exception as error:
+            # MySQL 8.4 has only the first, 8.0 only the second; the class of the error is the driver's.
+            if not error.args or error.args[0] not in _SYNTAX:
+                raise
+            continue
+        if found:
+            return BinlogPosition.of(_text(found[0]), int(found[1]))
+        break
+    raise SourceSettingsError(
+        "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to switch it on."
+    )
+
+
+def _refuse_old_snapshot(connection: Connection) -> None:
+    """Within a transaction REPEATABLE READ sees what there was at its first query."""
+    [isolation] = _one(connection, "SELECT @@SESSION.transaction_isolation")
+    if _text(isolation) != "REPEATABLE-READ" or not is_in_transaction(connection):
+        return
+    raise Usage(
+        "a transaction is open on this connection, and its snapshot may be older than what the server has executed",
+        remedy="Take the token before the transaction's first query: commit, `include`, then read.",
+    )
+
+
+def is_in_transaction(connection: Connection) -> bool:
+    """Whether a transaction is open."""
+    status = getattr(connection, "server_status", None)
+    if isinstance(status, int):
+        return bool(status & 1)
+    # Drivers of MySQL's C library do not tell the status. This changes nothing where no transaction is open, and is
+    # refused where one is (sql/sys_vars.cc, check_transaction_isolation).
+    try:
+        _run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    except Exception as error:
+        if error.args and error.args[0] == _IN_TRANSACTION:
+            return True
+        raise
+    return False
+
+
+def _one(connection: Connection, statement: str, arguments: Sequence[object] = ()) -> Any:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(statement, arguments or None)
+        found = cursor.fetchone()
+    finally:
+        cursor.close()
+    return tuple(found.values()) if isinstance(found, dict) else found
+
+
+def _run(connection: Connection, statement: str) -> None:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(statement)
+    finally:
+        cursor.close()
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,66 @@
+"""A source with settings of its own, and readers of its stream. Not here: tests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.track.track_schema import track_landed
+from strata.store.database import open_store
+from strata.streams.stream import ChangeStream
+from tests.wire.landing import address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from strata.wire.connection import ServerAddress
+    from tests.mysql_server import MysqlServer
+
+
+@dataclass
+class World:
+    """What a stream has to know of a source, and the steps that make it land."""
+
+    server: MysqlServer
+    folder: Path
+    name: str = "s"
+    lineage: str = ""
+
+    @property
+    def address(self) -> ServerAddress:
+        return address_of(self.server)
+
+    @property
+    def lake(self) -> str:
+        return str(self.folder / "lake")
+
+    @property
+    def store_url(self) -> str:
+        return f"sqlite:///{self.folder}/store.db"
+
+    def land(self) -> None:
+        land_binlog(self.address, lake=self.lake, source=self.name, segment_bytes=20_000)
+
+    def track(self) -> None:
+        engine = open_store(self.store_url)
+        track_landed(self.lake, self.name, engine)
+        engine.dispose()
+
+    def stream(self, start: Any = "beginning", **options: Any) -> ChangeStream:
+        return ChangeStream(self, start, **options)
+
+    def lines(self, start: Any = "beginning", **options: Any) -> list[dict[str, Any]]:
+        return list(lines_of(self.stream(start, **options)))
+
+
+def lines_of(stream: ChangeStream) -> Iterator[dict[str, Any]]:
+    for written in stream.written():
+        yield from map(json.loads, written.splitlines())
+
+
+def bare(line: dict[str, Any]) -> dict[str, Any]:
+    """A line without what may differ between readers: the id of a version that the store does not have yet."""
+    return {name: value for name, value in line.items() if name != "version"}
