@@ -131,16 +131,16 @@ def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int
 def _behind_set(landed: LandedStream, asked: _Server, position: GtidSet, executed: GtidSet) -> int:
     """The last ordinal in front of which nothing is missing from a set."""
     _refuse_missing(landed, position, asked)
+    ahead = executed - landed.executed()
+    lost = ahead - asked.state().executed if ahead else GtidSet()
+    if lost:
+        raise SourceDivergedError(
+            "the server has not executed what the position stands for",
+            source=landed.source,
+            gtid=str(lost),
+            remedy="A replica may be behind: wait for it with `strata.tokens.wait`. Else it is another history.",
+        )
     if not landed.segments or landed.executed() <= position:
-        ahead = executed - landed.executed()
-        lost = ahead - asked.state().executed if ahead else GtidSet()
-        if lost:
-            raise SourceDivergedError(
-                "the server has not executed what the position stands for",
-                source=landed.source,
-                gtid=str(lost),
-                remedy="A replica may be behind: wait for it with `strata.tokens.wait`. Else it is another history.",
-            )
         return landed.last_seq
     low, high = landed.first_seq - 1, landed.last_seq
     while low < high:

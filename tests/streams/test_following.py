@@ -1,0 +1,287 @@
+"""A reader that follows while the source lives: the seam at any moment, kills, restarts, broken connections, slowness.
+The witness is the whole stream, read once all is quiet: nothing may be lost, nothing may come twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata.gtid.sets import GtidSet
+from tests.mysql_server import MysqlServer, launch, start_server
+from tests.streams.world import World, bare, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+SECONDS = 40
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("following")
+    with start_server(folder / "server") as server:
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a TEXT)")
+        made = World(server, folder)
+        made.land()
+        made.track()
+        yield made
+
+
+class Writer(threading.Thread):
+    """Rows, XA, files and DDL without a pause, until it is told to stop."""
+
+    def __init__(self, server: MysqlServer, seed: int, pause: float = 0.002) -> None:
+        super().__init__()
+        self.server, self.chance, self.pause = server, random.Random(seed), pause
+        self.stopped = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        with self.server.connect("d") as connection, connection.cursor() as cursor:
+            for number in range(100_000):
+                if self.stopped.wait(self.pause):
+                    return
+                for statement in self.statements(number):
+                    cursor.execute(statement)
+
+    def statements(self, number: int) -> list[str]:
+        value = f"INSERT INTO t (a) VALUES ('{number}'), (REPEAT('x', {self.chance.randint(1, 900)}))"
+        kind = self.chance.random()
+        if kind < 0.05:
+            return [f"ALTER TABLE t ADD c{number} INT DEFAULT {number}", value]
+        if kind < 0.08:
+            return ["FLUSH BINARY LOGS"]
+        if kind < 0.12:
+            return ["XA START 'x'", value, "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"]
+        return ["BEGIN", value, "UPDATE t SET a = CONCAT(a, '!') ORDER BY id DESC LIMIT 2", "COMMIT"]
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self.join(20)
+
+
+def executed(server: MysqlServer) -> str:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.gtid_executed")
+        return cursor.fetchone()[0].replace("\n", "")
+
+
+def without_heartbeats(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [bare(line) for line in lines if "heartbeat" not in line]
+
+
+def test_the_seam_at_any_moment(world: World):
+    """The reader comes to the end of what has landed while more lands, and more is written, DDL among it."""
+    chance = random.Random(7)
+    begin = executed(world.server)
+    found: list[list[dict[str, Any]]] = []
+    with Writer(world.server, 7):
+        for _ in range(8):
+            time.sleep(chance.random() * 0.3)
+            world.land()
+            if chance.random() < 0.5:
+                world.track()
+            time.sleep(chance.random() * 0.2)
+            found.append(world.lines(begin))
+    whole = without_heartbeats(world.lines(begin))
+    for lines in found:
+        assert without_heartbeats(lines) == whole[: len(lines)]
+        assert "commit" in lines[-1]
+    assert len(found[0]) < len(found[-1]) <= len(whole)
+    assert sum("ddl" in line for line in whole) > 5
+
+
+READER = """
+import sys
+from pathlib import Path
+from strata.wire.connection import ServerAddress
+from tests.streams.world import World
+from tests.mysql_server import MysqlServer
+world = World(MysqlServer(Path("."), int(sys.argv[1]), None), Path(sys.argv[2]))
+for written in world.stream(sys.argv[3], follow=True, heartbeat_seconds=0.2).written():
+    sys.stdout.buffer.write(written)
+    sys.stdout.buffer.flush()
+"""
+
+
+def test_a_reader_that_is_killed_goes_on_with_its_last_token(world: World):
+    chance = random.Random(11)
+    begin = token = executed(world.server)
+    lines: list[dict[str, Any]] = []
+    with Writer(world.server, 11, pause=0.005):
+        for turn in range(6):
+            command = [sys.executable, "-c", READER, str(world.server.port), str(world.folder), token]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+                assert reader.stdout is not None
+                # At least one line, then anything; what was cut off in the pipe is no line.
+                first = reader.stdout.readline()
+                time.sleep(chance.random() * 0.6)
+                if turn == 3:
+                    world.land()
+                os.kill(reader.pid, signal.SIGKILL)
+                rest = (first + reader.stdout.read()).split(b"\n")
+            lines += map(json.loads, rest[:-1])
+            token = lines[-1]["token"]
+    lines += world.lines(token)
+    assert without_heartbeats(lines) == without_heartbeats(world.lines(begin))
+    assert len(lines) > 50
+
+
+def kill_dumps(server: MysqlServer) -> int:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
+        ids = [row[0] for row in cursor.fetchall()]
+        for one in ids:
+            cursor.execute(f"KILL {one}")
+    return len(ids)
+
+
+class Reader(threading.Thread):
+    """Follows in a thread; slow if told so."""
+
+    def __init__(self, world: World, start: str, pause: float = 0.0) -> None:
+        super().__init__()
+        self.stream = world.stream(start, follow=True, heartbeat_seconds=0.1)
+        self.pause = pause
+        self.lines: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            for line in lines_of(self.stream):
+                self.lines.append(line)
+                if self.pause and "commit" in line:
+                    time.sleep(self.pause)
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            self.error = error
+
+    def wait_for(self, gtids: str) -> None:
+        deadline = time.monotonic() + SECONDS
+        wanted = GtidSet.parse(gtids)
+        while not (wanted - GtidSet.parse(",".join(line["gtid"] for line in self.lines if "commit" in line))) == GtidSet():
+            assert self.error is None, self.error
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        self.stream.close()
+        self.join(20)
+
+
+def test_cut_connections_and_a_slow_reader(world: World):
+    begin = executed(world.server)
+    world.server.run_sql("SET GLOBAL net_write_timeout = 1")
+    readers = [Reader(world, begin), Reader(world, begin, pause=0.004)]
+    killed = 0
+    with Writer(world.server, 5):
+        for _ in range(5):
+            time.sleep(0.4)
+            killed += kill_dumps(world.server)
+    missing = str(GtidSet.parse(executed(world.server)) - GtidSet.parse(begin))
+    for reader in readers:
+        reader.wait_for(missing)
+    world.server.run_sql("SET GLOBAL net_write_timeout = 60")
+    whole = without_heartbeats(world.lines(begin))
+    assert killed > 3
+    for reader in readers:
+        assert without_heartbeats(reader.lines) == whole
+        tokens = [line["token"] for line in reader.lines if "heartbeat" not in line]
+        assert len(tokens) == len(set(tokens))
+
+
+def test_a_server_that_is_started_anew(tmp_path):
+    server = launch(tmp_path / "server")
+    try:
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a TEXT)")
+        world = World(server, tmp_path)
+        world.land()
+        world.track()
+        reader = Reader(world, "beginning")
+        server.run_sql("INSERT INTO d.t (a) VALUES ('before'); FLUSH BINARY LOGS; INSERT INTO d.t (a) VALUES ('file')")
+        time.sleep(0.5)
+        server.stop()
+        again = launch(tmp_path / "server", port=server.port)
+        server.process = again.process
+        server.run_sql("ALTER TABLE d.t ADD c INT; INSERT INTO d.t (a, c) VALUES ('behind', 5)")
+        reader.wait_for(executed(server))
+        assert [line["after"].get("c") for line in reader.lines if "op" in line] == [None, None, 5]
+        assert without_heartbeats(reader.lines) == without_heartbeats(world.lines())
+    finally:
+        server.stop()
+
+
+def test_a_source_without_gtids(tmp_path):
+    options = ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")
+    with start_server(tmp_path / "server", *options) as server:
+        server.run_sql("CREATE DATABASE d; USE d; CREATE TABLE t (a INT PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, 'x')")
+        world = World(server, tmp_path)
+        world.land()
+        world.track()
+        server.run_sql(
+            "BEGIN; INSERT INTO t VALUES (2, 'y'), (3, 'z'); DELETE FROM t WHERE a = 1; COMMIT;"
+            "ALTER TABLE t ADD c INT DEFAULT 1; FLUSH BINARY LOGS; INSERT INTO t VALUES (4, 'w', 4)",
+            "d",
+        )
+        whole = world.lines()
+        assert [(line["op"], line["seq"], line["row"]) for line in whole if "op" in line] == [
+            ("insert", 3, 0), ("insert", 4, 0), ("insert", 4, 1), ("delete", 4, 2), ("insert", 6, 0)
+        ]
+        assert {line["gtid"] for line in whole if "op" in line or "commit" in line} == {None}
+        for at, line in enumerate(whole):
+            assert list(map(bare, world.lines(line["token"]))) == list(map(bare, whole[at + 1 :])), line
+        world.land()
+        for at, line in enumerate(whole):
+            assert list(map(bare, world.lines(line["token"]))) == list(map(bare, whole[at + 1 :])), line
+        assert world.lines("now") == []
+
+
+def test_a_replica_goes_on_with_the_primarys_tokens(tmp_path):
+    with start_server(tmp_path / "a") as primary, start_server(tmp_path / "b", "--server-id=2") as replica:
+        replica.run_sql(
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={primary.port}, SOURCE_USER='root',"
+            " SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA;"
+        )
+        primary.run_sql("CREATE DATABASE d; USE d; CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+        world = World(primary, tmp_path)
+        world.land()
+        world.track()
+        primary.run_sql("ALTER TABLE t ADD b INT; INSERT INTO t VALUES (3, 3), (4, 4)", "d")
+        whole = world.lines()
+        wait = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{executed(primary)}', {SECONDS})"
+        assert replica.run_sql(wait).split()[-1] == "0"
+        other = World(replica, tmp_path)
+        for at, line in enumerate(whole):
+            rest = other.lines(line["token"])
+            assert [one["token"] for one in rest] == [one["token"] for one in whole[at + 1 :]]
+
+
+def test_a_large_transaction(world: World):
+    """Its rows are given as they are decoded; a reader goes on in the middle of it."""
+    begin = executed(world.server)
+    world.server.run_sql(
+        "SET cte_max_recursion_depth = 1000000; CREATE TABLE big (a INT PRIMARY KEY, b CHAR(200));"
+        "INSERT INTO big WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 120000)"
+        " SELECT a, REPEAT('b', 200) FROM n",
+        "d",
+    )
+    stream = world.stream(begin)
+    spans = [span for span in stream.spans() if span]
+    assert len(spans) > 2
+    assert sum(batch.batch.num_rows for span in spans for batch in span.batches) == 120_000
+    lines = world.lines(begin)
+    middle = next(at for at, line in enumerate(lines) if line.get("row") == 70_000)
+    assert world.lines(lines[middle]["token"], tables=["d.big"])[0]["row"] == 70_001
+    assert len(world.lines(lines[middle]["token"])) == len(lines) - middle - 1
+

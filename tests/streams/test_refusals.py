@@ -1,0 +1,66 @@
+"""Streams that cannot be given: rows that are missing, schemas that are not known, positions that nobody has any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.errors import BinlogPurgedError, SchemaGapError, StatementFormatError
+from tests.mysql_server import start_server
+from tests.streams.world import World, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("refusals")
+    with start_server(folder / "server") as server:
+        made = World(server, folder)
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)")
+        made.land()
+        made.track()
+        yield made
+
+
+def test_rows_that_a_statement_changed_are_missing(world: World):
+    world.server.run_sql(
+        "INSERT INTO t VALUES (2); SET binlog_format = STATEMENT; INSERT INTO t VALUES (3);"
+        "SET binlog_format = ROW; INSERT INTO t VALUES (4)",
+        "d",
+    )
+    given = []
+    with pytest.raises(StatementFormatError, match="changed by a statement") as caught:
+        given += lines_of(world.stream())
+    # What had been given before is there; a reader who leaves the transaction out is told how.
+    assert caught.value.remedy is not None
+    token = caught.value.remedy.rpartition("--from ")[2].strip("`.")
+    assert [line["after"] for line in world.lines(token) if "op" in line] == [{"a": 4}]
+    assert world.lines(token, tables=["x.*"]) == []
+
+
+def test_a_gap_is_refused_with_the_command(world: World, tmp_path):
+    behind = World(world.server, tmp_path)
+    world.server.run_sql("PURGE BINARY LOGS BEFORE NOW(); FLUSH BINARY LOGS; INSERT INTO d.t VALUES (9)")
+    world.server.run_sql("DO SLEEP(1); FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW(); INSERT INTO d.t VALUES (10)")
+    behind.land()
+    with pytest.raises(SchemaGapError, match="not known") as caught:
+        behind.lines()
+    assert caught.value.table == "d.t"
+    assert "strata snapshot" in caught.value.remedy
+
+
+def test_what_has_been_purged_is_refused_with_what_can_be_had(world: World, tmp_path):
+    with pytest.raises(BinlogPurgedError, match="begins behind") as caught:
+        world.lines("now")
+    assert "strata stream --source s --from" in caught.value.remedy
+    behind = World(world.server, tmp_path)
+    behind.land()
+    with pytest.raises(BinlogPurgedError, match="earliest that can be had is behind"):
+        behind.lines("")
+    with pytest.raises(BinlogPurgedError, match="nowhere any more; the first"):
+        behind.lines("2020-01-01")
