@@ -114,6 +114,12 @@ def test_tokens(tmp_path: Path, server: MysqlServer) -> None:
         reader.type(block)
 
 
+def test_streams(tmp_path: Path, server: MysqlServer) -> None:
+    reader = Reader(tmp_path, server, {"db.example:3306": f"{server.host}:{server.port}"}, variables())
+    for block in blocks("docs/streams.md"):
+        reader.type(block)
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/features.md"])
 def test_files_alone(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, page: str) -> None:
     """The example of the README, on a server whose first file holds it."""

@@ -208,6 +208,15 @@ def test_heartbeats_carry_the_position(world: World, whole):
     assert from_text(found[0].token).compare(from_text(whole[-1]["token"])) is Order.EQUAL
 
 
+def test_a_heartbeat_inside_of_a_transaction_forgets_nothing(world: World, whole):
+    row = next(line for line in whole if line.get("row") == 1 and line["seq"] > 20)
+    stream = world.stream(row["token"], follow=True, heartbeat_seconds=0.0)
+    heartbeat = next(event for event in stream if isinstance(event, Heartbeat))
+    behind = whole.index(row) + 1
+    assert from_text(heartbeat.token).compare(from_text(row["token"])) is Order.EQUAL
+    assert list(map(bare, world.lines(heartbeat.token))) == list(map(bare, whole[behind:]))
+
+
 def test_a_time_that_comes_ends_a_quiet_stream(world: World):
     soon = datetime.fromtimestamp(time.time() + 1, UTC)
     assert all(isinstance(event, Heartbeat) for event in world.stream("now", until=soon, follow=True))

@@ -304,8 +304,24 @@ class ChangeStream:
 
     def _token(self) -> str:
         source = self._source
-        position = self._at if self._server.by_file and self._at is not None else self._executed.build()
-        return to_text(Token((Place(source.name, position, source.lineage, self._committed_at),)))
+        begun = self._begun()
+        if self._server.by_file and self._at is not None:
+            position = begun.position if begun is not None else self._at
+            return to_text(Token((Place(source.name, position, source.lineage, self._committed_at),)))
+        executed = self._executed.build()
+        # What the reader has of a transaction that has not come yet.
+        parts = tuple(part for part in (begun.parts if begun else ()) if not executed.contains(part.gtid))
+        return to_text(Token((Place(source.name, executed, source.lineage, self._committed_at, parts),)))
+
+    def _begun(self) -> Place | None:
+        """The place where the stream begins, if that is inside of a transaction and nothing has been given yet."""
+        start = self._start
+        if not isinstance(start, Place):
+            return None
+        if isinstance(start.position, FilePosition):
+            inside = start.position.steps and self._at is not None and self._at.at <= start.position.at
+            return start if inside else None
+        return start
 
     def _is_over(self) -> bool:
         """Whether no transaction is to come although the last one was none of the end's own."""
