@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.timing import LOG
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-NAMES = ("decode", "ddl", "history", "landing", "positions", "checks", "mirrors", "dump")
+NAMES = ("decode", "ddl", "history", "landing", "streams", "positions", "checks", "mirrors", "dump")
 INTRODUCTION = """# What was measured
 
 By `make bench`, in one run on one machine, tools in turn, medians of five. `times` is how much faster than

@@ -22,7 +22,6 @@ from strata.events.landed import LandedStream
 from strata.events.transactions import read_transactions
 from strata.gtid.sets import GtidSet
 from strata.jobs.land.land_binlog import land_binlog
-from strata.streams.feed_tracker import feed
 from strata.rows.blocks import RowReader
 from strata.rows.decode import ChangeBatch, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch
@@ -30,6 +29,7 @@ from strata.rows.plan import Range
 from strata.rows.windows import read_windows
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.tracker.track import Tracker
+from strata.streams.feed_tracker import feed
 from strata.wire.codes import EventFlag, EventType
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events

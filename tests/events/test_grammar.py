@@ -11,11 +11,11 @@ from strata.errors import StrataError
 from strata.events.changes.files import FileSource
 from strata.events.transactions import read_transactions
 from strata.jobs.decode.decode_files import decode_files, decode_files_physically, track_in_memory
-from strata.streams.feed_tracker import feed
 from strata.rows.blocks import Hole
 from strata.rows.decode import ChangeBatch
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.tracker.track import Tracker
+from strata.streams.feed_tracker import feed
 from strata.wire.files import open_binlog
 from tests.naive.grammar import Reader
 from tests.wire.binlogs import Binlog

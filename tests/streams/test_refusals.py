@@ -1,4 +1,4 @@
-"""Streams that cannot be given: rows that are missing, schemas that are not known, positions that nobody has any more."""
+"""Streams that cannot be given: missing rows, unknown schemas, positions that nobody has any more."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_gap_is_refused_with_the_command(world: World, tmp_path):
 
 def test_what_has_been_purged_is_refused_with_what_can_be_had(world: World, tmp_path):
     with pytest.raises(BinlogPurgedError, match="begins behind") as caught:
-        world.lines("now")
+        world.lines("beginning")
     assert "strata stream --source s --from" in caught.value.remedy
     behind = World(world.server, tmp_path)
     behind.land()

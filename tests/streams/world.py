@@ -28,6 +28,7 @@ class World:
     folder: Path
     name: str = "s"
     lineage: str = ""
+    segment_bytes: int = 20_000
 
     @property
     def address(self) -> ServerAddress:
@@ -42,7 +43,7 @@ class World:
         return f"sqlite:///{self.folder}/store.db"
 
     def land(self) -> None:
-        land_binlog(self.address, lake=self.lake, source=self.name, segment_bytes=20_000)
+        land_binlog(self.address, lake=self.lake, source=self.name, segment_bytes=self.segment_bytes)
 
     def track(self) -> None:
         engine = open_store(self.store_url)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from strata.cli.options import SourceName, Tables
 from strata.config.settings import load_settings
 
 
-class StreamFormat(str, Enum):
+class StreamFormat(StrEnum):
     """What the command prints."""
 
     JSONL = "jsonl"
@@ -26,7 +26,8 @@ def stream(
     start: Annotated[
         str,
         typer.Option(
-            "--from", help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC) or FILE:OFFSET: what follows it."
+            "--from",
+            help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC) or FILE:OFFSET: what follows it.",
         ),
     ] = "now",
     until: Annotated[
@@ -40,8 +41,8 @@ def stream(
     ] = False,
     output_format: Annotated[StreamFormat, typer.Option("--format", help="JSON lines.")] = StreamFormat.JSONL,
 ) -> None:
-    """Prints each change with a token: rows, ends of transactions, DDL, heartbeats. Begun again with the last token that
-    was printed, it goes on behind that line; nothing is lost, nothing comes twice."""
+    """Prints each change with a token: rows, ends of transactions, DDL, heartbeats. Begun again with the last token
+    that was printed, it goes on behind that line; nothing is lost, nothing comes twice."""
     found = load_settings(os.environ).source(source)
     # Imported here: the command's help must not load Arrow.
     from strata.streams.stream import ChangeStream  # noqa: PLC0415  see above

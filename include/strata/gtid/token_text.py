@@ -118,7 +118,10 @@ class StepTexts:
 
     @property
     def seed(self) -> int:
-        """What the number behind `head` is made with: `steps * 65536 + ((seed ^ steps ^ steps >> 16) * 40503 & 65535)`."""
+        """What the number behind `head` is made with:
+
+        `steps * 65536 + ((seed ^ steps ^ steps >> 16) * 40503 & 65535)`.
+        """
         return _seed(self._crc)
 
 

@@ -63,7 +63,7 @@ class TableLines:
         """The ordinals of transaction and row, and the line, of each row of a batch; it ends with `extra`."""
         for line in self.objects(batch):
             diff = line.pop("json_diffs", None)
-            line |= extra
+            line.update(extra)
             if diff:
                 line["json_diffs"] = diff
             yield line["seq"], line["row"], json.dumps(line, ensure_ascii=False)

@@ -62,7 +62,8 @@ class Opening:
 
     def takes_last(self, record: TransactionRecord) -> bool:
         """As `End.takes_last`."""
-        return any([end.takes_last(record) for end in self._ends])
+        taken = [end.takes_last(record) for end in self._ends]
+        return any(taken)
 
     def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
         """As `End.is_reached`."""
@@ -228,7 +229,7 @@ def _find_end(landed: LandedStream, asked: _Server, until: Bound | None, *, foll
         return ()
     if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
         return (End(landed.seq_before(micros(until))),)
-    end = End(until)  # type: ignore[arg-type]
+    end = End(until)
     executed = until.executed() if isinstance(until, Place) else until
     if follow or (isinstance(executed, GtidSet) and landed.segments and executed <= landed.executed()):
         return (end,)

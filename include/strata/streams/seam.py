@@ -216,8 +216,8 @@ class Seam:
         gone = server.purged - executed
         if gone:
             raise BinlogPurgedError(
-                f"the server has purged what comes next, and it has not landed; what the server still has begins behind "
-                f"{server.purged}",
+                "the server has purged what comes next, and it has not landed; what the server still has begins "
+                f"behind {server.purged}",
                 source=self._source,
                 gtid=str(gone),
                 remedy=f"`strata land --source {self._source}` says how to land it; "

@@ -1,6 +1,6 @@
-"""An update stream: the changes of one source from a position on, in order, each with its token; one iterator of events
-or lines, one of Arrow batches, one for `async for`.
-Not here: where the transactions come from (`seam.py`), what is in them (`decoding.py`), the command (`cli/stream.py`)."""
+"""An update stream: the changes of one source from a position on, in order, each with its token; as events, as lines,
+as Arrow batches, for `for` and `async for`.
+Not here: where transactions come from (`seam.py`), what is in them (`decoding.py`), the command (`cli/stream.py`)."""
 
 from __future__ import annotations
 
@@ -242,9 +242,7 @@ class ChangeStream:
         """The transactions of an item that the reader is to have, and how many steps of one he has."""
         opening, places, given = self._opening, [], {}
         if item.batch.last_seq <= opening.skip_to and not item.batch.marks:
-            item.batch.add_to(self._executed)
-            opening.stand_behind(self._executed.build())
-            self._committed_at = int(item.batch.committed_at[-1])
+            self._pass_over(item)
             return [], {}
         for record in item.records():
             if opening.ends_in_front_of(record):
@@ -263,6 +261,15 @@ class ChangeStream:
                 self._ended = True
                 break
         return places, given
+
+    def _pass_over(self, item: Transactions) -> None:
+        batch = item.batch
+        batch.add_to(self._executed)
+        self._opening.stand_behind(self._executed.build())
+        self._committed_at = int(batch.committed_at[-1])
+        if self._at is not None:
+            end = int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
+            self._at = FilePosition(self._at.server_uuid, BinlogPosition.of(batch.binlog_file, end))
 
     def _place(self, record: TransactionRecord) -> Place:
         source = self._source

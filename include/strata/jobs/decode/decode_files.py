@@ -21,7 +21,6 @@ from strata.events.transactions import read_transactions, scan_transactions
 from strata.gtid.clock import CommitClock
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.jobs.decode.file_ranges import PreparedInFiles, UndecidedRows
-from strata.streams.feed_tracker import feed
 from strata.rows.blocks import Hole, RowReader
 from strata.rows.decode import Decoded, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
@@ -31,6 +30,7 @@ from strata.schema.history.historian import AtSeq, History
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.replay.baseline import read_baseline_file
 from strata.schema.tracker.track import Tracker
+from strata.streams.feed_tracker import feed
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from strata.events.changes.files import FileSource
 from strata.events.changes.landed import LandedSource
 from strata.events.landed import LandedStream
-from strata.streams.feed_tracker import feed
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.tracker.track import Tracker
 from strata.store.own import own_database
+from strata.streams.feed_tracker import feed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
