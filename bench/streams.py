@@ -67,7 +67,7 @@ print("ready", flush=True)
 for written in stream.written():
     now = time.time()
     for line in written.splitlines():
-        if b'"commit": true' in line:
+        if b'"commit":true' in line:
             at = json.loads(line)["committed_at"][17:26]
             delays.append((now - float(at)) % 60)
     if sys.stdin in __import__("select").select([sys.stdin], [], [], 0)[0]:
@@ -119,8 +119,8 @@ def _print_delays(delays: Sequence[float], seconds: float) -> None:
     found = [1000 * one for one in delays]
     last = found[int(0.99 * len(found))]
     print(
-        f"commit to line at {len(found) / seconds:,.0f} transactions a second: median {statistics.median(found):.1f} ms,"
-        f" 99th percentile {last:.1f} ms, slowest {found[-1]:.1f} ms"
+        f"commit to line at {len(found) / seconds:,.0f} transactions a second: "
+        f"median {statistics.median(found):.1f} ms, 99th percentile {last:.1f} ms, slowest {found[-1]:.1f} ms"
     )
 
 

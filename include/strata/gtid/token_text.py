@@ -116,14 +116,6 @@ class StepTexts:
         """As `to_text` of a token of that place alone, with so many steps."""
         return f"{self.head}{steps * _CHECKS + _check(self._crc, steps)}"
 
-    @property
-    def seed(self) -> int:
-        """What the number behind `head` is made with:
-
-        `steps * 65536 + ((seed ^ steps ^ steps >> 16) * 40503 & 65535)`.
-        """
-        return _seed(self._crc)
-
 
 def _seed(crc: int) -> int:
     return (crc >> 16 ^ crc) & (_CHECKS - 1)

@@ -3,11 +3,12 @@ Not here: decoding (`decoding.py`), the text of values (`rows/jsonl.py`)."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from strata.rows.decode import ChangeBatch
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.decoding import Span
-    from strata.streams.events import Event, TransactionPlace
+    from strata.streams.events import Ddl, Event, TransactionPlace
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = 1 << 62
+_encode: Final = msgspec.json.encode
 _ORDER: Final = itemgetter(0, 1)
 
 
@@ -44,19 +46,17 @@ class Rendering:
         found.sort(key=_ORDER)
         return map(itemgetter(2), found)
 
-    def lines(self, span: Span) -> Iterator[str]:
+    def lines(self, span: Span) -> Iterator[bytes]:
         """The JSON lines of a span, in order, without line ends."""
-        found: list[tuple[int, int, str]] = [(one.place.record.seq, one.number, _ddl_line(one)) for one in span.ddl]
+        found: list[tuple[int, int, bytes]] = [(one.place.record.seq, one.number, _ddl_line(one)) for one in span.ddl]
         for batch in span.batches:
             for line in self._table(batch).objects(batch.batch):
                 place = span.places[line["seq"]]
                 step = place.statements + line["row"] + 1
-                line |= {
-                    "token": place.steps.text(step),
-                    "committed_at": time_text(place.record.committed_at),
-                    "source": place.before.source,
-                }
-                found.append((line["seq"], step, json.dumps(line, ensure_ascii=False)))
+                line["token"] = place.steps.text(step)
+                line["committed_at"] = time_text(place.record.committed_at)
+                line["source"] = place.before.source
+                found.append((line["seq"], step, _encode(line)))
         found += [(place.record.seq, _LAST, _commit_line(place)) for place in span.commits]
         found.sort(key=_ORDER)
         return map(itemgetter(2), found)
@@ -98,9 +98,9 @@ def _as_python(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _ddl_line(ddl: Any) -> str:
+def _ddl_line(ddl: Ddl) -> bytes:
     place = ddl.place
-    return json.dumps(
+    return _encode(
         {
             "token": ddl.token,
             "ddl": ddl.statement,
@@ -109,27 +109,25 @@ def _ddl_line(ddl: Any) -> str:
             "gtid": place.gtid,
             "committed_at": time_text(place.record.committed_at),
             "source": place.before.source,
-        },
-        ensure_ascii=False,
+        }
     )
 
 
-def _commit_line(place: TransactionPlace) -> str:
-    return json.dumps(
+def _commit_line(place: TransactionPlace) -> bytes:
+    return _encode(
         {
             "token": place.after_text,
             "commit": True,
             "gtid": place.gtid,
             "committed_at": time_text(place.record.committed_at),
             "source": place.before.source,
-        },
-        ensure_ascii=False,
+        }
     )
 
 
-def heartbeat_line(heartbeat: Heartbeat) -> str:
+def heartbeat_line(heartbeat: Heartbeat) -> bytes:
     """The line of a heartbeat."""
-    return json.dumps({"token": heartbeat.token, "heartbeat": True})
+    return _encode({"token": heartbeat.token, "heartbeat": True})
 
 
 @lru_cache(1 << 10)

@@ -146,7 +146,7 @@ class ChangeStream:
         rendering = Rendering()
         for found in self.spans():
             lines = [heartbeat_line(found)] if isinstance(found, Heartbeat) else rendering.lines(found)
-            yield "".join(f"{line}\n" for line in lines).encode()
+            yield b"".join(line + b"\n" for line in lines)
 
     def spans(self) -> Iterator[Span | Heartbeat]:
         """The stream in spans, whose rows are Arrow batches table by table. Raises as iterating does."""
