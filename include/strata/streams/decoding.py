@@ -94,6 +94,28 @@ class _Pieces(Struct):
     ranges: list[Range] = field(default_factory=list)
 
 
+class _Faults:
+    """The fault that stands first in the stream."""
+
+    def __init__(self) -> None:
+        self.first: StrataError | None = None
+        self.at = self.behind = _END
+        """Ordinal of the first transaction that does not end any more, and of the first without a row."""
+
+    def look_at(self, step: Decoded, at: int) -> None:
+        """Looks whether a step of decoding says that rows are missing, in the walk's transaction or an earlier one."""
+        if isinstance(step, QuarantinedRows):
+            at = int(_numbers(step.rows, "_seq").min())
+            self.take(step.error, at, at)
+        elif isinstance(step, Hole):
+            self.take(step.error, at, at)
+
+    def take(self, error: StrataError, at: int, behind: int) -> None:
+        """Keeps it, if none stands in front of it."""
+        if self.first is None or at < self.at:
+            self.first, self.at, self.behind = error, at, behind
+
+
 class Decoding:
     """Decodes the transactions of one stream, in its order."""
 
@@ -122,30 +144,29 @@ class Decoding:
         Raises:
             StrataError: Rows are missing, or cannot be decoded; all in front of them has been given.
         """
+        open_, faults = self._open(item, places, given), _Faults()
+        try:
+            for at, step in self._steps(item, places):
+                faults.look_at(step, at)
+                if isinstance(step, ChangeBatch):
+                    open_.batches.append(step)
+                elif isinstance(step, Watermark):
+                    yield self._cut(open_, min(at, faults.at), given, faults.behind)
+                    if at >= faults.behind:
+                        break
+        except StrataError as error:
+            # Of this transaction the rows in front of the fault have been given.
+            faults.take(error, self._reached, self._reached + 1)
+        yield self._cut(open_, faults.at, given, faults.behind)
+        if faults.first is not None:
+            raise faults.first
+
+    def _open(self, item: Transactions, places: Sequence[TransactionPlace], given: Mapping[int, int]) -> Span:
+        """All that is known without rows."""
         open_ = Span({place.record.seq: place for place in places}, commits=list(places))
         for place in places:
             open_.ddl += [one for one in self._ddl(item, place) if one.number > given.get(place.record.seq, 0)]
-        fault: StrataError | None = None
-        behind = _END
-        try:
-            for at, step in self._steps(item, places):
-                if isinstance(step, ChangeBatch):
-                    open_.batches.append(step)
-                elif isinstance(step, QuarantinedRows):
-                    fault, behind = _first(fault, behind, step.error, int(_numbers(step.rows, "_seq").min()))
-                elif isinstance(step, Hole):
-                    fault, behind = _first(fault, behind, step.error, at)
-                elif isinstance(step, Watermark):
-                    yield self._cut(open_, min(at, behind), given, behind)
-                    if fault is not None and at >= behind:
-                        break
-        except StrataError:
-            if fault is None:
-                yield self._cut(open_, self._reached, given)
-                raise
-        yield self._cut(open_, behind, given, behind)
-        if fault is not None:
-            raise fault
+        return open_
 
     def pass_over(self, item: Transactions, record: TransactionRecord) -> None:
         """Takes a transaction that has to do with XA, and is not wanted itself."""
@@ -244,11 +265,6 @@ def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Pa
     """The first items for which something holds, and the rest."""
     count = next((at for at, item in enumerate(items) if not belongs(item)), len(items))
     return items[:count], items[count:]
-
-
-def _first(fault: StrataError | None, behind: int, found: StrataError, at: int) -> tuple[StrataError, int]:
-    """The fault that stands first in the stream."""
-    return (fault, behind) if fault is not None and behind <= at else (found, at)
 
 
 def _ranges(records: Sequence[TransactionRecord]) -> list[Range]:

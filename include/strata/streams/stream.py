@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from strata.events.changes.port import Item
     from strata.events.model import TransactionRecord
     from strata.schema.model.definition import TableName
     from strata.streams.events import Event
@@ -192,6 +193,18 @@ class ChangeStream:
 
     def _walk(self, seam: Seam, versions: StreamVersions, decoding: Decoding) -> Iterator[Span | Heartbeat]:
         told = time.monotonic()
+        for item in self._items(seam):
+            versions.track(item)
+            for span in self._of_item(item, decoding) if isinstance(item, Transactions) else ():
+                if span:
+                    yield span
+                    told = time.monotonic()
+            if time.monotonic() - told >= self._heartbeat:
+                yield Heartbeat(self._token())
+                told = time.monotonic()
+
+    def _items(self, seam: Seam) -> Iterator[Item]:
+        """Those of the source, up to the end."""
         began = False
         for item in seam.read():
             if not began:
@@ -199,20 +212,17 @@ class ChangeStream:
                 began = True
                 if self._is_over():
                     return
-            versions.track(item)
-            if isinstance(item, Transactions):
-                for span in self._of_item(item, decoding):
-                    if span:
-                        yield span
-                        told = time.monotonic()
-            if self._ended or self._is_over() or (isinstance(item, Waiting) and self._is_past_time()):
+            yield item
+            if self._is_over() or (isinstance(item, Waiting) and self._is_past_time()):
                 return
-            if time.monotonic() - told >= self._heartbeat:
-                yield Heartbeat(self._token())
-                told = time.monotonic()
 
     def _of_item(self, item: Transactions, decoding: Decoding) -> Iterator[Span]:
-        places, given = self._due(item, decoding)
+        if item.batch.last_seq <= self._opening.skip_to and not item.batch.marks:
+            self._pass_over(item)
+            return
+        places = self._due(item, decoding)
+        begin = self._opening.begin
+        given = {place.record.seq: steps for place in places if (steps := begin.steps_given(place.record))}
         if not places:
             return
         try:
@@ -238,29 +248,23 @@ class ChangeStream:
             self._at = FilePosition(reached.server_uuid, reached.at)
         self._seam = seam
 
-    def _due(self, item: Transactions, decoding: Decoding) -> tuple[list[TransactionPlace], dict[int, int]]:
-        """The transactions of an item that the reader is to have, and how many steps of one he has."""
-        opening, places, given = self._opening, [], {}
-        if item.batch.last_seq <= opening.skip_to and not item.batch.marks:
-            self._pass_over(item)
-            return [], {}
+    def _due(self, item: Transactions, decoding: Decoding) -> list[TransactionPlace]:
+        """The transactions of an item that the reader is to have."""
+        opening, places = self._opening, []
         for record in item.records():
-            if opening.ends_in_front_of(record):
-                self._ended = True
+            self._ended = opening.ends_in_front_of(record)
+            if self._ended:
                 break
             place = TransactionPlace(self._place(record), record, _count_statements(item, record))
             self._take(place)
             if record.seq > opening.skip_to and opening.begin.is_in_front_of(record):
                 places.append(place)
-                steps = opening.begin.steps_given(record)
-                if steps:
-                    given[record.seq] = steps
             elif record.mark is not None:
                 decoding.pass_over(item, record)
-            if opening.takes_last(record):
-                self._ended = True
+            self._ended = opening.takes_last(record)
+            if self._ended:
                 break
-        return places, given
+        return places
 
     def _pass_over(self, item: Transactions) -> None:
         batch = item.batch
@@ -331,8 +335,8 @@ class ChangeStream:
         return start
 
     def _is_over(self) -> bool:
-        """Whether no transaction is to come although the last one was none of the end's own."""
-        if self._closed:
+        """Whether nothing more is to be given."""
+        if self._closed or self._ended:
             return True
         return self._opening.is_reached(self._seam.reached.seq, self._at.at if self._at else None)
 
