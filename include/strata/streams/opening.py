@@ -56,6 +56,10 @@ class Opening:
         for end in self._ends:
             end.stand_behind(executed)
 
+    def ends_behind(self, seq: int) -> bool:
+        """Whether it is known of all transactions up to an ordinal that the stream does not end with them."""
+        return all(end.seq is not None and end.seq > seq for end in self._ends)
+
     def ends_in_front_of(self, record: TransactionRecord) -> bool:
         """As `End.is_in_front_of`."""
         return any(end.is_in_front_of(record) for end in self._ends)

@@ -144,7 +144,7 @@ class End:
     def __init__(self, bound: Place | GtidSet | BinlogPosition | datetime | int) -> None:
         """Takes the position; a number is the ordinal of the last transaction."""
         self.time = micros(bound) if isinstance(bound, datetime) else None
-        self._seq = bound if isinstance(bound, int) else None
+        self.seq = bound if isinstance(bound, int) else None
         self._at = bound if isinstance(bound, BinlogPosition) else None
         self._executed = bound if isinstance(bound, GtidSet) else None
         self._left, self._had = 0, GtidSet()
@@ -166,7 +166,7 @@ class End:
             return record.committed_at >= self.time
         if self._at is not None:
             return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= self._at
-        return self._seq is not None and record.seq > self._seq
+        return self.seq is not None and record.seq > self.seq
 
     def takes_last(self, record: TransactionRecord) -> bool:
         """Takes the next transaction; returns whether it is the last."""
@@ -177,7 +177,7 @@ class End:
         if self._at is not None:
             end = record.binlog_pos + record.end - record.begin
             return BinlogPosition.of(record.binlog_file, end) >= self._at
-        return self._seq is not None and record.seq >= self._seq
+        return self.seq is not None and record.seq >= self.seq
 
     def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
         """Whether nothing is to come behind a place, as far as that tells."""
@@ -185,4 +185,4 @@ class End:
             return self._left <= 0
         if self._at is not None:
             return at is not None and at >= self._at
-        return self._seq is not None and seq >= self._seq
+        return self.seq is not None and seq >= self.seq

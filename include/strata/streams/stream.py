@@ -251,8 +251,9 @@ class ChangeStream:
     def _due(self, item: Transactions, decoding: Decoding) -> list[TransactionPlace]:
         """The transactions of an item that the reader is to have."""
         opening, places = self._opening, []
+        goes_on = opening.ends_behind(item.batch.last_seq)
         for record in item.records():
-            self._ended = opening.ends_in_front_of(record)
+            self._ended = not goes_on and opening.ends_in_front_of(record)
             if self._ended:
                 break
             place = TransactionPlace(self._place(record), record, _count_statements(item, record))
@@ -261,7 +262,7 @@ class ChangeStream:
                 places.append(place)
             elif record.mark is not None:
                 decoding.pass_over(item, record)
-            self._ended = opening.takes_last(record)
+            self._ended = not goes_on and opening.takes_last(record)
             if self._ended:
                 break
         return places

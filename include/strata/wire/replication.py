@@ -4,9 +4,11 @@ Not here: what becomes of them (`events/recorder.py`), connecting (`connection.p
 from __future__ import annotations
 
 import random
+import socket
 import struct
 import time
 import uuid
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,7 +34,6 @@ from strata.wire.connection import Compression, as_strata_error, connect, server
 from strata.wire.server_files import FIRST_OFFSET, ServerFiles
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Generator, Iterator
 
     import numpy.typing as npt
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES = 4 << 20
 _FILL_BYTES = 1 << 20
-_TLS_RECORD_BYTES = 1 << 14
 _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
@@ -294,25 +294,35 @@ class BinlogStream:
     def _fill(self, sock: socket.socket, room: memoryview) -> int:
         """Reads what is there, at most half a second later; 0 if nothing is.
 
-        TLS gives out one record at a time: as long as these are full, more is there.
+        TLS gives out one record at a time, and a server sends each event in one of its own: what else is there by now
+        is read at once, so that who is behind gets many transactions together.
         """
+        try:
+            total = sock.recv_into(room)
+        except TimeoutError:
+            self._note_silence()
+            return 0
+        self._silent_seconds = 0.0
+        if total == 0:
+            raise SourceUnavailableError(
+                f"{self._address}, or something between here and there, closed the connection",
+                remedy="What had arrived is kept. Run the same again.",
+            )
+        if not isinstance(sock, socket.socket):
+            # A compressed one gives a packet of many events at once.
+            return total
+        return total + self._read_more(sock, room[total : max(total, min(len(room), _FILL_BYTES))])
+
+    @staticmethod
+    def _read_more(sock: socket.socket, room: memoryview) -> int:
+        """Reads what is there without waiting; what is wrong shows with the next call."""
         total = 0
-        while True:
-            try:
-                received = sock.recv_into(room[total:])
-            except TimeoutError:
-                if not total:
-                    self._note_silence()
-                return total
-            self._silent_seconds = 0.0
-            if received == 0 and not total:
-                raise SourceUnavailableError(
-                    f"{self._address}, or something between here and there, closed the connection",
-                    remedy="What had arrived is kept. Run the same again.",
-                )
-            total += received
-            if received != _TLS_RECORD_BYTES or total + received > min(len(room), _FILL_BYTES):
-                return total
+        sock.settimeout(0)
+        with suppress(OSError):
+            while total < len(room) and (received := sock.recv_into(room[total:])):
+                total += received
+        sock.settimeout(_WAIT_SECONDS)
+        return total
 
     def _note_silence(self) -> None:
         self._silent_seconds += _WAIT_SECONDS
