@@ -47,6 +47,7 @@ def test_the_steps_and_their_order(dags):
         "ingest.decode",
         "ingest.check",
         "ingest.publish",
+        "ingest.mirror",
         "ingest.report_left",
     ]
     assert [task.task_id for task in dag.topological_sort()] == names
