@@ -56,7 +56,9 @@ def test_the_steps_and_their_order(dags):
     assert dag.get_task("ingest.publish").trigger_rule == "all_done_min_one_success"
 
 
-@pytest.mark.parametrize("name", ["dump_tables", "ingest_binlog", "reconcile_sources", "snapshot_schemas", "watch_schemas"])
+@pytest.mark.parametrize(
+    "name", ["dump_tables", "ingest_binlog", "reconcile_sources", "snapshot_schemas", "watch_schemas"]
+)
 def test_one_run_at_a_time_and_none_for_the_past(dags, name):
     dag = dags[name]
     assert dag.max_active_runs == 1
