@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from strata.kernels.packets import END_OF_STREAM, ERROR_PACKET, MORE
+from strata.kernels.packets import Packet
 from strata.kernels.result_rows import (
     DATE,
     DECIMAL,
@@ -75,7 +75,7 @@ def walk(data: bytes, *, room: int = 4096, forms: np.ndarray = FORMS) -> tuple[i
 
 def test_values_of_each_form() -> None:
     status, at, cells, out, rows = walk(row(VALUES) + row([None] * len(VALUES)) + END)
-    assert (status, rows) == (END_OF_STREAM, 2)
+    assert (status, rows) == (Packet.END_OF_STREAM, 2)
     assert at == len(row(VALUES)) + len(row([None] * len(VALUES)))
     places = [*cells[:, 0].tolist()]
     for place, cell in zip(places, CELLS, strict=True):
@@ -88,7 +88,7 @@ def test_values_of_each_form() -> None:
 )
 def test_dates_of_no_calendar_are_absent(column: int, value: bytes) -> None:
     status, _, cells, _, rows = walk(row([*VALUES[:column], value, *VALUES[column + 1 :]]) + END)
-    assert (status, rows, int(cells[column, 0])) == (END_OF_STREAM, 1, 1)
+    assert (status, rows, int(cells[column, 0])) == (Packet.END_OF_STREAM, 1, 1)
 
 
 @pytest.mark.parametrize("text", ["0.00", "-0.01", "1" * 36 + ".25", "-" + "9" * 36 + ".99", "123456789.10"])
@@ -119,14 +119,14 @@ def test_lengths_of_texts(length: int) -> None:
     data = row([*VALUES[:1], prefix + b"x" * length, *VALUES[2:]])
     status, _, cells, out, _ = walk(data + END, room=200_000)
     place = int(cells[1, 0])
-    assert status == END_OF_STREAM
+    assert status == Packet.END_OF_STREAM
     assert out[place : place + 4 + length].tobytes() == length.to_bytes(4, "little") + b"x" * length
 
 
 def test_a_row_that_is_not_whole_waits() -> None:
     data = row(VALUES)
     for end in range(len(data)):
-        assert walk(data + data[:end])[:2] == (MORE, len(data)), end
+        assert walk(data + data[:end])[:2] == (Packet.MORE, len(data)), end
 
 
 def test_a_batch_has_an_end() -> None:
@@ -137,7 +137,7 @@ def test_a_batch_has_an_end() -> None:
 
 
 def test_what_is_no_row() -> None:
-    assert walk(row(VALUES) + packet(b"\xff\x28\x04#42000no"))[:2] == (ERROR_PACKET, len(row(VALUES)))
+    assert walk(row(VALUES) + packet(b"\xff\x28\x04#42000no"))[:2] == (Packet.ERROR_PACKET, len(row(VALUES)))
     assert walk(b"\xff\xff\xff\0\0")[:2] == (IN_PIECES, 0)
     assert walk(packet(b"\x01abc"))[0] == CORRUPT
     assert walk(packet(b"") + b"more")[0] == CORRUPT
@@ -170,5 +170,5 @@ def test_damage_is_never_read_beyond() -> None:
         for _ in range(draw.randint(1, 4)):
             damaged[draw.randrange(len(damaged))] = draw.choice([0, 1, 0x7F, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF])
         status, at, *_ = walk(bytes(damaged[: draw.randint(0, len(damaged))]), room=draw.choice([64, 256, 4096]))
-        assert status in {DONE, MORE, FULL, IN_PIECES, END_OF_STREAM, ERROR_PACKET, CORRUPT}
+        assert status in {DONE, Packet.MORE, FULL, IN_PIECES, Packet.END_OF_STREAM, Packet.ERROR_PACKET, CORRUPT}
         assert 0 <= at <= len(data)

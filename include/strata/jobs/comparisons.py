@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from strata.jobs import ingest
+from strata.jobs.plan.sensitive import sensitive_columns
 from strata.jobs.reconcile import verify_changes as verify
 from strata.jobs.reconcile.catch_up import catch_up
 from strata.jobs.reconcile.reading import Wanted
@@ -15,9 +16,11 @@ from strata.jobs.reconcile.server_rows import Pace
 from strata.store.database import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from strata.config.settings import Settings
+    import sqlalchemy as sa
+
+    from strata.config.settings import Settings, Source
     from strata.jobs.reconcile.report import SourceReport, TableReport
     from strata.schema.model.definition import TableName
 
@@ -47,10 +50,11 @@ def reconcile(
     found = settings.source(source)
     land, track = (partial(step, source, settings=settings) for step in (ingest.land_binlogs, ingest.track))
     pace = Pace(found.settings.reconcile_rows, found.settings.reconcile_pause_ms / 1000)
+    engine = open_store(found.store_url)
     return reconcile_source(
         found,
-        open_store(found.store_url),
-        Wanted(tuple(tables), names, keys, pace=pace),
+        engine,
+        Wanted(tuple(tables), names, keys, pace=pace, sensitive=partial(_sensitive, found, engine)),
         catch_up=partial(catch_up, found, land=land, track=track, seconds=_PATIENCE_SECONDS),
         watch=watch,
     )
@@ -66,4 +70,10 @@ def verify_changes(
 ) -> SourceReport:
     """Holds each published change against those before it; no server is asked. Its arguments are `reconcile`'s."""
     found = settings.source(source)
-    return verify.verify_changes(found, open_store(found.store_url), Wanted(tuple(tables), names), watch=watch)
+    engine = open_store(found.store_url)
+    wanted = Wanted(tuple(tables), names, sensitive=partial(_sensitive, found, engine))
+    return verify.verify_changes(found, engine, wanted, watch=watch)
+
+
+def _sensitive(source: Source, engine: sa.Engine, table: TableName) -> Collection[str]:
+    return sensitive_columns(source, engine, [table]).get(str(table), ())

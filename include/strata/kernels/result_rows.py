@@ -15,7 +15,7 @@ from strata.kernels.decimals import LIMB, power_of_ten
 from strata.kernels.jit import kernel, part
 from strata.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata.kernels.memory import copy_bytes, load_i64, load_u8, load_u16, load_u32
-from strata.kernels.packets import END_OF_STREAM, ERROR_PACKET, MORE, PACKET_HEADER_BYTES
+from strata.kernels.packets import PACKET_HEADER_BYTES, Packet
 from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.kernels.temporal import DAY, NO_DATE, SECOND, days_from_civil
 
@@ -282,7 +282,7 @@ def walk_rows(
         state: `STATE_FIELDS` numbers that go on from call to call.
 
     Returns:
-        MORE, FULL (of rows, or of bytes), IN_PIECES, END_OF_STREAM, ERROR_PACKET or CORRUPT, and the first byte that
+        Packet.MORE, FULL (of rows, or of bytes), IN_PIECES, Packet.END_OF_STREAM, Packet.ERROR_PACKET or CORRUPT, and the first byte that
         was not used: where a packet begins.
     """
     columns = forms.shape[0]
@@ -294,12 +294,12 @@ def walk_rows(
             return np.int64(IN_PIECES), at
         row = at + PACKET_HEADER_BYTES
         if length > end - row:
-            return np.int64(MORE), at
+            return np.int64(Packet.MORE), at
         first = load_u8(data, row) if length > 0 else np.int64(-1)
         if first == _ERROR:
-            return np.int64(ERROR_PACKET), at
+            return np.int64(Packet.ERROR_PACKET), at
         if first == _EOF and length < 9:
-            return np.int64(END_OF_STREAM), at
+            return np.int64(Packet.END_OF_STREAM), at
         if first != 0:
             return np.int64(CORRUPT), at
         if state[ROWS] >= stride or state[USED] + length + ROOM_PER_CELL * columns > out.shape[0]:
@@ -307,7 +307,7 @@ def walk_rows(
         if walk_row(data, row, row + length, forms, cells, out, state) != DONE:
             return np.int64(CORRUPT), at
         at = row + length
-    return np.int64(MORE), at
+    return np.int64(Packet.MORE), at
 
 
 @kernel

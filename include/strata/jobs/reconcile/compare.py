@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-HIDDEN = "***"
+
 
 
 class Compared(Struct, frozen=True):
@@ -178,7 +178,7 @@ def _difference(
 
 def masked(row: dict[str, Any], names: Collection[str], hidden: Collection[str]) -> dict[str, Any]:
     """Some columns of a row as they may be shown."""
-    return {name: HIDDEN if name in hidden and row[name] is not None else _plain(row[name]) for name in names}
+    return {name: MASK if name in hidden and row[name] is not None else _plain(row[name]) for name in names}
 
 
 def _plain(value: Any) -> Any:

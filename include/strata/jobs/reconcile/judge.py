@@ -114,7 +114,7 @@ class _Judge:
         definition, server = self._past.definition, self._reading.rows
         if definition is None or server is None:
             return replace(report, reasons=("the table was dropped",))
-        shown = Shown(wanted.differences, hidden_of(wanted, str(self._reading.name)))
+        shown = Shown(wanted.differences, hidden_of(wanted, self._reading.name))
         landed = self._landed(definition)
         report = replace(report, against=Against.CHANGES if self._mirror is None else Against.MIRROR)
         if isinstance(server, Parted):

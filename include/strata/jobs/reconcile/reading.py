@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from strata.jobs.reconcile.server_rows import Pace
 from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection
 
     import pyarrow as pa
 
@@ -36,8 +36,8 @@ class Wanted(Struct, frozen=True):
     """Rows of the server that wait in memory for the lake to come to where they were read; larger tables, and their
     changes, are put into files and compared in parts."""
     pace: Pace = Pace()
-    hidden: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """`database.table` -> columns whose values nobody may see."""
+    sensitive: Callable[[TableName], Collection[str]] = lambda _: ()
+    """The columns of a table whose values nobody may see; asked when its history is known."""
 
 
 class Reading(Struct, frozen=True):
@@ -57,6 +57,6 @@ class Reading(Struct, frozen=True):
     seconds: float
 
 
-def hidden_of(wanted: Wanted, table: str) -> frozenset[str]:
+def hidden_of(wanted: Wanted, table: TableName) -> frozenset[str]:
     """The columns of a table, as the lake calls them, whose values nobody may see."""
-    return frozenset(map(column_name, wanted.hidden.get(table, ())))
+    return frozenset(map(column_name, wanted.sensitive(table)))

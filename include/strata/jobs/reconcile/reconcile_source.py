@@ -108,7 +108,7 @@ class _Comparison:
             yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",)))
             return
         except (BadData, Permanent) as error:
-            if isinstance(error, UndecodableTextError) and self._wanted.hidden.get(str(name)):
+            if isinstance(error, UndecodableTextError) and self._wanted.sensitive(name):
                 # Its message quotes the value.
                 error = UndecodableTextError("a value is not text in its column's charset", table=str(name))
             yield self._told(failed(str(name), error))

@@ -77,7 +77,7 @@ def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: Landed
         return read_columns(source.lake, source.name, name)
 
     table = LakeTable(read, past, reach)
-    shown = Shown(wanted.differences, hidden_of(wanted, str(past.name)))
+    shown = Shown(wanted.differences, hidden_of(wanted, past.name))
     chain = Chain(until.complete_since(), shown)
     replay(until.turns, table.changes, until.removals, past.name.__eq__, chain.apply)
     missing = list(_missing(engine, source.name, past, read))

@@ -12,7 +12,7 @@ from msgspec import Struct
 from strata.errors import BadData, CorruptEventError, SchemaMismatchError, SourceUnavailableError, UndecodableTextError
 from strata.kernels import result_rows
 from strata.kernels.layout import ABSENT_CELL
-from strata.kernels.packets import END_OF_STREAM, ERROR_PACKET, MORE, PACKET_HEADER_BYTES
+from strata.kernels.packets import PACKET_HEADER_BYTES, Packet
 from strata.kernels.result_rows import FORM_FIELDS, IN_PIECES, LONGEST_PIECE, ROWS, STATE_FIELDS, USED
 from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.rows.arrow import arrow_type
@@ -121,10 +121,10 @@ class SelectedRows:
             self.bytes = packets.taken
             if status == FULL and not cells.count:
                 cells.grow(packets.next_row_bytes())
-            elif status in (FULL, END_OF_STREAM) and cells.count:
+            elif status in (FULL, Packet.END_OF_STREAM) and cells.count:
                 yield self._batch(cells)
                 cells.clear()
-            if status == END_OF_STREAM:
+            if status == Packet.END_OF_STREAM:
                 return
 
     def _batch(self, cells: _Cells) -> pa.RecordBatch:
@@ -229,12 +229,12 @@ class _Packets:
                 self._data, self._begin, self._end, cells.forms, cells.places, cells.out, cells.state
             )
             self._advance(int(at) - self._begin)
-            if status == MORE:
+            if status == Packet.MORE:
                 self._read(PACKET_HEADER_BYTES + self._length(self._begin))
             elif status == IN_PIECES:
                 if not self._walk_pieces(cells):
                     return FULL
-            elif status == ERROR_PACKET:
+            elif status == Packet.ERROR_PACKET:
                 self._result.fail(self._packet())
             elif status == CORRUPT:
                 raise SourceUnavailableError("rows arrive that do not follow the protocol")
