@@ -198,5 +198,5 @@ def test_the_command_says_what_differs(
         {"side": "differs", "key": {"id": 3}, "lake": {"w": "min"}, "server": {"w": "wrong"}}
     ]
     assert run(["reconcile", "--table", "shop.nothing"]) == 2
-    with pytest.raises(Exception, match="differ in 1 rows"):
+    with pytest.raises(Exception, match="differ in 1 row"):
         comparisons.reconcile("s", settings=world.settings).raise_if_different()

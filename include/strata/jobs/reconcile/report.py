@@ -185,7 +185,7 @@ class SourceReport(Struct, frozen=True):
             rows = sum(table.different for table in wrong)
             raise DifferentRowsError(
                 f"{', '.join(table.table for table in wrong[:5])}{' and others' if len(wrong) > 5 else ''}: "
-                f"the lake and the server differ in {rows:,} rows",
+                f"the lake and the server differ in {counted(rows, 'row')}",
                 source=self.source,
                 table=wrong[0].table,
                 remedy=f"`strata reconcile --source {self.source} --table {wrong[0].table}` shows them.",
