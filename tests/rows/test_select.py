@@ -199,7 +199,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
     key = select_key(definition)
     connection = connected(mysql_server)
     whole = pa.Table.from_batches(list(select_rows(connection, table, definition, f"{key.hint()} {key.order}")))
-    found, border = [], ()
+    found, border, borders = [], (), []
     for _ in range(whole.num_rows + 1):
         where = f"WHERE {key.behind(border)}" if border else ""
         tail = f"{key.hint()} {where} {key.order} LIMIT 1"
@@ -208,12 +208,19 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
         if not batches:
             break
         before, border = border, read.border
+        borders.append(border)
         found += batches
         between = " AND ".join(filter(None, [key.behind(before), key.up_to(border)]))
         [again] = select_rows(connection, table, definition, f"WHERE {between}")
         assert again.equals(batches[0])
     assert pa.Table.from_batches(found).equals(whole)
-    assert live.run(f"EXPLAIN SELECT * FROM t {key.hint()} WHERE {key.behind(border)} {key.order}")
+    if name in ("enum", "set"):
+        # Compared by their numbers, for which the range optimizer has no place in an index; few rows have such a key.
+        return
+    # The server goes to the place in the index, and reads one row.
+    live.run("FLUSH STATUS")
+    live.run(f"SELECT * FROM t {key.hint()} WHERE {key.behind(borders[0])} {key.order} LIMIT 1")
+    assert sum(int(count) for _, count in live.run("SHOW SESSION STATUS LIKE 'Handler_read%'")) <= 3
 
 
 @pytest.mark.parametrize(
