@@ -51,7 +51,8 @@ def test_the_steps_and_their_order(dags):
         "ingest.report_left",
     ]
     assert [task.task_id for task in dag.topological_sort()] == names
-    for before, after in pairwise(names):
+    # The last two are beside each other: what is left out is told whatever becomes of the mirrors.
+    for before, after in (*pairwise(names[:-1]), ("ingest.publish", "ingest.report_left")):
         assert after in dag.get_task(before).get_flat_relative_ids(upstream=False)
     assert dag.get_task("ingest.publish").trigger_rule == "all_done_min_one_success"
 
