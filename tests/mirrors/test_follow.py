@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import strata.mirrors
+from strata.cli.main import run
 from strata.errors import MirrorBehindError, Usage
 from strata.gtid.token_text import to_text
 from strata.mirrors.table import Mirror
@@ -259,3 +261,31 @@ def test_the_page_is_right_for_spark(page: MirrorWorld, spark: Any) -> None:
     names: dict[str, Any] = {"spark": spark}
     for text in snippets(spark=True):
         exec(compile(text, str(PAGE), "exec"), names)
+
+
+def test_the_command(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = world.folder / "strata.toml"
+    settings.write_text(
+        f'lake = "{world.lake}"\nstore = "sqlite:///{world.folder}/store.db"\n'
+        '[sources.shop]\nconnection = "s"\nmirrors = ["shop.a*"]\n'
+    )
+    monkeypatch.setenv("STRATA_SETTINGS", str(settings))
+    monkeypatch.setenv("AIRFLOW_CONN_S", world.server.url)
+    world.server.run_sql(
+        "CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT); INSERT INTO a VALUES (1), (2)", "shop"
+    )
+    world.publish()
+
+    def lines(*words: str) -> list[dict[str, Any]]:
+        assert run(["mirror", *words, "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    (updated,) = lines("update")
+    assert (updated["table"], updated["rows"], updated["commits"], updated["behind"]) == ("shop.a", 2, 2, None)
+    (listed,) = lines("list", "--source", "shop", "--table", "shop.*")
+    assert (listed["rows"], listed["stopped"], listed["changed_by_others"]) == (2, None, [])
+    assert listed["position"]["gtid_executed"] == updated["position"]["gtid_executed"]
+    assert [one["compacted"]["rows_rewritten"] for one in lines("compact")] == [0]
+    assert [one["vacuumed"]["files"] for one in lines("vacuum", "--retain-hours", "1")] == [0]
+    assert run(["mirror", "list"]) == 0
+    assert "shop.a" in capsys.readouterr().out
