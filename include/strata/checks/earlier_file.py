@@ -12,16 +12,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata.checks.arrow_values import equals, flags_of, hash_rows, numbers_of
+from strata.checks.arrow_values import equals, flags_of, numbers_of
 from strata.checks.image_chain import FOUND, LEFT, hash_keys
 from strata.checks.names import column_name
+from strata.rows.row_hashes import hash_rows
 from strata.schema.model.folding import fold_name
 from strata.wire.storage import arrow_file_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from strata.checks.arrow_values import Flags, Ints
+    from strata.checks.arrow_values import Flags
+    from strata.rows.row_hashes import Ints
 
 
 class UnreadableEarlierError(Exception):

@@ -27,10 +27,10 @@ from strata.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from strata.checks.arrow_values import Ints
     from strata.checks.image_chain import Firsts, Sampling
     from strata.checks.rules import ImageChain
     from strata.checks.subject import JudgedFile, TableSubject
+    from strata.rows.row_hashes import Ints
     from strata.schema.model.lives import TableLife
 
 CHECK: Final = "images_follow_earlier_intervals"
@@ -83,7 +83,7 @@ class Compared(Struct):
         if not self.broken:
             return None
         first = self.broken[:EXAMPLES]
-        told = [one for file, at, chain in first for one in tell_rows(file, [(at, FOUND)], chain)]
+        told = [one for file, at, chain in first for one in tell_rows(file, [(at, FOUND)], chain, subject.sensitive)]
         left = "; ".join(f"{count} not compared: {why}" for why, count in sorted(self.not_compared.items()))
         return Failure(
             table=str(subject.table),

@@ -282,7 +282,7 @@ def walk_rows(
         state: `STATE_FIELDS` numbers that go on from call to call.
 
     Returns:
-        Packet.MORE, FULL (of rows, or of bytes), IN_PIECES, Packet.END_OF_STREAM, Packet.ERROR_PACKET or CORRUPT, and the first byte that
+        MORE, FULL (of rows, or of bytes), IN_PIECES, END_OF_STREAM, ERROR_PACKET or CORRUPT, and the first byte that
         was not used: where a packet begins.
     """
     columns = forms.shape[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strata.checks.names import METADATA
 from strata.checks.sensitive import MASK, Sensitive
-from strata.checks.subject import METADATA
 from strata.jobs.plan.sensitive import sensitive_columns
 from strata.schema.model.definition import TableName
 from strata.tables.quarantine import first_rows

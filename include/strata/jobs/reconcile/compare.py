@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
+from strata.checks.sensitive import MASK
 from strata.jobs.reconcile.report import Difference, Side
 from strata.tables.layout import column_name
 from strata.tables.state import row_codes
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int64]
     Flags = NDArray[np.bool_]
-
-
 
 
 class Compared(Struct, frozen=True):
