@@ -135,23 +135,27 @@ class _Way:
         return reach.seq >= one.before
 
     def _apply(self, until: int) -> None:
-        mirror, turn, applier = self._mirror, self._turn, self._applier
-        if mirror is None or turn is None or turn.definition is None or applier is None:
+        """Applies the published changes up to a transaction."""
+        applier, span = self._applier, self._span(until)
+        if applier is None or span is None:
             return
-        after = mirror.position.seq
-        if until <= after:
-            return
-        intervals = self._all.published.intervals(self._table, after, until)
+        intervals = self._all.published.intervals(self._table, span.after, until)
         if not intervals:
             return
         if self._changes is None:
             self._changes = PublishedChanges(self._all.lake, self._all.source, self._table)
-        span = Span(after, until, turn.version_id, turn.definition)
         for batch in self._changes.batches(span, intervals.__contains__):
             if batch.changes.num_rows:
                 self._take(applier.apply(batch.changes, self._position(batch.until)))
-                if applier.mirror.position.schema_version != turn.version_id:
+                if applier.mirror.position.schema_version != span.version_id:
                     raise _OvertakenError
+
+    def _span(self, until: int) -> Span | None:
+        """What is between the mirror and a transaction."""
+        mirror, turn = self._mirror, self._turn
+        if mirror is None or turn is None or turn.definition is None or until <= mirror.position.seq:
+            return None
+        return Span(mirror.position.seq, until, turn.version_id, turn.definition)
 
     def _position(self, seq: int, version_id: int | None = None) -> MirrorPosition:
         known = self._turn.version_id if self._turn is not None else 0
