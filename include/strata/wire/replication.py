@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from strata.gtid.position import BinlogPosition
     from strata.kernels.records import Records
+    from strata.wire.compression import CompressedSocket
     from strata.wire.connection import ServerAddress
 
 _BUFFER_BYTES = 4 << 20
@@ -247,7 +248,7 @@ class BinlogStream:
             ) from error
         self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
 
-    def _receive(self, sock: socket.socket) -> Iterator[Piece | Control | Quiet]:
+    def _receive(self, sock: socket.socket | CompressedSocket) -> Iterator[Piece | Control | Quiet]:
         sock.settimeout(_WAIT_SECONDS)
         data = np.empty(_BUFFER_BYTES, np.uint8)
         out = np.empty(_BUFFER_BYTES, np.uint8)
@@ -291,7 +292,7 @@ class BinlogStream:
             begin = int(at) + PACKET_HEADER_BYTES + len(event)
             yield Control(event[1:])
 
-    def _fill(self, sock: socket.socket, room: memoryview) -> int:
+    def _fill(self, sock: socket.socket | CompressedSocket, room: memoryview) -> int:
         """Reads what is there, at most half a second later; 0 if nothing is.
 
         TLS gives out one record at a time, and a server sends each event in one of its own: what else is there by now
