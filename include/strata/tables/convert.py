@@ -7,7 +7,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,10 +15,10 @@ from strata.rows.arrow import GEOMETRY, arrow_type
 from strata.schema.history.column_lineage import Lineage
 from strata.schema.history.effects import EffectKind, effect_of_shapes
 from strata.schema.model.conversions import ValueClass, keeps_values, value_class
-from strata.schema.model.types import TypeKind, parse_column_type
+from strata.schema.model.types import TypeKind
 from strata.tables.layout import column_name
+from strata.tables.values.constants import constant
 from strata.tables.values.known import converted
-from strata.tables.values.moments import time_of
 from strata.tables.values.pair import Pair
 
 if TYPE_CHECKING:
@@ -65,45 +64,12 @@ def convert_rows(
         raise ReadAgainError(effect.reason, remedy="Read the table's rows from the server again.")
     fills = {one.column: one.value for one in effect.filled}
     arrays = [
-        _filled(column, fills[column.name], rows.num_rows)
+        constant(column, fills[column.name], rows.num_rows)
         if before is None
         else _of_column(rows[column_name(before.name)], before, column, effect)
         for column, before in columns.origins
     ]
     return pa.Table.from_arrays(arrays, schema=state_schema(new))
-
-
-# New columns ------------------------------------------------------------------------------------
-
-
-def _filled(column: Column, text: str | None, count: int) -> pa.Array:
-    """A column that has the same value in all rows."""
-    target = arrow_type(column)
-    return pa.nulls(count, target) if text is None else pa.repeat(_constant(column, text, target), count)
-
-
-def _constant(column: Column, text: str, target: pa.DataType) -> pa.Scalar:
-    """The value that MySQL prints so; NULL for a zero date."""
-    kind = parse_column_type(column.column_type)
-    if pa.types.is_binary(target):
-        return pa.scalar(bytes.fromhex(text.removeprefix("0x")), target)
-    if kind.kind is TypeKind.TIME:
-        return pa.scalar(time_of(text), target)
-    if pa.types.is_boolean(target):
-        return pa.scalar(text == "1", target)
-    if value_class(kind.kind) in {ValueClass.DATE, ValueClass.DATETIME, ValueClass.TIMESTAMP}:
-        return _moment(text, target)
-    if pa.types.is_float32(target):
-        return pa.scalar(np.float32(float(text)), target)
-    return pa.array([text]).cast(target)[0]
-
-
-def _moment(text: str, target: pa.DataType) -> pa.Scalar:
-    try:
-        return pa.array([text]).cast(pa.date32() if pa.types.is_date32(target) else pa.timestamp("us")).cast(target)[0]
-    except pa.ArrowInvalid:
-        # Zero and invalid dates; of no other does MySQL make a default.
-        return pa.scalar(None, target)
 
 
 # Columns that were there ------------------------------------------------------------------------

@@ -11,14 +11,16 @@ import pyarrow.compute as pc
 
 from strata.errors import Usage
 from strata.rows.partial_json import differences_of, rebuilt
+from strata.schema.history.fills import NoFill, fill_of
 from strata.tables.layout import column_name
+from strata.tables.values.constants import constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.definition import Column, TableDefinition
 
     Codes = NDArray[np.int64]
 
@@ -78,6 +80,9 @@ class Events:
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
         # There columns have their own names.
         absent = {names[name]: where for name in names if len(where := _lists_with(missing, name))}
+        for column in definition.columns:
+            after = _with_default(after, column, absent, np.setdiff1d(put, taken), put)
+        absent = {name: where for name, where in absent.items() if len(where)}
         events = cls(before, after, taken, put, absent)
         documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
         events.take_differences(changes["_invalid"].filter(is_put), documents)
@@ -94,6 +99,26 @@ class Events:
         for name, found in self.differences.items():
             known = self.absent.get(name, np.empty(0, np.int64))
             self.absent[name] = np.union1d(known, np.array(list(found), np.int64))
+
+
+def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
+    """The images with what inserts left to a column's default: MINIMAL images do not have it, these do.
+
+    Raises:
+        Usage: The default is known from nowhere.
+    """
+    name = column_name(column.name)
+    where = absent.get(name, np.empty(0, np.int64))
+    left_out = where[np.isin(put[where], inserted)]
+    if not len(left_out):
+        return after
+    absent[name] = np.setdiff1d(where, left_out)
+    value = fill_of(column)
+    if isinstance(value, NoFill):
+        raise Usage(f"inserted rows lack {column.name}, and the log does not tell what they have there")
+    if value is None:
+        return after
+    return with_values(after, name, left_out, pa.chunked_array([constant(column, value, len(left_out))]))
 
 
 def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
@@ -124,10 +149,7 @@ def _last_of_each_key(state: pa.Table, events: Events, key: Sequence[str]) -> pa
 
 
 def filled(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
-    """The images after, with what partial ones lack taken from the last image of the same key.
-
-    An INSERT lacks only columns that it gave their defaults; the decoder writes those as NULL, and so are they here.
-    """
+    """The images after, with what partial ones lack taken from the last image of the same key."""
     after = events.after
     for name in set(key) & set(events.absent):
         # Only an update can lack a column of its key, which it then has not changed.
