@@ -151,6 +151,7 @@ def test_a_table_is_shown_as_it_is_with_where_each_column_comes_from(client):
     assert "mail before: email varchar(100)" in said
     assert "CREATE TABLE `clients`" in said
     assert "120 120 published" in said
+    assert "rows: fill; filled email = NULL" in said
     # The new column has the name of two others, and is none of them.
     assert re.search(r"email text \S+ 2023-11-14 22:13:26 ALTER TABLE customers ADD COLUMN email TEXT", said)
 

@@ -11,7 +11,6 @@ from rich.table import Table
 from strata.cli.terminal import Terminal
 from strata.jobs.run.specs import from_micros
 from strata.schema.apply.diff import lengths_in_doubt
-from strata.schema.history.effects import STRENGTH, EffectKind
 from strata.schema.history.historian import Gap
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
 
 def _print_effect(console: Terminal, effect: Effect | None) -> None:
     """What becomes of rows, where the differences do not say it."""
-    if effect is not None and STRENGTH[effect.kind] > STRENGTH[EffectKind.METADATA]:
+    if effect is not None and effect.text:
         console.print(f"  [cyan]rows: {escape(effect.text)}[/cyan]", highlight=False)
 
 

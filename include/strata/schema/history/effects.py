@@ -121,8 +121,8 @@ class Effect(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """In one line, for people; empty where nothing happens to rows."""
-        if self.kind is EffectKind.NONE:
+        """In one line, for people; empty where rows stay as they are, which the differences of columns say as well."""
+        if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
             return ""
         said = {
             "filled": ", ".join(f"{one.column} = {one.shown}" for one in self.filled),
