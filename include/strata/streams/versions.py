@@ -88,7 +88,7 @@ class StreamVersions:
         """A historian keeps what it has read."""
         if self._tracker.report.versions != self._known:
             self._known = self._tracker.report.versions
-            self._tracker.store()
+            self._tracker.flush()
             self._history = _Growing(self._store, self._source, self._tracker)
 
     def lookup(self, table: TableName, seq: int) -> TableVersion:

@@ -149,7 +149,7 @@ class Tracker:
         self.report.transactions += 1
         self._take_content(transaction)
         if len(self._versions) >= FLUSH_VERSIONS:
-            self._flush()
+            self.flush()
 
     def take_quiet(self, run: QuietRun) -> bool:
         """The next transactions of the file, all at once; False where they have to be taken one by one."""
@@ -181,16 +181,16 @@ class Tracker:
         self._reached = max(self._reached, end_pos)
         self._file = None
         if len(self._parts.closed) >= 100:
-            self._flush()
+            self.flush()
 
     def finish(self) -> TrackReport:
         """Stores what is left and reports; may be called after a fault, for what came before it."""
         # After a fault in the middle of a file, what has been read so far is a part of it.
-        self._flush()
+        self.flush()
         self._file = None
         if not self._is_new:
             self._look_for_snapshots(self._reached)
-            self._flush()
+            self.flush()
         self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
         self.report.gtid_executed = self._at.gtid_executed
         missing = GtidSet.parse(self._at.gtid_executed).left_out() - self._left_out
@@ -244,7 +244,7 @@ class Tracker:
         lost = self._executed.build() - file.seen.build()
         if not lost:
             return
-        self._flush()
+        self.flush()
         entries = self._store.all_entries(self._source)
         names = {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
         if not names:
@@ -384,7 +384,7 @@ class Tracker:
         for snapshot in [s for s in self._pending if has_passed(s, self._start, executed, binlog_pos)]:
             self._pending.remove(snapshot)
             self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
-            self._flush()
+            self.flush()
             end = replace(self._place(0, self._at.binlog_pos or 0), seq=self._at.seq + 1)
             reconciled = reconcile(self._store, snapshot, end)
             self._take_reconciled(reconciled)
@@ -392,7 +392,7 @@ class Tracker:
             state = USELESS if reconciled.useless else APPLIED
             self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
-            self._flush(reconciled, SnapshotOutcome(snapshot.id, state, text))
+            self.flush(reconciled, SnapshotOutcome(snapshot.id, state, text))
 
     def _drop_misplaced(self, transaction: Transaction) -> None:
         """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""
@@ -403,7 +403,7 @@ class Tracker:
             text = f"snapshot {snapshot.id} was taken by GTID set, and the stream goes on with transactions without one"
             self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
-            self._flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
+            self.flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
 
     def _take_reconciled(self, reconciled: Reconciliation) -> None:
         self._versions += reconciled.versions
@@ -420,11 +420,8 @@ class Tracker:
         for database in reconciled.covered:
             self._replay.cover(database)
 
-    def store(self) -> None:
+    def flush(self, reconciled: Reconciliation | None = None, outcome: SnapshotOutcome | None = None) -> None:
         """Stores what has been read so far; the stream goes on."""
-        self._flush()
-
-    def _flush(self, reconciled: Reconciliation | None = None, outcome: SnapshotOutcome | None = None) -> None:
         if not self._moved:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()))
