@@ -8,7 +8,7 @@
 | `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
 | `check` | expectations compiled from the schema versions, judged in one pass; a table that fails is withheld |
 | `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
-| `mirror` | brings the mirrors that the settings name up to what is published ([more](mirrors.md)) |
+| `mirror` | brings the mirrors that the settings name up to what is published |
 | `report_left` | makes the Data Docs; fails when rows were left out, and says which, why, and what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
@@ -26,21 +26,8 @@ from typing import Any
 
 from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
 
+from dags import steps
 from dags.forms import TIME
-from dags.steps import (
-    RETRIES,
-    CheckSubmit,
-    check_options,
-    has_rows,
-    land,
-    list_sources,
-    mirror,
-    plan,
-    publish,
-    report_left,
-    spark,
-    track,
-)
 
 TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": TIME}
 
@@ -51,7 +38,7 @@ TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pat
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args=RETRIES,
+    default_args=steps.RETRIES,
     tags=["strata"],
     params={
         "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
@@ -67,10 +54,7 @@ TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pat
         "end": Param(None, **TIMES, title="Until", description="Exclusive."),
         "gtid_set": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),
         "failed": Param(
-            default=False,
-            type="boolean",
-            title="Also what failed",
-            description="Without a span: what failed or is held.",
+            default=False, type="boolean", title="Also what failed", description="Without a span: failed or held, too."
         ),
     },
 )
@@ -79,15 +63,14 @@ def ingest_binlog() -> None:
 
     @task_group
     def ingest(source: str) -> None:
-        planned: Any = plan(source)
-        url = planned["run_url"]
-        decoded = spark("decode", "decode_slices.py", "--run-url", url)
-        checked = spark("check", "check_interval.py", "--run-url", url, *check_options(planned), kind=CheckSubmit)
-        published = publish(source, planned)
-        land(source) >> track(source) >> planned >> has_rows(planned) >> decoded >> checked >> published
-        published >> [mirror(source), report_left(source, planned)]
+        planned: Any = steps.plan(source)
+        decoded = steps.spark("decode", "decode_slices.py", "--run-url", planned["run_url"])
+        published = steps.publish(source, planned)
+        steps.land(source) >> steps.track(source) >> planned
+        planned >> steps.has_rows(planned) >> decoded >> steps.check(planned) >> published
+        published >> [steps.mirror(source), steps.report_left(source, planned)]
 
-    ingest.expand(source=list_sources())
+    ingest.expand(source=steps.list_sources())
 
 
 ingest_binlog()

@@ -140,6 +140,12 @@ def check_options(planned: Any) -> list[Any]:
     return [part for name, option in options.items() for part in (option, planned[name])]
 
 
+def check(planned: Any) -> SparkSubmitOperator:
+    """Judges what was decoded; its page leads to the Data Docs."""
+    url = planned["run_url"]
+    return spark("check", "check_interval.py", "--run-url", url, *check_options(planned), kind=CheckSubmit)
+
+
 def _span(context: Context) -> tuple[int | None, int | None]:
     """The run's span of commit time in microseconds UTC: of the form when started by hand, else the data interval."""
     params = context["params"]

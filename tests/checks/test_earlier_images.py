@@ -158,7 +158,7 @@ def test_the_verdict_says_so(world: World) -> None:
             f"of 2 compared (1 not compared: {reasons.OLDER})"
         )
         (example,) = failure.examples
-        assert {"_seq": 21, "_row": 0, "k0": 1}.items() <= json.loads(example).items()
+        assert {"_seq": 21, "_row": 0, "id": 1}.items() <= json.loads(example).items()
 
 
 def test_keys_that_changed(world: World) -> None:

@@ -243,6 +243,7 @@ def test_a_failure_says_where(verdict: IntervalVerdict) -> None:
         "_gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:2",
         "_seq": 2,
         "_row": 0,
+        "id": "2",
         "status": "old",
     }
     (count,) = (failure for failure in failures(verdict, "wrong") if "row_count" in failure.check)

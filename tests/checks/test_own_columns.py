@@ -76,7 +76,7 @@ def not_null(column: str, **more: Any) -> dict[str, Any]:
 def subject(history: TableHistory, folder: str, versions: Sequence[int]) -> TableSubject:
     files = tuple(JudgedFile(f"/f{version}", "", version, 1, 0, 0, 1) for version in versions)
     facts = StreamFacts(1, 1, 9, tuple(versions))
-    return TableSubject(ORDERS, files, facts, history.definitions, tuple(own_rules(folder, ORDERS)), history.past)
+    return TableSubject(ORDERS, files, facts, history.definitions, tuple(own_rules(folder, ORDERS)), past=history.past)
 
 
 def asked(history: TableHistory, folder: str, versions: Sequence[int] = (V1, V2, V3, V4)) -> dict[int, Any]:
