@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from strata.checks.sensitive import MASK
 from strata.jobs.prove.replay import TableState
-from strata.jobs.reconcile.compare import HIDDEN, Shown, compare_by_key
+from strata.jobs.reconcile.compare import Shown, compare_by_key
 from strata.jobs.reconcile.lake_rows import LakeRows
 from strata.jobs.reconcile.report import Difference, Side
 from strata.tables.convert import state_schema
@@ -26,12 +27,12 @@ def test_values_of_hidden_columns_are_shown_nowhere() -> None:
     found = compare_by_key(lake, server, None, Shown(hidden=frozenset({"email"})))
     assert (found.compared, found.different) == (4, 4)
     assert set(map(str, found.differences)) == {
-        "differs id = 1; lake: email = '***', age = 3; server: email = '***', age = 4",
-        "differs id = 3; lake: email = NULL; server: email = '***'",
-        "only in the lake id = 2; lake: email = '***', age = 3",
-        "only on the server id = 4; server: email = '***', age = 3",
+        "differs id = 1; lake: email = '(sensitive)', age = 3; server: email = '(sensitive)', age = 4",
+        "differs id = 3; lake: email = NULL; server: email = '(sensitive)'",
+        "only in the lake id = 2; lake: email = '(sensitive)', age = 3",
+        "only on the server id = 4; server: email = '(sensitive)', age = 3",
     }
     hidden_key = compare_by_key(lake, server, None, Shown(most=1, hidden=frozenset({"id"})))
     assert hidden_key.differences == (
-        Difference(Side.DIFFERS, {"id": HIDDEN}, {"email": "a@x", "age": 3}, {"email": "c@x", "age": 4}),
+        Difference(Side.DIFFERS, {"id": MASK}, {"email": "a@x", "age": 3}, {"email": "c@x", "age": 4}),
     )
