@@ -232,6 +232,38 @@ def test_many_batches_of_whole_transactions(world: MirrorWorld, monkeypatch: pyt
         assert at.position.gtid_executed.endswith(f":1-{at.position.seq}")
 
 
+def test_what_an_insert_left_out_has_its_default(world: MirrorWorld) -> None:
+    """MINIMAL images do not have such columns."""
+    world.server.run_sql(
+        "SET SESSION binlog_row_image = MINIMAL;"
+        "CREATE TABLE k (id INT PRIMARY KEY, a INT DEFAULT 5, b VARCHAR(9) NOT NULL DEFAULT 'x', "
+        "c TIMESTAMP(3) DEFAULT CURRENT_TIMESTAMP(3), d INT DEFAULT (1 + 1), e ENUM('p','q') NOT NULL, "
+        "f DECIMAL(5,2) DEFAULT '1.50', g DATETIME DEFAULT '2020-02-03 04:05:06', h INT AS (a + 1), n INT);"
+        "INSERT INTO k (id, e) VALUES (1, 'q'); INSERT INTO k (id, a, e) VALUES (2, NULL, 'p');"
+        "UPDATE k SET n = 3 WHERE id = 1;"
+        "CREATE TABLE n (a INT DEFAULT 7, b INT); INSERT INTO n (b) VALUES (1), (2); DELETE FROM n WHERE b = 2",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    world.assert_equal()
+
+
+def test_columns_called_like_ours_are_mirrored_as_they_are(world: MirrorWorld) -> None:
+    world.server.run_sql(
+        "CREATE TABLE k (_op INT PRIMARY KEY, _seq INT, _before JSON, _missing VARCHAR(9), _row INT DEFAULT 4);"
+        "INSERT INTO k VALUES (1, 2, '{}', 'x', 1), (2, 3, NULL, 'y', 2); UPDATE k SET _seq = 9 WHERE _op = 1;"
+        "SET SESSION binlog_row_image = MINIMAL; INSERT INTO k (_op) VALUES (3); UPDATE k SET _row = 8 WHERE _op = 2;"
+        "UPDATE k SET _op = 7 WHERE _op = 1; DELETE FROM k WHERE _op = 3;"
+        "CREATE TABLE n (_op INT, _gtid VARCHAR(9)); INSERT INTO n VALUES (1, 'a'), (1, 'a'), (2, 'b');"
+        "DELETE FROM n WHERE _op = 1 LIMIT 1",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    world.assert_equal()
+
+
 @pytest.fixture
 def page(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> MirrorWorld:
     world.server.run_sql(
