@@ -238,5 +238,13 @@ def test_an_idle_source_whose_store_it_has_comes_to_rest(lake, server, in_proces
         assert sorted(row[2] for row in rows(lake, "b")) == [1, 7]
         # All of the span by hand, what is the store's own included, is as complete as any.
         assert run(["plan", "--start", "2020-01-01"]) == 0
+        (lake / "landing").rename(lake / "away")
+        capsys.readouterr()
+        assert run(["status"]) == 0
+        assert "missing: " in capsys.readouterr().out
+        assert run(["status", "--json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert (status["unowned"], status["gone"]) == (0, status["owned_seq"])
+        (lake / "away").rename(lake / "landing")
     finally:
         server.run_sql("DROP DATABASE strata; DELETE FROM shop.b WHERE id = 7")

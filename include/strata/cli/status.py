@@ -55,7 +55,7 @@ def _print(console: Terminal, found: SourceStatus) -> None:
     for title in ("step", "transactions", "until (UTC)"):
         steps.add_column(title)
     steps.add_row("landed", f"{found.landed_seq:,} in {counted(found.segments, 'segment')}", _time(found.landed_until))
-    own = found.landed_seq - found.owned_seq if not found.unowned else 0
+    own = max(0, found.landed_seq - found.owned_seq) if not found.unowned else 0
     said = f"; {counted(own, 'transaction')} more, of the store itself" if own else ""
     steps.add_row("tracked", f"{found.tracked_seq:,}{said if found.tracked_seq < found.landed_seq else ''}", "")
     steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
@@ -95,6 +95,11 @@ def _left(found: SourceStatus) -> list[str]:
         lines.append(f"[yellow]owed:[/yellow] {rows} since {_time(found.owed_since)}: the next run takes them")
     if found.unowned:
         lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
+    if found.gone:
+        lines.append(
+            f"[red]missing:[/red] {counted(found.gone, 'transaction')} that intervals own and the lake does not have; "
+            "is `lake` in the settings the folder that it was?"
+        )
     if found.uncounted:
         lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
     lines += _withheld(found)

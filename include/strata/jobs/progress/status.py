@@ -104,6 +104,8 @@ class SourceStatus(Struct, frozen=True):
     """From the end of the newest interval to now; of an idle source from when its landing looked last."""
     unowned: int
     """Landed transactions that no interval owns yet: the next run closes them, unless they are the store's own."""
+    gone: int
+    """Transactions that closed intervals own and that the lake does not reach: it was deleted, or is another one."""
     uncounted: int
     """Intervals of an older version whose rows nobody has counted: the next run does."""
     owed_since: int
@@ -157,7 +159,8 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         owned_seq=newest.last_seq if newest else 0,
         owned_until=newest.end if newest else 0,
         behind_seconds=max(0.0, (now - max(newest.end, until)) / 1e6) if newest else 0.0,
-        unowned=0 if is_idle else stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed),
+        unowned=0 if is_idle else max(0, stream.last_seq - sum(one.last_seq - one.first_seq for one in closed)),
+        gone=max(0, owned - stream.last_seq),
         uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
         owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
