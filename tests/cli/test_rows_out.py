@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from strata.tables import row_groups
 from tests.events.test_transactions import MIXED
 from tests.tables.changes import changes
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 DEFINITION = TableDefinition((Column("a", "bigint", True, None),))
 TABLES, ROUNDS, ROWS = 20, 30, 100
 
@@ -98,3 +100,11 @@ def test_a_full_disk_is_said_in_one_line(capsys):
     assert run(["decode", str(MIXED), "--out", "/dev/full", "--format", "jsonl", "--json"]) == 3
     error = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert (error["error"], error["file"]) == ("LakeUnavailableError", "/dev/full")
+
+
+def test_a_pattern_that_matches_nothing_is_told(tmp_path, capsys):
+    binlog, out = str(REPOSITORY / "scripts/startup/warm/every_type.binlog"), str(tmp_path / "rows.jsonl")
+    assert run(["decode", binlog, "--out", out, "--table", "*.*", "--table", "shoop.*"]) == 0
+    said = capsys.readouterr().err
+    assert "no table with rows in these files matches 'shoop.*'" in said
+    assert "'*.*'" not in said

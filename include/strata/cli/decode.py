@@ -89,7 +89,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     from strata.cli.rows_out import JsonlOutput, ParquetOutput  # noqa: PLC0415  see above
 
     _check_options(store, baseline, lower_case_table_names, where, physical=physical)
-    wanted = _wanted(table or [])
+    wanted = _Wanted(table or [])
     steps = (
         _physical(files, wanted, skip_corrupt=skip_corrupt)
         if physical
@@ -116,6 +116,8 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
             f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
         ) from error
     _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
+    for pattern in wanted.unmatched:
+        say(f"strata: no table with rows in these files matches {pattern!r}", err=True)
     if output.errors:
         raise output.errors[0]
 
@@ -200,13 +202,19 @@ def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: boo
         )
 
 
-def _wanted(patterns: list[str]) -> Callable[[TableName], bool]:
+class _Wanted:
     """Whether a table is asked for; a store's own tables, which may be in its source's binlog, never are."""
-    chosen = patterns or ["*"]
-    return lambda table: (
-        any(fnmatchcase(str(table), pattern) for pattern in chosen)
-        and not (table.database == STORE_DATABASE and _is_own(table))
-    )
+
+    def __init__(self, patterns: list[str]) -> None:
+        self._patterns = patterns or ["*"]
+        self.unmatched = dict.fromkeys(patterns)
+        """Patterns that no table of the files has matched so far."""
+
+    def __call__(self, table: TableName) -> bool:
+        matching = [pattern for pattern in self._patterns if fnmatchcase(str(table), pattern)]
+        for pattern in matching:
+            self.unmatched.pop(pattern, None)
+        return bool(matching) and not (table.database == STORE_DATABASE and _is_own(table))
 
 
 def _is_own(table: TableName) -> bool:
