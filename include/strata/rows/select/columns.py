@@ -92,7 +92,7 @@ def plan_column(column: Column) -> SelectColumn:
         BadData: Its type is no type of MySQL.
     """
     kind = parse_column_type(column.column_type)
-    found = _FORMS[kind.kind](kind, column)
+    found = FORMS[kind.kind](kind, column)
     name = quoted_name(column.name)
     # The text of a label depends on charsets and on what the server makes of it; its number does not.
     expression = f"CAST({name} AS UNSIGNED)" if kind.kind in LABELLED else name
@@ -211,7 +211,7 @@ def _geometry(_: ColumnType, __: Column) -> _Form:
 
 
 _TEXT_CODES: Final = frozenset({FieldType.STRING, FieldType.VAR_STRING, FieldType.BLOB})
-_FORMS: Final[dict[TypeKind, Callable[[ColumnType, Column], _Form]]] = {
+FORMS: Final[dict[TypeKind, Callable[[ColumnType, Column], _Form]]] = {
     **dict.fromkeys(INTEGERS, _integer),
     TypeKind.DECIMAL: _decimal,
     TypeKind.FLOAT: _float,
