@@ -239,11 +239,13 @@ def test_a_failure_says_where(verdict: IntervalVerdict) -> None:
     assert status.severity is Severity.ERROR
     assert status.message == "status: status is enum('new','it''s'); 1 row does not comply"
     (example,) = status.examples
-    assert json.loads(example) == {
+    shown = json.loads(example)
+    # Great Expectations makes floats of decimals.
+    assert float(shown.pop("id")) == 2
+    assert shown == {
         "_gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:2",
         "_seq": 2,
         "_row": 0,
-        "id": "2",
         "status": "old",
     }
     (count,) = (failure for failure in failures(verdict, "wrong") if "row_count" in failure.check)
