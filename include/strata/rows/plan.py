@@ -3,7 +3,7 @@ Not here: which transactions belong to an interval (`jobs/`), decoding (`decode.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct, field
 
@@ -69,6 +69,19 @@ class Range(Struct, frozen=True, omit_defaults=True):
     """Offsets of the TABLE_MAP events that are in force at `begin`."""
     prepared_seq: int | None = None
     """Ordinal of the prepared transaction, whose schemas count; None if it is none."""
+
+    @classmethod
+    def of_prepared(cls, prepared: TransactionRecord, commit: TransactionRecord) -> Self:
+        """The rows of a prepared XA transaction, which take effect with its XA COMMIT."""
+        return cls(
+            begin=prepared.begin,
+            end=prepared.end,
+            binlog_pos=prepared.binlog_pos,
+            first_seq=commit.seq,
+            clock=commit.committed_at,
+            inside=str(commit.gtid) if commit.gtid else "",
+            prepared_seq=prepared.seq,
+        )
 
 
 class Slice(Struct, frozen=True):

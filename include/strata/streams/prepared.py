@@ -112,13 +112,5 @@ def _rows_of(kept: _Kept, commit: TransactionRecord) -> PreparedRows:
 
     return PreparedRows(
         opened,
-        Range(
-            begin=prepared.begin,
-            end=prepared.end,
-            binlog_pos=prepared.binlog_pos,
-            first_seq=commit.seq,
-            clock=commit.committed_at,
-            inside=str(commit.gtid) if commit.gtid else "",
-            prepared_seq=prepared.seq,
-        ),
+        Range.of_prepared(prepared, commit),
     )

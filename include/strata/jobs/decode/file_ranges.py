@@ -167,15 +167,7 @@ class PreparedInFiles:
 def _committed(commit: TransactionRecord, path: str, prepared: TransactionRecord) -> FileRange:
     return FileRange(
         path,
-        Range(
-            begin=prepared.begin,
-            end=prepared.end,
-            binlog_pos=prepared.binlog_pos,
-            first_seq=commit.seq,
-            clock=commit.committed_at,
-            inside=str(commit.gtid) if commit.gtid else "",
-            prepared_seq=prepared.seq,
-        ),
+        Range.of_prepared(prepared, commit),
     )
 
 
