@@ -7,8 +7,10 @@ COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --gener
 # Beside the other state, not in the system's folder for temporary files, which others sweep.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests
 # A file's tests share servers, so they stay together; the longest files come first as they are collected.
-IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
-UNIT := -m "not mysql and not spark and not airflow and not browser and not slow"
+TOGETHER := --dist loadfile --no-loadscope-reorder
+# Servers are waited for, so three processes keep two cores busy; unit tests wait for nothing.
+IN_PARALLEL := -n 3 $(TOGETHER)
+UNIT := -m "not mysql and not redis and not spark and not airflow and not browser and not slow"
 
 ##@ Use it
 .PHONY: setup demo up down status env airflow
@@ -34,36 +36,42 @@ airflow: ## Any command of Airflow on what `make up` started: make airflow ARGS=
 	@$(PYTHON) -m scripts.fleet airflow $(ARGS)
 
 ##@ Work on it
-.PHONY: check format test bench soak fuzz lock clean help
+.PHONY: check format test bench soak fuzz site pictures lock clean help
 check: setup ## Format, lint, types, rooms, dead code, spelling, and the unit tests
 	@scripts/check.sh $(SOURCES)
-	@$(PYTHON) -m pytest -q -p no:cacheprovider $(IN_PARALLEL) $(UNIT)
+	@$(PYTHON) -m pytest -q -p no:cacheprovider -n 2 $(TOGETHER) $(UNIT)
 
 format: ## Format all code, and mend what ruff can mend
 	@.venv/bin/ruff format $(SOURCES)
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
-test: ## Every test, those on a real MySQL, Spark and Airflow included, in two processes; CASE=path runs one
+test: ## Every test, those on a real MySQL, Spark and Airflow included, in three processes; CASE=path runs one
 	@scripts/setup.sh tests
 	@$(PYTHON) -m pytest $(or $(CASE),$(IN_PARALLEL))
 
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
 
-soak: ## Fifty kills of a landing, with and without GTIDs; a group of three servers; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
+soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on mirrors; a group of three servers; an Airflow that is killed in parts; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
 	@scripts/setup.sh tests
 	@scripts/soak.sh $${MINUTES:-10}
 
 fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz
 	@$(PYTHON) -m tests.rows.fuzz --minutes $${MINUTES:-10}
 
+site: setup ## The documentation as a site in .strata/site; a link that leads nowhere fails it
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PYTHON) -m mkdocs build --quiet --strict && echo "site: .strata/site/index.html"
+
+pictures: setup ## Pictures of the pages for docs/, by the test of the demo, which says when they are out of date
+	@STRATA_PICTURES=docs/pictures $(PYTHON) -m pytest -q tests/airflow/test_demo.py
+
 lock: ## Compile pyproject.toml to the locked requirements
 	@$(COMPILE) pyproject.toml -o requirements.txt
-	@$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt
+	@$(COMPILE) pyproject.toml --extra cache --extra lineage --group dev -c requirements.txt -o requirements-dev.txt
 	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt && $(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
 
 clean: down ## Remove all state of the demo and of `make up`; the environment stays
-	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql ! -name s3 -exec rm -rf {} +
+	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql ! -name redis ! -name valkey ! -name mysqlclient ! -name s3 -exec rm -rf {} +
 
 help: ## This list
 	@awk -f scripts/help.awk $(MAKEFILE_LIST)

@@ -1,7 +1,8 @@
 """All benchmarks, each beside what a user would take instead where there is such a thing.
 
-Run it: `python -m bench [NAME [ARGUMENT...]]`; without a name all of them, and what they print goes to
-`bench/RESULTS.md`, too. Every number is of one run on one machine: compare the ratios.
+Run it: `python -m bench [NAME [ARGUMENT...]]`; without a name all of them, and what they print goes to the top of
+`bench/RESULTS.md`, too; the sections behind it stay, which say of what was measured by parts.
+Every number is of one run on one machine: compare the ratios.
 """
 
 from __future__ import annotations
@@ -18,7 +19,19 @@ from pathlib import Path
 from bench.timing import LOG
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-NAMES = ("decode", "ddl", "history", "landing", "streams", "positions", "checks", "mirrors", "dump")
+NAMES = (
+    "decode",
+    "ddl",
+    "history",
+    "landing",
+    "streams",
+    "caches",
+    "groups",
+    "positions",
+    "checks",
+    "mirrors",
+    "dump",
+)
 INTRODUCTION = """# What was measured
 
 By `make bench`, in one run on one machine, tools in turn, medians of five. `times` is how much faster than
@@ -60,7 +73,8 @@ def _run(arguments: list[str]) -> None:
         for name in NAMES:
             print(f"\n== {name} ==", flush=True)
             importlib.import_module(f"bench.{name}").main([])
-    RESULTS.write_text(f"{INTRODUCTION}\n```text\n{tee.kept.getvalue()}```\n")
+    _, heading, parts = RESULTS.read_text(encoding="utf-8").partition("\n## ")
+    RESULTS.write_text(f"{INTRODUCTION}\n```text\n{tee.kept.getvalue()}```\n{heading}{parts}", encoding="utf-8")
 
 
 def _processor() -> str:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import AtGtidSet, AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtGtidSet, AtSeq
 from strata.schema.model.definition import TableName
 from strata.schema.tracker.track import Tracker
 from strata.store.database import open_store

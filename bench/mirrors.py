@@ -20,7 +20,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from strata.mirrors import data_files
 from strata.mirrors.apply import Applier
-from strata.mirrors.changes import PublishedChanges, Span
+from strata.mirrors.changes import PublishedChanges, VersionRange
 from strata.mirrors.position import MirrorPosition
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
@@ -102,19 +102,19 @@ def make(lake: Path, size: int) -> NDArray[np.int64]:
     return ids
 
 
-def by_mirror(lake: Path, number: int) -> float:
-    """Seconds of all flushes, the change table's reading included."""
+def by_mirror(lake: Path, number: int) -> tuple[float, float]:
+    """Seconds of all flushes by the clock and of CPU, the change table's reading included."""
     flush = FLUSHES[number]
     mirror = Mirror.open(str(lake), "s", TABLE)
     assert mirror is not None
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     applier = Applier(mirror)
     changes = PublishedChanges(str(lake), "s", TableName("shop", f"items{number}"))
     for at in range(0, UPDATES, flush):
-        span = Span(at, at + flush, 1, DEFINITION)
+        span = VersionRange(at, at + flush, 1, DEFINITION)
         for batch in changes.batches(span, lambda start, at=at: start == INTERVAL + at):  # type: ignore[misc]
             applier.apply(batch.changes, MirrorPosition(batch.until, "", 0, 1))
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, time.process_time() - cpu
 
 
 def by_merge(folder: Path, ids: NDArray[np.int64], size: int, flush: int, flushes: int) -> float:
@@ -136,23 +136,27 @@ def _copies(lake: Path) -> Iterator[tuple[int, Path]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Prints a table."""
-    print(f"## Mirrors: {UPDATES:,} random updates\n\n| rows | flushes of | mirror s | deltalake MERGE s | times |")
-    print("|---|---|---|---|---|")
+    """Prints tables."""
+    from bench import mirror_sizes, sysbench  # noqa: PLC0415  the first takes the table from here
+
+    print(f"## Mirrors: {UPDATES:,} random updates\n")
+    print("| rows | flushes of | mirror s | CPU s | deltalake MERGE s | times |\n|---|---|---|---|---|---|")
     for millions in [int(one) for one in arguments] or [1, 10]:
         size = millions * 1_000_000
         with tempfile.TemporaryDirectory() as folder:
             lake = Path(folder) / "lake"
             ids = make(lake, size)
             for number, copy in _copies(lake):
-                seconds, flush = by_mirror(copy, number), FLUSHES[number]
+                (seconds, cpu), flush = by_mirror(copy, number), FLUSHES[number]
                 merged = None
                 if millions == 1:
                     merged = by_merge(Path(folder) / f"merge{flush}", ids, size, flush, 2)
                 times = "" if merged is None else f"{merged:.1f} | {merged / seconds:.0f}"
-                print(f"| {size:,} | {flush:,} | {seconds:.2f} | {times or ' | '} |")
+                print(f"| {size:,} | {flush:,} | {seconds:.2f} | {cpu:.2f} | {times or ' | '} |")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"\nPeak memory of the process, both tools: {peak} MB.")
+    mirror_sizes.main([])
+    sysbench.main([])
 
 
 if __name__ == "__main__":

@@ -41,12 +41,12 @@ BEGIN_MICROS = 1_700_000_000_000_000
 def batch_of(first_seq: int, count: int, numbered: list[int], at: int, clock: int) -> TransactionBatch:
     """Transactions with one row of one table each, and commit times that run back now and then."""
     chance = np.random.default_rng(first_seq)
-    slots = (chance.random(count) < 0.1).astype(np.int64)
+    sid_numbers = (chance.random(count) < 0.1).astype(np.int64)
     numbers = np.zeros(count, np.int64)
-    for slot in range(len(SIDS)):
-        mine = slots == slot
-        numbers[mine] = numbered[slot] + 1 + np.arange(int(mine.sum()))
-        numbered[slot] += int(mine.sum())
+    for sid_number in range(len(SIDS)):
+        mine = sid_numbers == sid_number
+        numbers[mine] = numbered[sid_number] + 1 + np.arange(int(mine.sum()))
+        numbered[sid_number] += int(mine.sum())
     stamps = clock + np.cumsum(chance.integers(-500, 2_000, count))
     begins = at + TRANSACTION_BYTES * np.arange(count, dtype=np.int64)
     ones, none = np.ones(count, np.int64), np.zeros(0, np.int64)
@@ -57,7 +57,7 @@ def batch_of(first_seq: int, count: int, numbered: list[int], at: int, clock: in
         ends=begins + TRANSACTION_BYTES,
         positions=begins,
         sids=SIDS,
-        slots=slots,
+        sid_numbers=sid_numbers,
         numbers=numbers,
         committed_at=np.maximum.accumulate(np.maximum(stamps, clock)),
         commit_timestamps=stamps,

@@ -22,11 +22,12 @@ SOURCE = "bench"
 _CODE = "import sys; from bench.spark import measure; measure(sys.argv[1])"
 
 
-def make_lake(folder: Path, binlog: Path) -> Path:
-    """Lands one binlog, tracks it, and plans its decoding; returns the folder of the settings."""
+def make_lake(folder: Path, *binlogs: Path) -> Path:
+    """Lands binlogs that follow each other, tracks them, plans their decoding; returns the folder of the settings."""
     archive = folder / "archive"
     archive.mkdir(parents=True)
-    shutil.copy(binlog, archive / binlog.name)
+    for binlog in binlogs:
+        shutil.copy(binlog, archive / binlog.name)
     (folder / "strata.toml").write_text(
         f'lake = "{folder}/lake"\n[sources.{SOURCE}]\nconnection = "mysql_bench"\nstore = "sqlite:///{folder}/store.db"\n'
     )

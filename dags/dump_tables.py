@@ -1,8 +1,9 @@
 """Reads the rows of tables from the server while others write to them, and makes their mirrors.
 
-Started by hand: for tables that the settings' `mirrors` name and whose rows from before the landed stream nobody has,
-or for those that the form names. It takes no lock and writes nothing on the server; a run that was killed goes on where
-it was. `ingest_binlog` keeps the mirrors up to date afterwards.
+Started by `ingest_binlog` for tables whose rows no log tells. Started by hand: for tables that the settings' `mirrors`
+name and whose rows from before the landed stream nobody has, or for those that the form names. It takes no lock and
+writes nothing on the server; a run that was killed goes on where it was. `ingest_binlog` keeps the mirrors up to date
+afterwards.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import Param, dag
 
+from dags.forms import source_field, tables_field
 from dags.steps import RETRIES, dump, list_sources
 
 
@@ -23,13 +25,13 @@ from dags.steps import RETRIES, dump, list_sources
     default_args=RETRIES,
     tags=["strata"],
     params={
-        "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
-        "tables": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            title="Tables",
-            description="Patterns as in shop.*; empty: those of `mirrors` that have no mirror yet.",
+        "source": source_field(),
+        "tables": tables_field("those of `mirrors` that have no mirror yet"),
+        "waiting": Param(
+            default=False,
+            type="boolean",
+            title="Only what waits",
+            description="Tables whose mirrors wait to be read again, and no others.",
         ),
     },
 )

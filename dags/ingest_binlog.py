@@ -9,6 +9,8 @@
 | `check` | expectations compiled from the schema versions, judged in one pass; a table that fails is withheld |
 | `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
 | `mirror` | brings the mirrors that the settings name up to what is published |
+| `read_again` | has `dump_tables` read the tables whose mirrors stand because no log tells their rows |
+| `publish_group` | for each group of the settings: publishes the cut that all of its sources have passed |
 | `report_left` | makes the Data Docs; fails when rows were left out, and says which, why, and what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
@@ -16,7 +18,7 @@
 - **Backfill** does any span of time, again or for the first time; what was published of an interval is replaced, never
   doubled.
 - **By hand**, the form takes a source, tables, and a span of time or a GTID set; left empty, it is everything
-  that is owed.
+  that is owed. A dry run says in the log of `list_sources` what would be done, and does nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import CronDataIntervalTimetable, Param, dag, task_group
+from airflow.sdk import CronDataIntervalTimetable, dag, task_group
 
 from dags import steps
-from dags.forms import TIME
-
-TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": TIME}
+from dags.docs_link import ChangesLink, DataDocsLink, HistoryLink, VerdictLink
+from dags.forms import run_form
+from dags.freshness import freshness
+from dags.groups import publish_groups
+from dags.read_again import ReadAgain
 
 
 @dag(
@@ -40,37 +44,28 @@ TIMES: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pat
     max_active_runs=1,
     default_args=steps.RETRIES,
     tags=["strata"],
-    params={
-        "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
-        "tables": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            minItems=1,
-            title="Tables",
-            description="Patterns: shop.*",
-        ),
-        "start": Param(None, **TIMES, title="From", description="Commit time."),
-        "end": Param(None, **TIMES, title="Until", description="Exclusive."),
-        "gtid_set": Param(None, type=["null", "string"], title="GTID set", description="Instead of a span of time."),
-        "failed": Param(
-            default=False, type="boolean", title="Also what failed", description="Without a span: failed or held, too."
-        ),
-    },
+    params=run_form(),
+    deadline=freshness(),
 )
 def ingest_binlog() -> None:
     """The table of contents; the steps are in `steps.py`."""
 
     @task_group
     def ingest(source: str) -> None:
-        planned: Any = steps.plan(source)
-        decoded = steps.spark("decode", "decode_slices.py", "--run-url", planned["run_url"])
-        published = steps.publish(source, planned)
-        steps.land(source) >> steps.track(source) >> planned
-        planned >> steps.has_rows(planned) >> decoded >> steps.check(planned) >> published
-        published >> [steps.mirror(source), steps.report_left(source, planned)]
+        landed, tracked, planned = steps.land(source), steps.track(source), steps.plan(source)
+        published, mirrored = steps.publish(source, planned), steps.mirror(source)
+        left = steps.report_left(source, planned)
+        for one in (landed, tracked, planned, mirrored):
+            one.operator.operator_extra_links = (ChangesLink(), HistoryLink())
+        for one in (published, left):
+            one.operator.operator_extra_links = (ChangesLink(), HistoryLink(), VerdictLink(), DataDocsLink())
+        landed >> tracked >> planned
+        planned >> steps.decode(planned) >> steps.check(planned) >> published
+        published >> [mirrored, left]
+        mirrored >> ReadAgain(task_id="read_again", source=source, doc_md=ReadAgain.__doc__)
 
-    ingest.expand(source=steps.list_sources())
+    ingested: Any = ingest.expand(source=steps.list_sources())
+    publish_groups(ingested.get_child_by_label("mirror"))
 
 
 ingest_binlog()

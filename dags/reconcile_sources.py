@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import Param, dag
 
+from dags.forms import source_field, tables_field
 from dags.steps import RETRIES, list_sources, reconcile
 
 
@@ -27,15 +28,8 @@ from dags.steps import RETRIES, list_sources, reconcile
     default_args=RETRIES,
     tags=["strata"],
     params={
-        "source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings."),
-        "tables": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string"},
-            minItems=1,
-            title="Tables",
-            description="Patterns: shop.*",
-        ),
+        "source": source_field(),
+        "tables": tables_field(),
         "keys": Param(None, type=["null", "integer"], minimum=1, title="Rows of each table", description="Empty: all."),
     },
 )

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow.sdk import Param, dag
+from airflow.sdk import dag
 
+from dags.forms import source_field
 from dags.steps import RETRIES, list_sources, snapshot
 
 
@@ -24,7 +25,7 @@ from dags.steps import RETRIES, list_sources, snapshot
     max_active_runs=1,
     default_args=RETRIES,
     tags=["strata"],
-    params={"source": Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings.")},
+    params={"source": source_field()},
 )
 def snapshot_schemas() -> None:
     """One task for each source."""

@@ -5,48 +5,53 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
+from collections import Counter
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, AssetAlias, Connection, get_current_context, task
+from airflow.sdk import Connection, get_current_context, task
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 from msgspec.structs import asdict
 
-from dags.docs_link import DataDocsLink
-from dags.forms import check_form, micros_of
+from dags.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
+from dags.forms import asked_of, check_form, micros_of
+from dags.lineage import tell_mirrors, tell_published, tell_versions
+from dags.metrics import send_metrics
 from dags.retries import RetryTransient
+from dags.said import say, saying, show_failure
+from dags.spark_step import CheckStep, DecodeStep
 from dags.xcom import PlannedRun, Xcom, brief, read_planned
+from strata.counted import counted
+from strata.errors import Usage
 from strata.jobs.watch.notices import read_notice
-from strata.startup.spark import needed_by_spark, short_job
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from airflow.sdk import Context
+    from airflow.sdk import Asset, Context
 
-SPARK_JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
-PUBLISHED = AssetAlias("strata_published")
-"""Every table that is published becomes an asset `strata://SOURCE/DATABASE/TABLE` with an event for each interval."""
-MIRRORS = AssetAlias("strata_mirrors")
-"""Every mirror that changes becomes an asset `strata://SOURCE/DATABASE/TABLE/mirror` with its position."""
-VERSIONS = AssetAlias("strata_schema_versions")
-"""Every schema version becomes an event of the asset `strata://SOURCE/schema`."""
+BY_SOURCE = "{{ task.op_args[0] if task.op_args else task.op_kwargs['source'] }}"
+"""What a mapped task is called by on Airflow's pages, instead of a number."""
+BY_RUN = "{{ task.planned['source'] }}"
+"""The same of a step that Spark does."""
 RETRIES = {
     "retries": 3,
     "retry_delay": timedelta(seconds=20),
     "retry_exponential_backoff": True,
     "retry_policy": RetryTransient(),
+    "on_failure_callback": show_failure,
+    "on_retry_callback": show_failure,
 }
+"""Of every task."""
 
 _SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
 """An XCom is small; all of it is in the events."""
 
 
-def _job(name: str, module: str = "ingest") -> Callable[..., Any]:
+def job(name: str, module: str = "ingest") -> Callable[..., Any]:
     """A function of `strata.jobs` with the settings filled in, imported by the worker: parsing stays light."""
     jobs = importlib.import_module(f"strata.jobs.{module}")
     return partial(getattr(jobs, name), settings=_settings())
@@ -64,45 +69,108 @@ def _connection_url(connection: str) -> str | None:
         return None
 
 
-@task
+def _lines() -> Any:
+    """What a step has done, in a line."""
+    return importlib.import_module("strata.jobs.whole.lines")
+
+
+def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A task for each source; its documentation is that of its function, in mapped ones, too."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        make = task(map_index_template=BY_SOURCE, show_return_value_in_logs=False, doc_md=function.__doc__, **options)
+        return make(function)
+
+    return decorate
+
+
+@task(show_return_value_in_logs=False)
 def list_sources() -> list[str]:
     """The sources of this run: the one that the form names, else all. The first step: it refuses a form that says
-    what nobody would heed."""
+    what nobody would heed. In a dry run it says what would be done of each, and gives none to the steps behind it."""
     context = get_current_context()
-    check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params)
+    now = time.time_ns() // 1000
+    check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params, now)
     wanted = context["params"]["source"]
-    settings = _settings()
-    return [settings.source(wanted).name] if wanted else sorted(settings.sources)
+    with saying("the source of the form" if wanted else "all sources of the settings") as tell:
+        settings = _settings()
+        found = [settings.source(wanted).name] if wanted else sorted(settings.sources)
+        tell(", ".join(found) or "the settings name none")
+    if not context["params"].get("dry_run"):
+        return found
+    for source in found:
+        _rehearse(source, context)
+    return []
 
 
-@task
+def _rehearse(source: str, context: Context) -> None:
+    """Says what a run would do."""
+    params = context["params"]
+    start, end = _span(context)
+    wanted = importlib.import_module("strata.jobs.whole.run_source").Wanted(
+        source, end, tuple(params["tables"] or ()), params["gtid_set"], params["failed"], start, again=end is not None
+    )
+    with saying(f"only say what would be done: {asked_of(source, params, start, end)}") as tell:
+        found = job("rehearse", "whole.rehearse")(wanted)
+        tell("nothing was written; the same run would")
+        if found.to_land is None or found.to_land:
+            tell(f"land {'what is new' if found.to_land is None else counted(found.to_land, 'transaction')}")
+        tell(f"track {counted(found.to_track, 'transaction')}")
+        tell(f"decode and publish {counted(found.rows, 'row')} of {counted(len(found.tables), 'table')}")
+        for table, rows in found.tables.items():
+            tell(f"{table}: {counted(rows, 'row')}")
+        if found.refused:
+            tell(f"leave out {counted(found.refused, 'row')}: {found.reason}")
+
+
+@_step()
 def snapshot(source: str) -> Xcom:
     """Reads the live schema of every table at one known GTID set, and compares it with the replayed one."""
-    return brief(_job("snapshot")(source))
+    with saying(f"read the schema of every table of {source}") as tell:
+        report = job("snapshot")(source)
+        tell(f"{counted(report.tables, 'table')} as of {report.gtid_executed or report.binlog_position or 'now'}")
+        for hidden in report.hidden:
+            tell(f"hidden by the account's grants: {hidden}")
+    return brief(report)
 
 
-@task
+@_step()
 def land(source: str) -> Xcom:
     """Copies what the server has executed and we do not have yet, byte for byte."""
-    return brief(_job("land")(source))
+    with saying(f"land what the server of {source} has executed since", "track: its DDL") as tell:
+        report = job("land")(source)
+        tell(_lines().landed_said(report))
+        landing = report.landing
+        if landing is not None and landing.transactions and landing.seconds:
+            tell(f"{landing.bytes / 1e6 / landing.seconds:,.1f} MB a second; up to transaction {landing.last_seq:,}")
+        tell(f"executed by the server: {report.gtid_executed or 'it has no GTIDs'}")
+    return brief(report)
 
 
-@task(outlets=[VERSIONS])
+@_step(outlets=[VERSIONS])
 def track(source: str) -> Xcom:
     """Turns the DDL of what has landed into schema versions, and tells of each once.
 
     Airflow stores the events together with the task's success. So they themselves say what has been told: a task that
     died had told nothing, and the next one tells of its versions too.
     """
-    report = _job("track")(source)
-    asset = Asset(f"strata://{source}/schema")
-    events = get_current_context()["outlet_events"][VERSIONS]
-    for version in _job("unsent_versions")(source, _newest_told(asset)):
-        events.add(asset, extra=to_plain(version))
+    with saying(f"turn the DDL of {source} into schema versions", "plan: what is owed") as tell:
+        report = job("track")(source)
+        asset = schema_asset(source)
+        events = get_current_context()["outlet_events"][VERSIONS]
+        unsent = job("unsent_versions")(source, _newest_announced(asset))
+        for version in unsent:
+            events.add(asset, extra=to_plain(version))
+        tell(f"{_lines().tracked_said(report)} in {counted(report.transactions, 'transaction')}")
+        if unsent:
+            tell(f"told of {counted(len(unsent), 'version')} by events of {asset.uri}")
+        for notice in report.examples:
+            tell(notice)
+        tell_versions(source, [version.version for version in unsent], _settings())
     return brief(report)
 
 
-def _newest_told(asset: Asset) -> int:
+def _newest_announced(asset: Asset) -> int:
     """The newest version among the asset's events; 0 if there are none, or no longer.
 
     A task's own accessor knows only what the DAG file names; sources are known when a run begins. The events of one
@@ -110,11 +178,11 @@ def _newest_told(asset: Asset) -> int:
     """
     accessor = importlib.import_module("airflow.sdk.execution_time.context").InletEventsAccessor
     most = importlib.import_module("strata.jobs.watch.notify_versions").MOST_VERSIONS
-    told = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(most)
-    return max((int(event.extra["version"]) for event in told if "version" in event.extra), default=0)
+    events = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(most)
+    return max((int(event.extra["version"]) for event in events if "version" in event.extra), default=0)
 
 
-@task
+@_step()
 def plan(source: str) -> Xcom:
     """Takes what is owed, or the span that was asked for, and cuts it into slices, none of which spans a DDL."""
     context = get_current_context()
@@ -123,7 +191,14 @@ def plan(source: str) -> Xcom:
     chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
-    report = _job("plan")(source, start, end, failed=params["failed"], **chosen)
+    with saying(asked_of(source, params, start, end), "decode, or publish where there are no rows") as tell:
+        report = job("plan")(source, start, end, failed=params["failed"], **chosen)
+        tell(_lines().planned_said(report))
+        left = report.left
+        if left.owed or left.failed or left.held:
+            tell(f"left for other runs: {left.owed} owed, {left.failed} failed, {left.held} held (strata intervals)")
+        for pattern in report.unmatched:
+            tell(pattern)
     found = _settings().sources[source]
     planned = PlannedRun(
         **asdict(report),
@@ -132,18 +207,6 @@ def plan(source: str) -> Xcom:
         compare_keys=str(found.compare_keys),
     )
     return to_plain(planned)
-
-
-def check_options(planned: Any) -> list[Any]:
-    """What the job that checks is told of the settings, in the XCom of `plan`."""
-    options = {"checks": "--checks", "checks_engine": "--engine", "compare_keys": "--compare-keys"}
-    return [part for name, option in options.items() for part in (option, planned[name])]
-
-
-def check(planned: Any) -> SparkSubmitOperator:
-    """Judges what was decoded; its page leads to the Data Docs."""
-    url = planned["run_url"]
-    return spark("check", "check_interval.py", "--run-url", url, *check_options(planned), kind=CheckSubmit)
 
 
 def _span(context: Context) -> tuple[int | None, int | None]:
@@ -157,105 +220,113 @@ def _span(context: Context) -> tuple[int | None, int | None]:
     return micros_of(start), micros_of(end)
 
 
-@task
-def has_rows(planned: Any) -> None:
-    """Skips itself, and Spark after it, where nothing is to be decoded; the interval is published as empty."""
-    if not read_planned(planned).slices:
-        raise AirflowSkipException("no rows in this span")
+def decode(planned: Any) -> DecodeStep:
+    """Decodes what was planned; skipped, and the check behind it, where there are no rows."""
+    return DecodeStep(task_id="decode", planned=planned, doc_md=DecodeStep.__doc__, map_index_template=BY_RUN)
 
 
-class ShutSparkSubmit(SparkSubmitOperator):
-    """Spark's submission with the variables that a job needs: the task's own hold the secrets of all connections."""
-
-    def execute(self, context: Context) -> None:
-        """Submits the job and waits for it."""
-        if self._hook is None:
-            # Its connection may be one of the variables.
-            self._hook = self._get_hook()
-        given = dict(os.environ)
-        needed = needed_by_spark(given)
-        for name in given.keys() - needed.keys():
-            del os.environ[name]
-        try:
-            super().execute(context)
-        finally:
-            os.environ.update(given)
+def check(planned: Any) -> CheckStep:
+    """Judges what was decoded."""
+    return CheckStep(task_id="check", planned=planned, doc_md=CheckStep.__doc__, map_index_template=BY_RUN)
 
 
-class CheckSubmit(ShutSparkSubmit):
-    """The submission of a check, with a link to its pages."""
-
-    operator_extra_links = (DataDocsLink(),)
-
-
-def spark(step: str, job: str, *arguments: Any, kind: type[ShutSparkSubmit] = ShutSparkSubmit) -> SparkSubmitOperator:
-    """One of `spark_jobs/` on the cluster that the connection `spark_strata` names."""
-    return kind(
-        task_id=step,
-        conn_id="spark_strata",
-        application=str(SPARK_JOBS / job),
-        application_args=list(arguments),
-        name=f"strata {step}",
-        driver_memory="1g",
-        # Every line goes through Airflow's log; at Spark's own level a check writes 10,000 of them.
-        conf={"spark.log.level": "WARN", "spark.driver.extraJavaOptions": short_job()},
-    )
-
-
-@task(trigger_rule="all_done_min_one_success", outlets=[PUBLISHED])
+# Airflow's `all_done_min_one_success` skips a task of which one before it was skipped, as `check` is without rows.
+@_step(trigger_rule="all_done", outlets=[PUBLISHED])
 def publish(source: str, planned: Any) -> Xcom:
     """Commits each table that passed its checks, one Delta commit per interval, and tells who waits for the tables.
 
-    It runs behind a check that failed, too: one table's failure withholds no other.
+    It runs behind a check that failed, too: one table's failure withholds no other. It runs where there are no rows:
+    a table may have been emptied, and whoever watches the source is told that it is looked after.
     """
-    report = _job("publish")(source, read_planned(planned).run)
-    events = get_current_context()["outlet_events"][PUBLISHED]
-    for table in report.tables:
-        # What was empty and stays empty is no news.
-        if table.rows or table.changed:
-            told = to_plain(table)
-            name = told.pop("table").replace(".", "/", 1)
-            events.add(Asset(f"strata://{source}/{name}"), extra=told)
+    if planned is None:
+        raise Usage("there is no plan: a step before this one has failed", source=source, remedy="Its log says why.")
+    run = read_planned(planned).run
+    with saying(f"publish what passed its checks: {run}", "mirror, report_left") as tell:
+        report = job("publish")(source, run)
+        events = get_current_context()["outlet_events"][PUBLISHED]
+        for table in report.tables:
+            # What was empty and stays empty is no news.
+            if table.rows or table.changed:
+                extra = {**to_plain(table), "run": run}
+                events.add(table_asset(source, extra.pop("table")), extra=extra)
+        tell(_lines().published_said(report))
+        for name, rows in sorted(_by_table(report.tables).items()):
+            tell(f"{name}: {counted(rows, 'row')}")
+        for one in report.withheld:
+            tell(f"left out: {counted(one.rows, 'row')} of {one.table}: {one.reason.message}")
+    settings = _settings()
+    send_metrics(source, settings)
+    tell_published(report, settings)
     return to_plain(report.sums())
 
 
-@task(outlets=[MIRRORS])
+def _by_table(published: Iterable[Any]) -> Counter[str]:
+    found = Counter[str]()
+    for one in published:
+        found[one.table] += one.rows
+    return found
+
+
+@_step(outlets=[MIRRORS])
 def mirror(source: str) -> Xcom:
     """Brings the mirrors up to what is published, and tells who waits for them. A mirror that has to stand says why."""
-    report = _job("mirror")(source)
-    events = get_current_context()["outlet_events"][MIRRORS]
-    for one in report.mirrors:
-        if one.commits:
-            told = to_plain(one)
-            name = told.pop("table").replace(".", "/", 1)
-            events.add(Asset(f"strata://{source}/{name}/mirror"), extra=told)
-    told = brief(report.sums())
-    report.raise_if_wrong()
-    return told
+    with saying(f"bring the mirrors of {source} up to what is published") as tell:
+        report = job("mirror")(source)
+        events = get_current_context()["outlet_events"][MIRRORS]
+        for one in report.mirrors:
+            if one.commits:
+                extra = to_plain(one)
+                events.add(mirror_asset(source, extra.pop("table")), extra=extra)
+        tell(_lines().mirrored_said(report.sums()))
+        for one in report.behind:
+            tell(f"{one.table}: {one.error.message if one.error else one.behind}")
+        settings = _settings()
+        send_metrics(source, settings)
+        tell_mirrors(source, [one.table for one in report.mirrors if one.commits], settings)
+        report.raise_if_wrong()
+    return brief(report.sums())
 
 
-@task(outlets=[MIRRORS])
+@_step(outlets=[MIRRORS])
 def dump(source: str) -> Xcom:
-    """Reads the rows of tables that have no mirror yet, or that the form names, and makes their mirrors."""
-    dump_source = importlib.import_module("strata.jobs.whole.dump_source").dump_source
-    report = dump_source(source, tuple(get_current_context()["params"]["tables"] or ()), settings=_settings())
-    events = get_current_context()["outlet_events"][MIRRORS]
-    for one in report.tables:
-        told = to_plain(one)
-        name = told.pop("table").replace(".", "/", 1)
-        events.add(Asset(f"strata://{source}/{name}/mirror"), extra=told)
-    told = brief(report.sums())
-    report.raise_if_wrong()
-    return told
+    """Reads the rows of tables that have no mirror yet, that wait, or that the form names, and makes their mirrors."""
+    params = get_current_context()["params"]
+    asked = "that wait" if params["waiting"] else ", ".join(params["tables"] or ()) or "that have no mirror yet"
+    with saying(f"read rows of tables of {source} and make their mirrors: {asked}") as tell:
+        if params["waiting"]:
+            report = job("read_again", "whole.read_again")(source)
+        else:
+            report = job("dump_source", "whole.dump_source")(source, tuple(params["tables"] or ()))
+        events = get_current_context()["outlet_events"][MIRRORS]
+        for one in report.tables:
+            extra = to_plain(one)
+            events.add(mirror_asset(source, extra.pop("table")), extra=extra)
+        tell(counted(len(report.tables), "table"))
+        tell_mirrors(source, [one.table for one in report.tables], _settings(), dumped=True)
+        report.raise_if_wrong()
+    return brief(report.sums())
 
 
-@task
+@_step()
+def keep_mirrors(source: str) -> Xcom:
+    """Compacts the mirrors that are worn, and deletes files that no state needs which is still kept."""
+    with saying(f"keep the mirrors of {source}") as tell:
+        report = job("keep_mirrors", "whole.keep_mirrors")(source)
+        for line in report.lines():
+            tell(line)
+    return brief(report.sums())
+
+
+@_step()
 def report_left(source: str, planned: Any) -> None:
     """Fails when rows were left out: checks failed, or their schema is not known; all others are published by then."""
-    _job("report_left")(source, read_planned(planned).run)
+    run = read_planned(planned).run
+    with saying("make the Data Docs, and say what was left out") as tell:
+        job("report_left")(source, run)
+        tell("nothing was left out")
 
 
-@task
+@_step()
 def reconcile(source: str) -> Xcom:
     """Compares the tables with their server; fails if one differs. By schedule only where the settings ask for it."""
     context = get_current_context()
@@ -263,10 +334,15 @@ def reconcile(source: str) -> Xcom:
     if context["dag_run"].run_type != "manual":
         keys = _settings().sources[source].reconcile_keys
         if keys is None:
+            say("skipped: the settings have no reconcile_keys for this source")
             raise AirflowSkipException("the settings have no reconcile_keys for this source")
-    report = _job("reconcile", "comparisons")(source, tables=tuple(tables or ()), keys=keys)
-    report.raise_if_different()
-    return brief(report.sums())
+    asked = counted(keys, "row") if keys else "all rows"
+    with saying(f"compare {asked} of each table of {source} with the server") as tell:
+        report = job("reconcile", "comparisons")(source, tables=tuple(tables or ()), keys=keys)
+        sums = report.sums()
+        tell(f"{sums.match} tables match, {sums.mismatch} differ, {sums.inconclusive} cannot be compared")
+        report.raise_if_different()
+    return brief(sums)
 
 
 @task

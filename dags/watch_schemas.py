@@ -13,16 +13,16 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-from airflow.sdk import Asset, AssetAny, AssetWatcher, dag
+from airflow.sdk import AssetAny, AssetWatcher, dag
 
+from dags.assets import ddl_asset
 from dags.steps import RETRIES, list_ddl
 from plugins.replication_watcher import ReplicationWatcher
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 
 WATCHED = load_settings(os.environ).watched() if SETTINGS_VARIABLE in os.environ else []
 STREAMS = [
-    Asset(f"strata://{source}/ddl", watchers=[AssetWatcher(f"strata_{source}", trigger=ReplicationWatcher(source))])
-    for source in WATCHED
+    ddl_asset(source, [AssetWatcher(f"strata_{source}", trigger=ReplicationWatcher(source))]) for source in WATCHED
 ]
 
 

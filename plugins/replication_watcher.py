@@ -82,7 +82,7 @@ class DdlStream(SharedStreamProducer):
     def __init__(self, source: str) -> None:
         self._source = source
         self._watch: Any = None
-        self._told: frozenset[str] = frozenset()
+        self._stored: frozenset[str] = frozenset()
         """Ids of the newest events that Airflow had stored before this watch: more were never unconfirmed."""
         self._unconfirmed = 0
         # The watch waits for the server, and is for one thread.
@@ -100,12 +100,12 @@ class DdlStream(SharedStreamProducer):
                 await asyncio.sleep(_AGAIN_SECONDS if isinstance(error, Transient) else _MENDED_SECONDS)
                 continue
             for noticed in found:
-                was_told = noticed.notice.id in self._told
-                # What was told is confirmed in its turn: when nothing before it waits any more.
-                while self._unconfirmed >= (1 if was_told else MOST_UNCONFIRMED):
+                was_stored = noticed.notice.id in self._stored
+                # What was stored is confirmed in its turn: when nothing before it waits any more.
+                while self._unconfirmed >= (1 if was_stored else MOST_UNCONFIRMED):
                     await asyncio.sleep(0.1)
                 self._unconfirmed += 1
-                if was_told:
+                if was_stored:
                     await self.confirm([noticed])
                 else:
                     yield to_plain(noticed.notice), noticed
@@ -141,7 +141,7 @@ class DdlStream(SharedStreamProducer):
         url = await _connection_url(AIRFLOW_CONNECTION)
         if url is not None:
             stored = await self._call(stored_payloads, url, f"strata://{self._source}/ddl", MOST_UNCONFIRMED)
-            self._told = frozenset(read_notice(payload).id for payload in stored)
+            self._stored = frozenset(read_notice(payload).id for payload in stored)
         return await self._call(lambda: _watch_class().open(self._source, settings))
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:

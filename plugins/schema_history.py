@@ -1,23 +1,31 @@
-"""The page `Schema history` in Airflow: in the navigation, and as a tab of each run.
+"""The page `Schema history` in Airflow: in the navigation, and as a tab of each run and task.
 Not here: what the page shows (`strata.serve`)."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
+from msgspec.structs import asdict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from fastapi import FastAPI
 
+    from strata.config.settings import Settings
+    from strata.serve.around import AirflowTask
     from strata.serve.run_page import Planned
 
 PREFIX: Final = "/strata"
+DATA_DOCS: Final = "../strata-docs"
+"""Where `data_docs.py` serves them, seen from the pages: Airflow's address may have a path of its own."""
+_PLANS: Final = ("plan", "ingest.plan")
+"""Tasks that plan; what they return names the run."""
 
 
 class _Page:
@@ -37,13 +45,29 @@ class _Page:
         from airflow.api_fastapi.auth.managers.models.resource_details import AccessView  # noqa: PLC0415  see above
         from airflow.api_fastapi.core_api.security import requires_access_view  # noqa: PLC0415  see above
 
-        from strata.config.settings import load_settings  # noqa: PLC0415  see above
         from strata.serve.app import make_app  # noqa: PLC0415  see above
+        from strata.serve.around import Around  # noqa: PLC0415  see above
+        from strata.serve.numbers import Numbers  # noqa: PLC0415  see above
         from strata.serve.sources import Sources  # noqa: PLC0415  see above
 
-        sources = Sources(lambda: load_settings(os.environ, _find_connection))
-        guard = requires_access_view(AccessView.PLUGINS)
-        return make_app(sources, guard, lambda: time.time_ns() // 1000, _find_runs)
+        around = Around(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS)
+        return make_app(Sources(_settings), requires_access_view(AccessView.PLUGINS), _now, around)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _settings() -> Settings:
+    from strata.config.settings import load_settings  # noqa: PLC0415  see above
+
+    return load_settings(os.environ, _find_connection)
+
+
+def _read_numbers(source: str) -> Mapping[str, float | None]:
+    # By name: what reads the lake loads Arrow, and nothing else that Airflow imports here may.
+    metrics = importlib.import_module("strata.jobs.progress.metrics")
+    return asdict(metrics.read_metrics(source, settings=_settings(), now=_now()))
 
 
 def _find_connection(name: str) -> str | None:
@@ -57,8 +81,8 @@ def _find_connection(name: str) -> str | None:
         return None
 
 
-def _find_runs(dag_id: str, run_id: str) -> list[Planned] | None:
-    """What a run of Airflow's has planned, source by source."""
+def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned] | None:
+    """What a run of Airflow's has planned, source by source, or for the source of one mapped task."""
     from airflow.models.dagrun import DagRun  # noqa: PLC0415  only the web server asks
     from airflow.models.xcom import XComModel  # noqa: PLC0415  see above
     from airflow.utils.session import create_session  # noqa: PLC0415  see above
@@ -71,13 +95,38 @@ def _find_runs(dag_id: str, run_id: str) -> list[Planned] | None:
         XComModel.dag_id == dag_id,
         XComModel.run_id == run_id,
         XComModel.key == "return_value",
-        XComModel.task_id.in_(("plan", "ingest.plan")),
+        XComModel.task_id.in_(_PLANS),
     )
+    if map_index is not None:
+        planned = planned.where(XComModel.map_index == map_index)
     with create_session() as session:
         if session.scalar(mine) is None:
             return None
         found = session.scalars(planned.order_by(XComModel.map_index)).all()
     return [Planned(value["source"], value["run"]) for value in found]
+
+
+def _find_task(run: str) -> AirflowTask | None:
+    """The task that planned a run: whoever clicks a link waits for it, and nobody else."""
+    from airflow.models.xcom import XComModel  # noqa: PLC0415  only the web server asks
+    from airflow.utils.session import create_session  # noqa: PLC0415  see above
+    from sqlalchemy import String, cast, select  # noqa: PLC0415  see above
+
+    from strata.serve.around import AirflowTask  # noqa: PLC0415  see above
+
+    asked = (
+        select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index)
+        .where(
+            XComModel.key == "return_value",
+            XComModel.task_id.in_(_PLANS),
+            cast(XComModel.value, String).contains(f'"{run}"', autoescape=True),
+        )
+        .order_by(XComModel.timestamp.desc())
+        .limit(1)
+    )
+    with create_session() as session:
+        found = session.execute(asked).first()
+    return None if found is None else AirflowTask(*found)
 
 
 class SchemaHistoryPlugin(AirflowPlugin):
@@ -99,5 +148,11 @@ class SchemaHistoryPlugin(AirflowPlugin):
             "href": f"{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "what-changed",
+        },
+        {
+            "name": "What changed",
+            "href": f"{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}&map_index={{MAP_INDEX}}",
+            "destination": "task_instance",
+            "url_route": "what-changed-here",
         },
     ]

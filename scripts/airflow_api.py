@@ -13,7 +13,8 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TIMEOUT_SECONDS = 20
+TIMEOUT_SECONDS = 90
+"""A web server that was just installed compiles what it imports, and first requests wait for it."""
 
 
 @dataclass(slots=True)
@@ -37,12 +38,20 @@ class AirflowApi:
         # This machine's own: proxies are for others.
         self._client = httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False)
 
+    def close(self) -> None:
+        """Gives the connection back."""
+        self._client.close()
+
     def health(self) -> dict[str, Any] | None:
         """What each component says of itself, or None while the server does not answer."""
         try:
             return self._call("GET", "/api/v2/monitor/health", signed=None)
         except httpx.HTTPError:
             return None
+
+    def warm(self) -> None:
+        """Lets the server make the API that tasks talk to, which a first task would wait for."""
+        self._call("GET", "/execution/health", signed=None)
 
     def has_dag(self, dag: str) -> bool:
         """True once the DAG has been parsed."""

@@ -4,6 +4,8 @@ Not here: the REST calls (`airflow_api.py`), what the runs are for (`demo.py`)."
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,41 +27,70 @@ MARKS = {"success": "[green]✓[/green]", "skipped": "[dim]-[/dim]", "failed": "
 """Of steps that are over by themselves; what follows a failed one is not shown."""
 
 
-def run_dag(api: AirflowApi, dag: str, conf: dict[str, Any], console: Console, *, logs: Path, seconds: float) -> None:
-    """Triggers a run by hand and follows it to its end.
+@contextmanager
+def started(api: AirflowApi, dag: str, conf: dict[str, Any], console: Console, logs: Path) -> Iterator[StartedRun]:
+    """Triggers a run by hand; the DAG is let run within the block.
 
     Args:
         api: A signed-in client.
-        dag: Id of the DAG; it is let run for the time of this call.
+        dag: Id of the DAG.
         conf: What the form would hold.
         console: Where each step is shown when it is over.
         logs: Airflow's folder of task logs.
-        seconds: After which it is given up.
 
     Raises:
-        FleetError: The run failed or took too long; the message has the tail of the failed step's log.
+        FleetError: There is no such DAG.
     """
     if not any(api.has_dag(dag) for _ in deadline(PARSE_SECONDS)):
         raise FleetError(f"Airflow has not found the DAG {dag}; its page lists import errors: {api.url}")
     run = api.trigger(dag, conf)
     api.set_paused(dag, "no")
     try:
-        with console.status(f"{dag}: waiting for the scheduler") as spinner:
-            shown: set[tuple[str, int]] = set()
-            for _ in deadline(seconds, pause=POLL_SECONDS):
-                state = str(api.get(f"/dags/{dag}/dagRuns/{run}")["state"])
-                steps = api.get(f"/dags/{dag}/dagRuns/{run}/taskInstances?limit=200")["task_instances"]
-                for line in _newly_over(steps, shown):
-                    console.print(line)
-                running = [_name(step) for step in steps if step["state"] == "running"]
-                spinner.update(f"{dag}: {', '.join(running) or state}")
-                if state == "success":
-                    return
-                if state == "failed":
-                    raise FleetError(_reason(dag, run, steps, logs))
-        raise FleetError(f"{dag} was not over after {seconds:.0f} s; see {api.url}/dags/{dag}/runs/{run}")
+        yield StartedRun(api, dag, run, console, logs)
     finally:
         api.set_paused(dag, "yes")
+
+
+@dataclass(slots=True)
+class StartedRun:
+    """A run that somebody waits for."""
+
+    api: AirflowApi
+    dag: str
+    run: str
+    console: Console
+    logs: Path
+    shown: set[tuple[str, int]] = field(default_factory=set)
+    """Steps that are over and have been shown, with their map index."""
+
+    def follow(self, seconds: float, until: str | None = None) -> None:
+        """Shows its steps as they end, until one of them has succeeded, or the run has.
+
+        Args:
+            seconds: After which it is given up.
+            until: Name of a step; None for the end of the run.
+
+        Raises:
+            FleetError: The run failed or took too long; the message has the tail of the failed step's log.
+        """
+        with self.console.status(f"{self.dag}: waiting for the scheduler") as spinner:
+            for _ in deadline(seconds, pause=POLL_SECONDS):
+                state, steps = self._look()
+                running = [_name(step) for step in steps if step["state"] == "running"]
+                spinner.update(f"{self.dag}: {', '.join(running) or state}")
+                if state == "success" or until in {_name(step) for step in steps if step["state"] == "success"}:
+                    return
+                if state == "failed":
+                    raise FleetError(_reason(self.dag, self.run, steps, self.logs))
+        where = f"{self.api.url}/dags/{self.dag}/runs/{self.run}"
+        raise FleetError(f"{self.dag} was not over after {seconds:.0f} s; see {where}")
+
+    def _look(self) -> tuple[str, list[dict[str, Any]]]:
+        state = str(self.api.get(f"/dags/{self.dag}/dagRuns/{self.run}")["state"])
+        steps = self.api.get(f"/dags/{self.dag}/dagRuns/{self.run}/taskInstances?limit=200")["task_instances"]
+        for line in _newly_over(steps, self.shown):
+            self.console.print(line)
+        return state, steps
 
 
 def _newly_over(steps: list[dict[str, Any]], shown: set[tuple[str, int]]) -> Iterator[str]:

@@ -7,9 +7,8 @@ import os
 import shutil
 import signal
 import sys
-import threading
 import time
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -18,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from demo.shop import chapters, play, remember
 from scripts import demo_report, fleet, local_airflow, mysql, services
-from scripts.dag_runs import run_dag
+from scripts.dag_runs import started
 from scripts.demo_proof import prove
 from scripts.processes import FleetError
 from scripts.state import GUEST_DATABASE, State
@@ -26,12 +25,13 @@ from strata.config.settings import load_settings
 from strata.errors import StrataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scripts.airflow_api import AirflowApi
 
 SOURCE = "shop"
+DAG = "ingest_binlog"
 RUN_SECONDS = 1200
+COMPONENTS = ("api-server", "scheduler", "dag-processor")
+"""Of Airflow: nothing here waits for the fourth, which follows servers (`watch_schemas`)."""
 OWN_DATABASE = "shop"
 """The shop's database on the private server."""
 
@@ -100,23 +100,10 @@ def live(url: str, database: str, console: Console) -> dict[str, list[dict[str, 
     return early
 
 
-@contextmanager
-def airflow_starting(state: State) -> Iterator[list[Exception]]:
-    """Starts Airflow beside the block: it takes some seconds in which MySQL can start, and the shop live."""
-    failures: list[Exception] = []
-
-    def start() -> None:
-        try:
-            local_airflow.begin(state, lambda _: None)
-        except (FleetError, OSError) as error:
-            failures.append(error)
-
-    starter = threading.Thread(target=start)
-    starter.start()
-    try:
-        yield failures
-    finally:
-        starter.join()
+def start_airflow(state: State) -> AirflowApi:
+    """Starts what the demo needs of Airflow, and waits until it is ready for a first task."""
+    local_airflow.begin(state, lambda _: None, COMPONENTS)
+    return local_airflow.wait_until_up(state, COMPONENTS)
 
 
 def demonstrate(state: State, console: Console) -> bool:
@@ -124,34 +111,34 @@ def demonstrate(state: State, console: Console) -> bool:
     lent = os.environ.get(services.MYSQL_URL_VARIABLE)
     database = GUEST_DATABASE if lent else OWN_DATABASE
     console.rule("1. A shop lives, and its tables change under it")
-    with airflow_starting(state) as failures:
+    # Before Airflow is told of it.
+    fleet.choose_mysql_port(state)
+    # Both take some seconds, in which the shop can live.
+    with ThreadPoolExecutor(1, thread_name_prefix="airflow") as pool:
+        starting = pool.submit(start_airflow, state)
         with console.status("starting MySQL"):
             fleet.start_mysql(state, lambda text: console.print(f"  {text}", style="dim"))
         url = lent or mysql.root_url(state)
         make_database(url, database, console)
         early = live(url, database, console)
-    if failures:
-        raise failures[0]
-    console.rule("2. Only now its binlog is read, by Airflow and Spark")
-    with console.status("starting Airflow"):
-        api = local_airflow.wait_until_up(state)
-    ingest(api, state, console)
-    console.rule("3. What came out")
+        console.rule("2. Only now its binlog is read, by Airflow and Spark")
+        with console.status("starting Airflow"):
+            api = starting.result()
     settings = load_settings(services.airflow_environment(state), services.connections(state).get)
-    demo_report.show_versions(settings.source(SOURCE), database, console)
-    demo_report.show_rows(settings.source(SOURCE), database, console)
-    equal = demo_report.show_early_rows(settings.source(SOURCE), database, early, console)
-    console.rule("4. The proof")
-    with mysql.connect(url, database) as connection:
-        return prove(settings.source(SOURCE), database, connection, console) and equal
-
-
-def ingest(api: AirflowApi, state: State, console: Console) -> None:
-    """Runs both DAGs by hand."""
-    logs = state.airflow_home / "logs"
-    for dag in ("snapshot_schemas", "ingest_binlog"):
-        console.print(f"[bold]{dag}[/bold]")
-        run_dag(api, dag, {"source": SOURCE}, console, logs=logs, seconds=RUN_SECONDS)
+    source = settings.source(SOURCE)
+    console.print(f"[bold]{DAG}[/bold]")
+    with started(api, DAG, {"source": SOURCE}, console, state.airflow_home / "logs") as run:
+        run.follow(RUN_SECONDS, until="publish")
+        # What is published is there for everybody: the steps behind it go on meanwhile.
+        console.rule("3. What came out")
+        demo_report.show_versions(source, database, console)
+        demo_report.show_rows(source, database, console)
+        equal = demo_report.show_early_rows(source, database, early, console)
+        console.rule("4. The proof")
+        with mysql.connect(url, database) as connection:
+            equal &= prove(source, database, connection, console)
+        run.follow(RUN_SECONDS)
+    return equal
 
 
 def main() -> int:
@@ -178,7 +165,8 @@ def main() -> int:
         return 1
     finally:
         with console.status("stopping everything"):
-            fleet.down(state, lambda _: None)
+            # No run is at work any more, or somebody wants an end at once: Airflow's own end takes seconds.
+            fleet.down(state, lambda _: None, airflow_seconds=0)
     if not equal:
         console.print("[red]what was decoded differs from what the server has[/red]")
         return 1

@@ -44,20 +44,26 @@ def up(state: State, say: Callable[[str], None]) -> AirflowApi:
     return local_airflow.wait_until_up(state)
 
 
-def down(state: State, say: Callable[[str], None]) -> None:
-    """Stops every process of the fleet, whichever way it was started or lost."""
+def down(state: State, say: Callable[[str], None], *, airflow_seconds: float = STOP_SECONDS) -> None:
+    """Stops every process of the fleet, whichever way it was started or lost.
+
+    Args:
+        state: Whose fleet.
+        say: Is told of each component that is stopped.
+        airflow_seconds: How long Airflow's components may take to end by themselves.
+    """
     fleet = Fleet(state.folder)
 
     def stop(name: str) -> None:
         if fleet.members(name):
             say(f"stopping {name}")
-            fleet.stop(name, seconds=STOP_SECONDS)
+            fleet.stop(name, seconds=STOP_SECONDS if name == "mysql" else airflow_seconds)
 
-    # The scheduler before the rest, so that no task is started meanwhile; MySQL last, tasks use it.
-    stop("scheduler")
+    # First who starts tasks and who follows servers; nobody uses MySQL afterwards.
+    first = ("scheduler", "triggerer")
     with ThreadPoolExecutor(len(COMPONENTS), thread_name_prefix="stop") as pool:
-        list(pool.map(stop, [name for name in reversed(COMPONENTS) if name != "mysql"]))
-    stop("mysql")
+        list(pool.map(stop, first))
+        list(pool.map(stop, [name for name in COMPONENTS if name not in first]))
 
 
 def status(state: State, say: Callable[[str], None]) -> bool:
@@ -76,6 +82,12 @@ def _is_lent() -> bool:
     return services.MYSQL_URL_VARIABLE in os.environ
 
 
+def choose_mysql_port(state: State) -> None:
+    """Chooses a port for the private server, unless it runs or the user gave another: its last one may be taken."""
+    if not _is_lent() and not Fleet(state.folder).running("mysql"):
+        state.choose_port("mysql")
+
+
 def start_mysql(state: State, say: Callable[[str], None]) -> None:
     """Starts the private server, unless it runs or the user gave another.
 
@@ -85,7 +97,7 @@ def start_mysql(state: State, say: Callable[[str], None]) -> None:
     fleet = Fleet(state.folder)
     if _is_lent() or fleet.running("mysql"):
         return
-    state.choose_port("mysql")
+    choose_mysql_port(state)
     say(f"starting MySQL on port {state.port('mysql')}")
     program, accounts = mysql.private_server(state)
     fleet.start(program)
@@ -137,17 +149,8 @@ def show_environment(state: State) -> None:
 
 
 def announce(state: State, api: AirflowApi, say: Callable[[str], None]) -> None:
-    """Tells where to look, and what to do first; the password is shown once, afterwards only where it is kept."""
-    say(f"Airflow: {api.url}")
-    shown = state.folder / "run" / "password.shown"
-    if shown.exists():
-        say(f'sign in as {services.ADMIN}; the password is "airflow-admin" in {state.folder / "secrets.json"}')
-    else:
-        say(f"sign in as {services.ADMIN} with the password {state.secret('airflow-admin')} (shown this once)")
-        shown.touch()
-    say("  Dags, ingest_binlog, Trigger     the form of a run: tables, a span of time, or nothing for all that is owed")
-    say("  Assets                           the tables, with an event for each publication and each schema version")
-    say("  Schema history                   every version of every table, and by which statement it came")
+    """Tells what runs, and at the end where to look, as whom, and what to click first; the password is shown once,
+    afterwards only where it is kept."""
     # The first time its files are still being read.
     any(all(map(api.has_dag, DAGS)) for _ in deadline(PARSE_SECONDS))
     paused = api.paused_dags()
@@ -158,6 +161,17 @@ def announce(state: State, api: AirflowApi, say: Callable[[str], None]) -> None:
     if not _is_lent():
         say(f"MySQL: 127.0.0.1:{state.port('mysql')}; scripts/mysql_shell.sh opens a client on it")
     say('eval "$(make env)" lets .venv/bin/strata use the same settings; make down stops everything')
+    say("")
+    say(f"Airflow: {api.url}")
+    shown = state.folder / "run" / "password.shown"
+    if shown.exists():
+        say(f'sign in as {services.ADMIN}; the password is "airflow-admin" in {state.folder / "secrets.json"}')
+    else:
+        say(f"sign in as {services.ADMIN} with the password {state.secret('airflow-admin')} (shown this once)")
+        shown.touch()
+    say(f"  1. Schema history: what every table was, and when        {api.url}/plugin/schema-history")
+    say(f"  2. a run: Trigger, left empty, does all that is owed      {api.url}/dags/ingest_binlog")
+    say(f"  3. Assets: the tables, an event for each publication      {api.url}/assets")
 
 
 def start_all(state: State) -> None:

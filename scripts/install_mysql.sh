@@ -20,36 +20,12 @@ die() {
         "put a MySQL 8.0 or newer on PATH, or name a server in STRATA_DEMO_MYSQL_URL=mysql://user:password@host:port/" >&2
     exit 3
 }
-command -v apt-get >/dev/null && command -v dpkg >/dev/null || die "no mysqld on PATH, and no apt to fetch one with"
-
-building="$prefix.building"
-rm -rf "$building" "$prefix"
-trap 'rm -rf "$building"' EXIT
-mkdir -p "$building"/{lists/partial,cache/archives/partial,debs,bin}
-: >"$building/status"
-architecture=$(dpkg --print-architecture)
-apt=(-o "Dir::State::Lists=$building/lists" -o "Dir::State::status=$building/status" -o "Dir::Cache=$building/cache"
-    -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture" -o "APT::Sandbox::User="
-    -o "Acquire::Retries=3" -o "Debug::NoLocking=1")
-if grep -qE '^ID=debian' /etc/os-release; then
-    # apt's own sources, with the suite replaced: whichever mirror this machine uses is the one that is asked.
-    mirror=$(find /etc/apt -maxdepth 2 -type f \( -name '*.list' -o -name '*.sources' \) -exec cat {} + |
-        grep -E '^(deb |URIs:)' | grep -v security | grep -oE '(https?|file|mirror\+file):[^ ]+' | head -n 1) ||
-        die "apt has no source to fetch packages from"
-    printf 'deb [signed-by=%s] %s sid main\n' /usr/share/keyrings/debian-archive-keyring.gpg "$mirror" >"$building/sources.list"
-    apt+=(-o "Dir::Etc::SourceList=$building/sources.list" -o "Dir::Etc::SourceParts=/dev/null"
-        -o "Dir::Etc::PreferencesParts=/dev/null" -o "Dir::Etc::Preferences=/dev/null")
-fi
-echo "mysql: reading the package list"
-apt-get "${apt[@]}" -qq update || die "apt could not read the package list"
+. "$(dirname "${BASH_SOURCE[0]}")/unpack_packages.sh"
+begin_unpacking mysql "$prefix" sid
 # Debian names the package without a version, Ubuntu with one.
-server=$(apt-cache "${apt[@]}" search --names-only '^mysql-server-core(-[0-9.]+)?$' | cut -d ' ' -f 1 | sort -V | tail -n 1)
+server=$(apt_knows '^mysql-server-core(-[0-9.]+)?$')
 [ -n "$server" ] || die "apt knows no mysql-server-core package"
-mapfile -t packages < <(apt-cache "${apt[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks \
-    --no-replaces --no-enhances "$server" "${server/server/client}" | grep -E '^[a-z0-9]' | grep -v perl | sort -u)
-echo "mysql: fetching ${#packages[@]} packages"
-(cd "$building/debs" && apt-get "${apt[@]}" -qq download "${packages[@]}") || die "a package could not be fetched"
-for deb in "$building"/debs/*.deb; do dpkg -x "$deb" "$building"; done
+unpack "$server" "${server/server/client}"
 
 for program in mysqld mysql mysqlbinlog mysqldump mysqladmin; do
     cat >"$building/bin/$program" <<'WRAPPER'
@@ -75,6 +51,5 @@ WRAPPER
     chmod +x "$building/bin/$program"
 done
 "$building/bin/mysqld" --no-defaults --version >/dev/null || die "the unpacked mysqld does not run on this machine"
-rm -rf "$building"/{lists,cache,debs,status,sources.list}
-mv "$building" "$prefix"
+finish_unpacking
 echo "mysql: $("$prefix/bin/mysqld" --no-defaults --version | sed 's/.*Ver/version/')"

@@ -19,20 +19,20 @@ from scripts.processes import Fleet, deadline
 from scripts.state import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scripts.state import State
 
 START_SECONDS = 120
 
 
-def begin(state: State, say: Callable[[str], None]) -> None:
+def begin(state: State, say: Callable[[str], None], components: Sequence[str] = services.AIRFLOW) -> None:
     """Prepares the database and starts the components that do not run; they need some seconds more."""
     fleet = Fleet(state.folder)
     if fleet.running("api-server") is None:
         state.choose_port("airflow")
     prepare(state, say)
-    for component in services.AIRFLOW:
+    for component in components:
         if fleet.running(component) is None:
             say(f"starting Airflow's {component}")
             fleet.start(services.airflow(component, state))
@@ -56,7 +56,7 @@ def prepare(state: State, say: Callable[[str], None]) -> None:
         return
     if database and not database.exists() and migrated_database().exists():
         shutil.copyfile(migrated_database(), database)
-        _share(database)
+        share(database)
         stamp.write_text(version)
         return
     say("preparing Airflow's database")
@@ -69,7 +69,7 @@ def prepare(state: State, say: Callable[[str], None]) -> None:
     if done.returncode != 0:
         raise fleet.failure("airflow-migrate", "failed")
     if database:
-        _share(database)
+        share(database)
     stamp.write_text(version)
 
 
@@ -79,32 +79,36 @@ def migrated_database() -> Path:
     return Path(sys.prefix) / f"strata.airflow-{importlib.metadata.version('apache-airflow')}.db"
 
 
-def _share(database: Path) -> None:
+def share(database: Path) -> None:
     """Readers and the writer do not wait for each other: five processes share this file."""
     with sqlite3.connect(database) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
 
 
-def wait_until_up(state: State) -> AirflowApi:
+def wait_until_up(state: State, components: Sequence[str] = services.AIRFLOW) -> AirflowApi:
     """Waits until every component has reported itself, tells Airflow its connections, and returns a client."""
     fleet = Fleet(state.folder)
     url = f"http://{services.LOOPBACK}:{state.port('airflow')}"
     api = AirflowApi(url, services.ADMIN, state.secret("airflow-admin"))
     health = None
     for _ in deadline(START_SECONDS):
-        for component in services.AIRFLOW:
+        for component in components:
             if fleet.running(component) is None:
                 raise fleet.failure(component, "ended while it was starting")
         health = api.health()
-        if health is not None and _all_healthy(health, fleet):
+        if health is not None and _all_healthy(health, fleet, components):
             api.put_connections(services.connections(state))
+            # What tasks talk to is made by the server when it is asked for the first time, in seconds.
+            api.warm()
             return api
     raise fleet.failure("api-server", f"or another component was not healthy within {START_SECONDS} s: {health}")
 
 
-def _all_healthy(health: dict[str, dict[str, str | None]], fleet: Fleet) -> bool:
+def _all_healthy(health: dict[str, dict[str, str | None]], fleet: Fleet, components: Sequence[str]) -> bool:
     """True when each component has reported after its process started: the reports of a killed one outlive it."""
-    for component in services.AIRFLOW[1:]:
+    for component in components:
+        if component == "api-server":
+            continue
         name = component.replace("-", "_")
         beat = health.get(name, {}).get(f"latest_{name}_heartbeat")
         process = fleet.running(component)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_EXEC_SECONDS = 10
+
+
 class FleetError(Exception):
     """A component did not start or stop; the message ends with the tail of its log and its path."""
 
@@ -69,7 +72,13 @@ class Fleet:
         # It outlives this process, and must not be missed when it is forgotten.
         process.returncode = 0
         pid_file.write_text(f"{process.pid}\n")
-        return psutil.Process(process.pid)
+        started = psutil.Process(process.pid)
+        # The kernel lets Popen return before the new program has its environment (begin_new_exec, then
+        # create_elf_tables of Linux), by which it is found: on a busy machine it would be taken for gone.
+        for _ in deadline(_EXEC_SECONDS, pause=0.002):
+            if self._has(program.name, started) or not _lives(started):
+                break
+        return started
 
     def running(self, name: str) -> psutil.Process | None:
         """The component's process as its pid file names it, or None when it is gone."""
@@ -116,6 +125,10 @@ class Fleet:
 
     def _pid_file(self, name: str) -> Path:
         return self.state / "run" / f"{name}.pid"
+
+
+def _lives(process: psutil.Process) -> bool:
+    return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
 
 
 def deadline(seconds: float, pause: float = 0.25) -> Iterable[float]:

@@ -33,11 +33,14 @@ SCHEDULES_VARIABLE = "STRATA_SCHEDULES"
 """`off`: runs start by hand only."""
 MYSQL_URL_VARIABLE = "STRATA_DEMO_MYSQL_URL"
 """A server of the user's instead of the private one."""
+_CONNECT_ARGS = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC")
 
 
 def airflow(component: str, state: State, *arguments: str) -> Program:
     """One of Airflow's components, or another of its commands in the same environment."""
     command = [str(Path(sys.executable).with_name("airflow")), component, *arguments]
+    if component == "scheduler":
+        command = [sys.executable, "-m", "scripts.startup.scheduler", *arguments]
     if component in {"scheduler", "triggerer"}:
         # On one machine the api-server reads the log files itself.
         command.append("--skip-serve-logs")
@@ -76,6 +79,10 @@ def airflow_environment(state: State) -> dict[str, str]:
     }
     if os.environ.get(SCHEDULES_VARIABLE) == "off":
         chosen["AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE"] = "False"
+        # Somebody waits for each step, and not for hours.
+        chosen["AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"] = "0.2"
+        # Nobody edits a DAG file meanwhile: each time that it reads them all is seconds of a core.
+        chosen["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"] = "600"
     own = {connection_variable(name): text for name, text in connections(state).items()}
     if CONTAINER_VARIABLE in os.environ:
         given, chosen = dict(os.environ), own | chosen
@@ -89,7 +96,10 @@ def airflow_environment(state: State) -> dict[str, str]:
         "AIRFLOW__API_AUTH__JWT_SECRET": "airflow-tokens",
     }
     chosen |= {variable: state.secret(name) for variable, name in secrets.items() if variable not in given}
-    return _spark_environment({**chosen, **given})
+    found = {**chosen, **given}
+    if found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:"):
+        found = dict.fromkeys(_CONNECT_ARGS, "scripts.airflow_sqlite.CONNECT_ARGS") | found
+    return _spark_environment(found)
 
 
 def connections(state: State) -> dict[str, str]:

@@ -125,6 +125,9 @@ if [ "${1:-}" = tests ]; then
         make_s3_server
         printf '%s\n' "$wanted" >"$s3"
     fi
+    scripts/install_redis.sh .strata/redis redis
+    scripts/install_redis.sh .strata/valkey valkey || say "without Valkey its two tests are left out"
+    scripts/install_mysqlclient.sh .strata/mysqlclient || say "without mysqlclient its test is left out"
 fi
 if [ -n "$sharing" ]; then wait "$sharing" || say "without the archive Spark's jobs start some seconds later"; fi
 if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ GUEST_DATABASE = "strata_demo_shop"
 """The shop's database on a server that the user lent."""
 PORTS = {"mysql": 33306, "airflow": 8080}
 """Taken when they are free."""
+_CHANGING = threading.RLock()
+"""Held from reading what is known to writing more: MySQL and Airflow are started by two threads of one process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +77,27 @@ class State:
     def secret(self, name: str) -> str:
         """A password or key of this machine's own, made on first use and readable by its owner only."""
         path = self.folder / "secrets.json"
-        known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-        if name not in known:
-            # URL-safe, and 44 characters with the padding: what a Fernet key must look like, and good as a password.
-            known[name] = secrets.token_urlsafe(32) + "="
-            write_whole(path, json.dumps(known, indent=1) + "\n", mode=0o600)
-        return known[name]
+        with _CHANGING:
+            known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+            if name not in known:
+                # URL-safe, and 44 characters with the padding: what a Fernet key must look like, and good as a
+                # password.
+                known[name] = secrets.token_urlsafe(32) + "="
+                write_whole(path, json.dumps(known, indent=1) + "\n", mode=0o600)
+            return known[name]
 
     def port(self, name: str) -> int:
         """The port that a service was given, or gets now."""
-        return self._ports().get(name) or self.choose_port(name)
+        with _CHANGING:
+            return self._ports().get(name) or self.choose_port(name)
 
     def choose_port(self, name: str) -> int:
         """Looks for a free port for a service that is about to start: its last one, its usual one, any."""
-        known = self._ports()
-        known[name] = free_port(known.get(name, PORTS[name]))
-        write_whole(self.folder / "ports.json", json.dumps(known) + "\n")
-        return known[name]
+        with _CHANGING:
+            known = self._ports()
+            known[name] = free_port(known.get(name, PORTS[name]))
+            write_whole(self.folder / "ports.json", json.dumps(known) + "\n")
+            return known[name]
 
     def _ports(self) -> dict[str, int]:
         path = self.folder / "ports.json"

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
+from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
 from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval
@@ -33,6 +34,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--engine", choices=list(ChecksEngine), default=ChecksEngine.ONE_PASS)
     parser.add_argument("--compare-keys", default=str(DEFAULT_KEYS), help="a number, or all")
     given = parser.parse_args(arguments)
+    end_with_task()
     lake, _, source, run = given.run_url.rstrip("/").rsplit("/", 3)
 
     @cache

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
 from strata.jobs.decode.decode_slice import decode_slice_to_files, failed_slice, planned_tasks, store_decoded
@@ -88,6 +89,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--partitions", type=int, help="Spark tasks; by default one a slice")
     given = parser.parse_args(arguments)
+    end_with_task()
     run = given.run_url.rstrip("/").rpartition("/")[2]
     spark = open_session(f"strata decode {run}")
     try:

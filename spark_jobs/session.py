@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from strata.environment import LIBRARIES
+from strata.jobs.run.spark_said import PAGES
 from strata.startup import worker_daemon
 from strata.startup.spark import short_job, submit_environment
 from strata.startup.switch import Part, is_on
@@ -62,7 +63,11 @@ def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkS
     given = _given_settings()
     is_local = (given.get("spark.master") or "").startswith("local")
     pages = {} if given.get("spark.ui.enabled") else NO_PAGES
-    return _open(name, {**SETTINGS, **pages, **(WORKERS_OF_THIS_MACHINE if is_local else {}), **(settings or {})})
+    spark = _open(name, {**SETTINGS, **pages, **(WORKERS_OF_THIS_MACHINE if is_local else {}), **(settings or {})})
+    if spark.sparkContext.uiWebUrl:
+        sys.stdout.write(f"{PAGES}{spark.sparkContext.uiWebUrl}\n")
+        sys.stdout.flush()
+    return spark
 
 
 def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:

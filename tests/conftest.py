@@ -24,8 +24,19 @@ for _name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
     os.environ.pop(_name, None)
 
 
+# Installed for `make test` only; and what `make check` leaves out.
+SERVERS = {"mysql_server", "redis_server", "s3_environment"}
+LEFT_OUT = {"mysql", "redis", "spark", "airflow", "browser", "slow"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives properties more examples where new ones are drawn."""
+    """Refuses tests of a server that `make check` would run; gives properties more examples where new are drawn."""
+    for item in items:
+        used = SERVERS.intersection(getattr(item, "fixturenames", ()))
+        if used and LEFT_OUT.isdisjoint(mark.name for mark in item.iter_markers()):
+            raise pytest.UsageError(
+                f"{item.nodeid}: uses {', '.join(sorted(used))}, and has no mark of {sorted(LEFT_OUT)}"
+            )
     if properties.TIMES:
         properties.multiply({item.function for item in items if isinstance(item, pytest.Function)})
 

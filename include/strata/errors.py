@@ -251,6 +251,10 @@ class DifferentRowsError(BadData):
     """Tables of the lake are not what their server has."""
 
 
+class StaleCacheError(BadData):
+    """A cache held something older than what had been invalidated in it."""
+
+
 class DamagedFileError(BadData):
     """A file that one step left for the next is not whole, or not what was written."""
 
@@ -281,6 +285,14 @@ class UnknownSourceError(Usage):
 # Outside ----------------------------------------------------------------------------------------
 
 
+class CacheRefusedError(Permanent):
+    """A cache cannot be used as it is: it refuses scripts, is of another source, or another invalidator has it."""
+
+
+class CacheUnavailableError(Transient):
+    """The cache does not answer."""
+
+
 class SourceSettingsError(Permanent):
     """The server's settings make its binlog unusable: GTIDs off, statement format, binlog off."""
 
@@ -291,6 +303,14 @@ class AccessDeniedError(Permanent):
 
 class BinlogPurgedError(Permanent):
     """The server no longer has the transactions that are asked for."""
+
+    earliest: str = "beginning"
+    """Where what can still be had begins, as `strata stream --from` takes it."""
+
+    def beginning(self, earliest: object) -> Self:
+        """Says where, and returns the same error."""
+        self.earliest = str(earliest)
+        return self
 
 
 class SourceDivergedError(Permanent):

@@ -41,8 +41,10 @@ class Mistakes:
         """All of them in the order of their lines; what is missing has the line of the table that it belongs to."""
         lines = self._lines()
         placed = sorted(((line_of(lines, path), what) for path, what in self._found), key=lambda one: one[0])
-        told = [f"line {line}: {what}" if line else what for line, what in placed]
-        return told[0] if len(told) == 1 else "\n  ".join([f"{self._title} {len(told)} mistakes:", *told])
+        mistakes = [f"line {line}: {what}" if line else what for line, what in placed]
+        return (
+            mistakes[0] if len(mistakes) == 1 else "\n  ".join([f"{self._title} {len(mistakes)} mistakes:", *mistakes])
+        )
 
 
 def read_fields(
@@ -62,19 +64,19 @@ def read_fields(
     for key, value in given.items():
         where = (*path, key)
         if key not in fields:
-            mistakes.add(where, f"{spoken(where)} is not a {noun}{nearest(key, fields)}")
+            mistakes.add(where, f"{path_text(where)} is not a {noun}{nearest(key, fields)}")
             continue
         try:
             good[key] = msgspec.convert(value, fields[key].type, builtin_types=(datetime,))
         except ValidationError:
-            mistakes.add(where, f"{spoken(where)} is not {_described(fields[key].type)}")
+            mistakes.add(where, f"{path_text(where)} is not {_described(fields[key].type)}")
     for key, field in fields.items():
         if key not in given and field.default is field.default_factory is NODEFAULT:
-            mistakes.add((*path, key), f"{spoken((*path, key))} is missing: {_described(field.type)}")
+            mistakes.add((*path, key), f"{path_text((*path, key))} is missing: {_described(field.type)}")
     return good
 
 
-def spoken(path: Path) -> str:
+def path_text(path: Path) -> str:
     """As people write the way to a value: `sources.shop.tables`, `expectations[2].type`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
 

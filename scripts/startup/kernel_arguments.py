@@ -17,6 +17,7 @@ _ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "Ints": (("int64",), 1),
     "CodePoints": (("int32",), 1),
     "Offsets": (("int32",), 1),
+    "Slots": (("int32",), 1),
     "Days": (("int32",), 1),
     "Cells": (("uint32",), 1),
     "Integers": (("int8", "int16", "int32", "int64"), 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,13 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts import services
-from scripts.state import State
+from scripts.local_airflow import migrated_database, share
 from strata.config.settings import Settings, load_settings
 from strata.jobs.run.specs import from_micros
 from strata.schema.model.definition import TableName
 from strata.tables.read import read_changes
+from tests.states import make_state
 
 if TYPE_CHECKING:
+    from scripts.state import State
     from tests.mysql_server import MysqlServer
 
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
@@ -53,7 +56,7 @@ class Pipeline:
     @property
     def state(self) -> State:
         """The state, as `make up` keeps it."""
-        return State.from_environment({"STRATA_STATE": str(self.folder)})
+        return make_state(self.folder)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -69,8 +72,14 @@ class Pipeline:
         return load_settings(self.environment)
 
     def prepare(self) -> None:
-        """Makes Airflow's database."""
-        self.run("db", "migrate")
+        """Makes Airflow's database: a copy of the one that set-up has migrated."""
+        if not migrated_database().exists():
+            self.run("db", "migrate")
+            return
+        self.state.airflow_home.mkdir(parents=True, exist_ok=True)
+        database = self.state.airflow_home / "airflow.db"
+        shutil.copyfile(migrated_database(), database)
+        share(database)
 
     def run(self, *command: str) -> str:
         """One `airflow` command; returns what it printed."""
@@ -80,7 +89,7 @@ class Pipeline:
 
     def test_dag(self, dag: str, conf: dict[str, Any] | None = None) -> str:
         """Runs a DAG by hand in one process; returns what it printed, whether it failed or not."""
-        return self._call("dags", "test", dag, "--conf", json.dumps(conf or {}))[1]
+        return self._call(*_test_command(dag, conf or {}))[1]
 
     def _call(self, *command: str) -> tuple[int, str]:
         """Runs an `airflow` command; one that takes too long goes with all that it started."""
@@ -108,7 +117,7 @@ class Pipeline:
 
     def kill_ingest_when(self, sign: str, **conf: Any) -> None:
         """Starts a run and kills all of its processes at once when a file that matches `sign` is in the lake."""
-        command = [AIRFLOW, "dags", "test", "ingest_binlog", "--conf", json.dumps(conf)]
+        command = [AIRFLOW, *_test_command("ingest_binlog", conf)]
         with (self.folder / "killed.log").open("wb") as log:
             process = subprocess.Popen(
                 command, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -143,6 +152,13 @@ class Pipeline:
     def published(self) -> list[str]:
         """The Delta logs in the lake."""
         return sorted(str(path) for path in self.state.lake.glob("changes/**/_delta_log/*.json"))
+
+
+def _test_command(dag: str, conf: dict[str, Any]) -> list[str]:
+    """It reads the other DAGs, too, before it runs one: told where that is, it does so once."""
+    file = services.REPOSITORY / "dags" / f"{dag}.py"
+    where = ("--bundle-name", "dags-folder", "--dagfile-path", str(file))
+    return ["dags", "test", *where, dag, "--conf", json.dumps(conf)]
 
 
 def _as_time(micros: int) -> str:

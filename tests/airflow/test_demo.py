@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,17 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from scripts import fleet
+from scripts import fleet, local_airflow
 from scripts.processes import Fleet
 from scripts.state import State
+from tests.airflow.pictures import take_pictures
+from tests.states import make_state
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PICTURES = REPOSITORY / "docs" / "pictures"
+"""With `outlines.json`: what is to be read on each."""
 DEMO_SECONDS = 1500
 
 
 def test_the_demo_proves_itself_and_leaves_nothing_running(tmp_path):
+    make_state(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "scripts.demo"],
         cwd=REPOSITORY,
@@ -67,9 +74,28 @@ def check_command_line(folder):
     fleet.start_mysql(state, lambda _: None)
     try:
         said = shell(folder, 'eval "$(make env)" && .venv/bin/strata status')
+        check_pictures(state)
     finally:
         fleet.down(state, lambda _: None)
     assert "published" in said
+
+
+def check_pictures(state):
+    """The pictures of docs/ show what the pages say today. `make pictures` keeps these, else they are thrown away."""
+    if shutil.which("chromium") is None:
+        return
+    kept = os.environ.get("STRATA_PICTURES")
+    folder = Path(kept) if kept else state.folder
+    server = ("api-server",)
+    local_airflow.begin(state, lambda _: None, server)
+    api = local_airflow.wait_until_up(state, server)
+    api.close()
+    outlines = take_pictures(api.url, state.secret("airflow-admin"), folder)
+    if kept:
+        (PICTURES / "outlines.json").write_text(json.dumps(outlines, indent=1) + "\n")
+    stored = json.loads((PICTURES / "outlines.json").read_text())
+    assert outlines == stored, "docs/pictures is out of date: make pictures"
+    assert {path.stem for path in PICTURES.glob("*.webp")} == set(stored)
 
 
 def shell(folder, command):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
 from strata.jobs import comparisons, ingest
+from strata.mirrors.data_files import write_rows
+from strata.mirrors.log import now_ms
+from strata.mirrors.table import Mirror
 from strata.store.database import open_store
+from strata.store.read_again import ReadAgainLedger
 from strata.store.table_intervals import State, TableIntervalLedger
 from tests.airflow.pipeline import PASSWORD, make_account
 
@@ -22,6 +29,8 @@ ALTER TABLE orders ADD COLUMN channel INT NOT NULL DEFAULT 7 FIRST;
 UPDATE orders SET note = 'changed' WHERE id = 2;
 ALTER TABLE orders MODIFY status ENUM('paid', 'new') NOT NULL;
 DELETE FROM orders WHERE id = 3;
+CREATE TABLE drafts (id INT); RENAME TABLE drafts TO plans; DROP TABLE plans;
+ALTER TABLE orders RENAME COLUMN note TO remark;
 INSERT INTO orders VALUES (8, 4, 'new', 'fourth');
 """
 ROWS = 6
@@ -40,8 +49,14 @@ def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_chan
     # As after a task that was killed when the versions were stored and nobody had been told.
     ingest.land("shop", settings=pipeline.settings)
     ingest.track("shop", settings=pipeline.settings)
-    pipeline.ingest()
-    told = pipeline.asset_events("strata://shop/schema")
+    check_dry_run(pipeline)
+    events = pipeline.folder / "lineage.jsonl"
+    transport = {"type": "file", "log_file_path": str(events), "append": True}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(pipeline.variables, "AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps(transport))
+        check_log(pipeline.ingest())
+    lineage = events.read_text()
+    reported = pipeline.asset_events("strata://shop/schema")
     rows = pipeline.rows("orders")
     assert len(rows) == ROWS
     commits = pipeline.published()
@@ -49,27 +64,125 @@ def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_chan
     pipeline.ingest(start=start, end=end)
     assert pipeline.rows("orders") == rows
     assert pipeline.published() == commits
-    assert pipeline.asset_events("strata://shop/schema") == told
-    check_events(told)
+    assert pipeline.asset_events("strata://shop/schema") == reported
+    check_events(reported)
+    check_links(pipeline)
+    check_table_events(pipeline)
+    assert events.read_text() == lineage, "nobody is told who has not asked for it"
+    check_lineage([json.loads(line) for line in lineage.splitlines()], source_server, pipeline)
     check_comparison(source_server, pipeline)
     check_for_secrets(pipeline)
 
 
-def check_events(told):
+FOUND = """
+import json, sys
+from msgspec.structs import asdict
+from plugins.schema_history import _find_runs, _find_task
+task = _find_task(sys.argv[1])
+runs = [_find_runs(task.dag_id, task.run_id, index) for index in (None, task.map_index, task.map_index + 1)]
+found = [[one.run for one in planned] for planned in runs]
+print(json.dumps([task.path_of_log, _find_task(sys.argv[1][:-1] + "_"), found]))
+"""
+
+
+def check_links(pipeline):
+    """The page finds the run of Airflow's behind a run's name, and the other way round."""
+    engine = open_store(pipeline.settings.source("shop").store_url)
+    [piece] = TableIntervalLedger(engine).select("shop", (State.PUBLISHED,), table=("shop", "orders"))
+    done = subprocess.run(
+        [sys.executable, "-c", FOUND, piece.run],
+        env=pipeline.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    log, none, found = json.loads(done.stdout.splitlines()[-1])
+    assert re.fullmatch(r"dags/ingest_binlog/runs/manual__[^/]+/tasks/ingest\.publish/mapped/0", log)
+    assert none is None
+    assert found == [[piece.run], [piece.run], []]
+
+
+def check_dry_run(pipeline):
+    """It says what the same run would do, and leaves nothing."""
+    before = sorted(pipeline.state.lake.rglob("*"))
+    said = pipeline.ingest(dry_run=True, tables=["shop.orders"])
+    assert "asked: only say what would be done: plan what is owed of shop, of shop.orders only" in said
+    assert f"decode and publish {ROWS} rows of 1 table" in said
+    assert sorted(pipeline.state.lake.rglob("*")) == before
+    assert pipeline.asset_events("strata://shop/schema") == []
+
+
+def check_log(said):
+    """Each step says what was asked, done and next, and what Spark prints is elsewhere."""
+    for line in (
+        "asked: land what the server of shop has executed since",
+        f"asked: decode {ROWS} rows of 1 table in",
+        f": {ROWS} rows in",
+        "next: check",
+        f"shop.orders: {ROWS} rows",
+        "nothing was left out",
+    ):
+        assert line in said, line
+    assert "NativeCodeLoader" not in said
+    assert "Returned value was" not in said
+
+
+def check_events(reported):
     """Each schema version was told once, with its statement."""
-    assert len({one["version"] for one in told}) == len(told)
-    statements = {one["statement"] for one in told if "shop.orders" in one["tables"] and one["origin"] == "ddl"}
-    assert statements == {line.strip(" ;") for line in LIFE.splitlines() if " TABLE " in line}
+    assert len({one["version"] for one in reported}) == len(reported)
+    statements = {one["statement"] for one in reported if "shop.orders" in one["tables"] and one["origin"] == "ddl"}
+    assert statements == {line.strip(" ;") for line in LIFE.splitlines() if " TABLE orders" in line}
+
+
+def check_table_events(pipeline):
+    """A publication tells rows, GTID set, versions and verdict; done again it tells the same."""
+    first, again = pipeline.asset_events("strata://shop/shop/orders")
+    assert first == {**again, "changed": first["changed"]}
+    assert (first["rows"], first["verdict"], len(first["schema_versions"])) == (ROWS, "passed", 4)
+    assert ":1-" in first["gtid_executed"]
+
+
+def check_lineage(events, server, pipeline):
+    """As a receiver has it of the provider's own client: each step under the provider's run of its task."""
+    reported = {"ingest.track": [], "ingest.publish": []}
+    for event in events:
+        step = event["job"]["name"].removeprefix("ingest_binlog.")
+        if event["eventType"] == "RUNNING" and step in reported:
+            reported[step].append(event)
+    ours = {event["run"]["runId"] for found in reported.values() for event in found}
+    assert ours <= {event["run"]["runId"] for event in events if event["eventType"] == "COMPLETE"}
+    here = f"mysql://127.0.0.1:{server.port}"
+    [published] = reported["ingest.publish"]
+    [read], [written] = published["inputs"], published["outputs"]
+    assert (read["namespace"], read["name"]) == (here, "shop.orders")
+    assert (written["namespace"], written["name"]) == ("file", f"{pipeline.state.lake}/changes/shop/shop/orders")
+    assert [field["name"] for field in read["facets"]["schema"]["fields"]] == ["channel", "id", "status", "remark"]
+    lineage = written["facets"]["columnLineage"]["fields"]
+    for name in ("note", "remark"):
+        assert [one["field"] for one in lineage[name]["inputFields"]] == [name]
+    checks = read["inputFacets"]["dataQualityAssertions"]["assertions"]
+    assert checks
+    assert all(one["success"] for one in checks)
+    assert written["outputFacets"]["outputStatistics"]["rowCount"] == ROWS
+    changes = {
+        dataset["name"]: dataset["facets"]["lifecycleStateChange"]
+        for event in reported["ingest.track"]
+        for dataset in event["outputs"]
+        if dataset["facets"].get("lifecycleStateChange", {}).get("lifecycleStateChange") == "RENAME"
+    }
+    assert changes["shop.plans"]["previousIdentifier"] == {"namespace": here, "name": "shop.drafts"}
+    assert PASSWORD not in json.dumps(events)
 
 
 def check_comparison(server, pipeline):
     """The tables are what the server has; once they are not, the DAG for it fails, and its log names the row."""
     compared = comparisons.reconcile("shop", settings=pipeline.settings)
     assert [(one.table, one.outcome, one.compared) for one in compared.tables] == [("shop.orders", "match", 3)]
-    server.run_sql("SET sql_log_bin = 0; UPDATE shop.orders SET note = 'unlogged' WHERE id = 2")
+    server.run_sql("SET sql_log_bin = 0; UPDATE shop.orders SET remark = 'unlogged' WHERE id = 2")
     said = pipeline.test_dag("reconcile_sources", {"tables": ["shop.orders"]})
     assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1]
-    assert "differs id = 2; lake: note = 'changed'; server: note = 'unlogged'" in said
+    assert "differs id = 2; lake: remark = 'changed'; server: remark = 'unlogged'" in said
 
 
 def check_for_secrets(pipeline):
@@ -93,13 +206,18 @@ def test_a_run_that_was_killed_again_and_again_is_done_again_and_gives_the_same(
 
 def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_published(source_server, pipeline):
     """The run ends red, and says what was left out; once the reason is gone it is taken by asking for it."""
-    source_server.run_sql("CREATE TABLE notes (id INT PRIMARY KEY); INSERT INTO notes VALUES (1)", "shop")
+    source_server.run_sql(
+        "CREATE TABLE notes (id INT PRIMARY KEY); INSERT INTO notes VALUES (1);"
+        "CREATE TABLE marks (id INT PRIMARY KEY); INSERT INTO marks VALUES (1), (2);"
+        "ALTER TABLE marks ADD COLUMN made DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6)",
+        "shop",
+    )
     checks = pipeline.folder / "checks"
     checks.mkdir()
     rule = {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": 0}}
     (checks / "shop.notes.json").write_text(json.dumps({"expectations": [rule]}))
     settings = pipeline.state.settings_file
-    settings.write_text(f'{settings.read_text()}checks = "{checks}"\n')
+    settings.write_text(f'{settings.read_text()}checks = "{checks}"\nmirrors = ["shop.marks"]\ncompact_files = 2\n')
     said = pipeline.test_dag("ingest_binlog")
     assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
     assert "1 row of shop.notes left out" in said
@@ -111,11 +229,52 @@ def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_publishe
     pipeline.ingest(failed=True)
     assert len(pipeline.rows("notes")) == 1
     assert ledger.select("shop", (State.FAILED, State.OWED, State.HELD)) == []
+    # What no log tells is to be read again: asked for once, however many runs found it.
+    with sqlite3.connect(pipeline.state.airflow_home / "airflow.db") as database:
+        asked = database.execute("SELECT run_id, conf FROM dag_run WHERE dag_id = 'dump_tables'").fetchall()
+    assert [(run.partition("__")[0], json.loads(conf)) for run, conf in asked] == [
+        ("read_again", {"source": "shop", "waiting": True})
+    ]
+    check_mirrors(pipeline, json.loads(asked[0][1]))
 
 
-def test_a_span_without_rows_leaves_spark_out_and_is_published_as_empty(source_server, make_pipeline):
+def check_mirrors(pipeline, asked):
+    """What was asked for reads the rows of what waits; upkeep makes one file of two."""
+    said = pipeline.test_dag("dump_tables", asked)
+    assert "state=success" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
+    assert "asked: read rows of tables of shop and make their mirrors: that wait" in said
+    # The first ones are of what the mirror had before it stood.
+    event = pipeline.asset_events("strata://shop/shop/marks/mirror")[-1]
+    assert (event["rows"], event["changes"]) == (2, 0)
+    assert ReadAgainLedger(open_store(pipeline.settings.source("shop").store_url)).all("shop") == []
+    mirror, rows = opened(pipeline), opened(pipeline).to_arrow()
+    halves = [file for at in (0, 1) for file in write_rows(mirror.url, mirror.schema, [rows.slice(at, 1)])]
+    ended = [file.removed(now_ms()) for file in mirror.snapshot.files.values()]
+    mirror.commit([*ended, *(file.added() for file in halves)], mirror.position, operation="OPTIMIZE")
+    said = pipeline.test_dag("keep_mirrors", {"source": "shop"})
+    assert "state=success" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
+    assert "shop.marks: 2 files made 1, 2 rows written" in said
+    assert sorted(opened(pipeline).to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def opened(pipeline):
+    return Mirror.open(pipeline.settings.lake, "shop", "shop.marks")
+
+
+def test_a_span_without_rows_leaves_spark_out_and_does_all_the_rest(source_server, make_pipeline):
+    """Tables are made, emptied and renamed without a row: their mirrors have to follow."""
     pipeline = make_pipeline(make_account(source_server))
-    source_server.run_sql("RESET BINARY LOGS AND GTIDS; DROP DATABASE IF EXISTS strata; CREATE DATABASE nothing;")
+    source_server.run_sql(
+        "RESET BINARY LOGS AND GTIDS; DROP DATABASE IF EXISTS strata; DROP DATABASE IF EXISTS nothing;"
+        "CREATE DATABASE nothing; CREATE TABLE nothing.t (id INT PRIMARY KEY); TRUNCATE nothing.t"
+    )
+    settings = pipeline.state.settings_file
+    settings.write_text(f'{settings.read_text()}mirrors = ["nothing.t"]\n')
     said = pipeline.ingest()
     assert "spark-submit" not in said.lower().replace("sparksubmit", "")
+    for line in ("asked: publish what passed its checks", "asked: bring the mirrors", "nothing was left out"):
+        assert line in said, line
     assert not pipeline.published()
+    mirror = Mirror.open(pipeline.settings.lake, "shop", "nothing.t")
+    assert mirror is not None
+    assert mirror.to_arrow().num_rows == 0

@@ -1,4 +1,5 @@
-"""What bad input gets: a run that fails at once, says what to run, and publishes nothing."""
+"""What a bad server gets: a run that fails at once, says what to run, and publishes nothing. What a bad form gets,
+`test_live.py` has."""
 
 from __future__ import annotations
 
@@ -56,17 +57,3 @@ def test_a_binlog_that_was_purged_between_two_runs(tmp_path_factory, make_pipeli
         assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
         assert "BinlogPurgedError" in said
         assert pipeline.published() == published
-
-
-def test_an_unknown_source_in_the_form(source_server, make_pipeline):
-    pipeline = make_pipeline(make_account(source_server))
-    said = pipeline.test_dag("ingest_binlog", {"source": "nope"})
-    assert "there is no source 'nope'" in said
-
-
-def test_a_field_that_the_form_does_not_have(source_server, make_pipeline):
-    pipeline = make_pipeline(make_account(source_server))
-    said = pipeline.test_dag("ingest_binlog", {"table": ["shop.*"]})
-    assert "table is no field of this form: do you mean tables?" in said
-    assert pipeline.published() == []
-    assert not list(pipeline.state.lake.rglob("*"))

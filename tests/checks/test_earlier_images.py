@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.checks import earlier_images as reasons
-from strata.checks.one_pass import look_at, pass_over, read_firsts
+from strata.checks.one_pass import look_at, pass_over
 from strata.checks.pass_engine import PassEngine, task_of
+from strata.checks.passed import Passed
 from strata.checks.rules import StreamFacts
 from strata.checks.run import judge_table
 from strata.checks.spark_engine import SparkEngine
@@ -100,18 +101,13 @@ class World:
         work = EarlierImages(
             self.lake, plan, Decoded(()), RunPast((past,)), {start: [one] for start, one in subjects.items()}
         )
-        passes = {
-            file.url: pass_over(task_of(one, file, sampling_of(keys, start)))
-            for start, one in subjects.items()
-            for file in one.files
+        tasks = [task_of(one, file, sampling_of(keys, start)) for start, one in subjects.items() for file in one.files]
+        passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
+        firsts = passed.firsts()
+        assert {url: one.key.tolist() for url, one in firsts.items()} == {
+            url: one.key.tolist() for url, one in looked.firsts().items()
         }
-        firsts = {url: one.firsts for url, one in passes.items() if one.firsts is not None}
-        for one in subjects.values():
-            for file in one.files:
-                again = read_firsts(task_of(one, file, sampling_of(keys, NOW)))
-                assert (again is None) == (file.url not in firsts)
-        profiles = {url: one.profile for url, one in passes.items()}
-        return work.compare(firsts, profiles, keys).get((NOW, str(ORDERS)))
+        return work.compare(firsts, passed.profiles(), keys).get((NOW, str(ORDERS)))
 
     def says(self, *rows: dict[str, Any], past: TablePast | None = None, **more: Any) -> Any:
         """Images that were compared, those that are not what was left, and why others were not."""
@@ -141,8 +137,8 @@ def test_the_verdict_says_so(world: World) -> None:
     world.publish([insert(1, image(1)), insert(2, image(2))])
     subject = world.subject((1, [update(21, image(1, 7), image(1, 2)), delete(22, image(2)), delete(23, image(3))]))
     found = world.compare(subject)
-    passes = {file.url: pass_over(task_of(subject, file)) for file in subject.files}
-    profiles = {file.url: look_at(task_of(subject, file)) for file in subject.files}
+    tasks = [task_of(subject, file) for file in subject.files]
+    passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
 
     class Quiet(SparkEngine):
         """Great Expectations takes no part in it."""
@@ -150,7 +146,7 @@ def test_the_verdict_says_so(world: World) -> None:
         def judge(self, *_: Any) -> Any:
             return 0, []
 
-    for engine in (PassEngine(passes, lambda *_: []), Quiet(None, lambda _: None, profiles)):  # type: ignore[arg-type]
+    for engine in (PassEngine(passed, lambda *_: []), Quiet(None, lambda _: None, looked.profiles())):  # type: ignore[arg-type]
         (failure,) = judge_table(engine, "now", subject, found).failures
         assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
         assert failure.message == (
@@ -196,9 +192,9 @@ def test_nothing_is_concluded_behind_what_is_not_published(world: World) -> None
 
 def test_rows_that_changed_without_events_are_not_compared(world: World) -> None:
     world.publish([insert(1, image(1)), insert(5, image(2))])
-    past = TablePast("shop", "orders", untold=(3,))
+    past = TablePast("shop", "orders", unlogged=(3,))
     rows = [update(21, image(1, 5), image(1, 1)), update(22, image(2), image(2, 2))]
-    assert world.says(*rows, past=past) == (1, 0, {reasons.UNTOLD: 1})
+    assert world.says(*rows, past=past) == (1, 0, {reasons.UNLOGGED: 1})
 
 
 def test_partial_images_are_not_compared(world: World) -> None:
@@ -326,6 +322,16 @@ def test_keys_are_sampled_and_the_work_is_bounded(world: World, monkeypatch: pyt
     assert world.says(*rows, keys=5) == (0, 0, {reasons.ENOUGH: 5})
 
 
+def test_what_is_read_of_the_interval_itself_costs_no_budget(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.publish([insert(1, image(1)), insert(2, image(2))])
+    monkeypatch.setattr(reasons, "BUDGET_FILES", 1)
+    parts = [[insert(21, image(3))], [update(22, image(3), image(3, 1)), update(23, image(1), image(1, 1))], [
+        update(24, image(2, 5), image(2)), update(25, image(1, 1), image(1))]]  # fmt: skip
+    found = world.compare(world.subject(*((1, part) for part in parts)), keys=5)
+    # Of key 3 the image before is in the interval, and so it is of the second change of key 1.
+    assert numbers(found) == (2, 1, {})
+
+
 KEYS = st.integers(1, 3)
 
 
@@ -393,9 +399,9 @@ def test_it_finds_what_a_loop_finds(
 def test_a_plan_without_a_past_compares_nothing(world: World) -> None:
     world.publish([insert(1, image(1))])
     subject = world.subject((1, [delete(21, image(1))]))
-    passes = {file.url: pass_over(task_of(subject, file, sampling_of(None, NOW))) for file in subject.files}
+    tasks = [task_of(subject, file, sampling_of(None, NOW)) for file in subject.files]
+    passed = Passed.of((task, pass_over(task)) for task in tasks)
     plan = RunPlan(SOURCE, "r", world.lake, (Interval(NOW, NOW + FIVE_MINUTES, 0, 99, ""),))
     work = EarlierImages(world.lake, plan, Decoded(()), RunPast(), {NOW: [subject]})
-    firsts = {url: one.firsts for url, one in passes.items() if one.firsts is not None}
-    (found,) = work.compare(firsts, {url: one.profile for url, one in passes.items()}, None).values()
+    (found,) = work.compare(passed.firsts(), passed.profiles(), None).values()
     assert numbers(found) == (0, 0, {reasons.UNPLANNED: 1})

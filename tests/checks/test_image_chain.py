@@ -7,15 +7,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strata.checks import image_chain
+from strata.checks.image_chain import Edges, broken_between
 from strata.checks.one_pass import pass_over
 from strata.checks.pass_engine import PassEngine, task_of
+from strata.checks.passed import Passed
 from strata.checks.profile import EXAMPLES
 from strata.checks.rules import StreamFacts
 from strata.checks.run import judge_interval
 from strata.checks.subject import JudgedFile, TableSubject
+from strata.kernels.chains import FOUND, LEFT
 from strata.rows.arrow import image_fields
 from tests.tables.changes import INTERVAL, ORDERS, changes, definition, stage
 
@@ -69,7 +75,8 @@ def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffle
         for one in stage(folder, changes(fields, part), slice_key=str(at))
     ]
     subject = TableSubject(ORDERS, tuple(files), StreamFacts(len(rows), 1, 20, (1,)), {1: SHAPE})
-    engine = PassEngine({file.url: pass_over(task_of(subject, file)) for file in files}, lambda *_: [])
+    tasks = [task_of(subject, file) for file in files]
+    engine = PassEngine(Passed.of((task, pass_over(task)) for task in tasks), lambda *_: [])
     judge_interval(engine, "shop", INTERVAL, "now", [subject])
     (found,) = (one.found for suite in engine.suites for one in suite.rules if one.rule.chain is not None)
     assert [json.loads(example.text)["_seq"] for example in found.examples] == sorted(
@@ -86,3 +93,21 @@ def test_the_pass_finds_what_a_loop_finds(rows: list[dict[str, Any]], cuts: list
     with tempfile.TemporaryDirectory() as folder:
         found = passed(Path(folder), rows, cuts, shuffled=shuffled)
     assert found == [len(expected), *expected[:EXAMPLES]]
+
+
+FILES = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=8), min_size=2, max_size=9)
+
+
+@given(FILES)
+def test_keys_that_no_other_file_can_have_are_left_out_for_nothing(files):
+    """Files whose keys mostly lie behind those of the file before."""
+    edges = []
+    for number, some in enumerate(files):
+        key = np.array(list(dict.fromkeys(15 * number + key for _, key in some)), np.int64)
+        image = np.resize(np.array([image for image, _ in some], np.int64), len(key))
+        side = np.full(len(key), FOUND, np.uint8)
+        edges.append(Edges(key, image, side, np.arange(len(key)), image, side + LEFT, np.ones(len(key), np.bool_)))
+    with pytest.MonkeyPatch.context() as patch:
+        found = broken_between(edges)
+        patch.setattr(image_chain, "_MOST_NEAR", -1)
+        assert [column.tolist() for column in found] == [column.tolist() for column in broken_between(edges)]

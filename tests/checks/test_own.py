@@ -140,9 +140,9 @@ SAID = [
 def test_all_mistakes_are_told_each_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         own_rules(write(tmp_path, MISTAKES, "yaml"), ORDERS)
-    first, *told = re.split(r"\n  (?=line )", caught.value.message)
+    first, *reported = re.split(r"\n  (?=line )", caught.value.message)
     assert first == f"the file has {len(SAID)} mistakes:"
-    for found, begin in zip(told, SAID, strict=True):
+    for found, begin in zip(reported, SAID, strict=True):
         assert found.startswith(begin)
     assert "shop.orders.yaml" in str(caught.value)
 

@@ -180,11 +180,13 @@ def test_what_would_be_checked_is_shown(tmp_path: Path, store: sa.Engine, monkey
     rule = not_null("price", versions={"from": V2 - 1, "to": 99}, where="stat = 'paid'")
     write(tmp_path / "checks", rule, not_null("nowhere"), not_null("id", where="stat = 'paid'"))
     assert run(["check", "--dry-run", "--table", "d.orders", "--json"]) == 2
-    told = [text for one in json.loads(capsys.readouterr().out)["rules"] for text in one.get("mistakes", ())]
-    assert told[0] == "d.orders.json, line 3: the table has no schema version 99 (there are: 3, 4, 5, 6)"
-    assert told[1].startswith("d.orders.json, line 14: no version of d.orders has its columns: no version of the table")
-    assert told[2].startswith("d.orders.json, line 20: no version of d.orders has its columns: ")
-    assert "no column stat" in told[2]
+    reported = [text for one in json.loads(capsys.readouterr().out)["rules"] for text in one.get("mistakes", ())]
+    assert reported[0] == "d.orders.json, line 3: the table has no schema version 99 (there are: 3, 4, 5, 6)"
+    assert reported[1].startswith(
+        "d.orders.json, line 14: no version of d.orders has its columns: no version of the table"
+    )
+    assert reported[2].startswith("d.orders.json, line 20: no version of d.orders has its columns: ")
+    assert "no column stat" in reported[2]
     assert run(["check", "--dry-run"]) == 2
     assert "no schema version 99" in " ".join(capsys.readouterr().out.split())
     assert run(["check", "--dry-run", "--table", "d.order"]) == 2

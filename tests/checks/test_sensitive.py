@@ -13,13 +13,11 @@ import pytest
 from strata.checks.own import own_rules
 from strata.checks.sensitive import MASK, Sensitive
 from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval
-from strata.jobs.run.run_folder import Decoded, read_verdicts, run_folder, write_decoded, write_plan
-from strata.jobs.run.run_plan import PlannedSlice, RunPlan
-from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion
+from strata.jobs.run.run_folder import read_verdicts, run_folder
 from strata.schema.model.definition import TableDefinition, TableName
-from tests.jobs.checked_run import RUN, SERVER
+from tests.jobs.checked_run import RUN, write_run_of
 from tests.spark_session import spark
-from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, changes, definition, stage
+from tests.tables.changes import INTERVAL, SOURCE, changes, definition
 
 __all__ = ["spark"]
 
@@ -79,22 +77,8 @@ def rows() -> list[dict[str, Any]]:
 
 
 def write_run(lake: Path, shape: TableDefinition, given: list[dict[str, Any]], sensitive: tuple[str, ...]) -> Any:
-    folder = run_folder(str(lake), SOURCE, RUN)
-    files = stage(folder.join("staged"), changes(FIELDS, given))
-    plan = RunPlan(
-        source=SOURCE,
-        run=RUN,
-        lake=str(lake),
-        intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-9"),),
-        slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),),
-        tables=(PlannedTable(INTERVAL, "shop", "orders", len(given), len(given)),),
-        versions=(PlannedVersion(1, "shop", "orders", shape.to_json()),),
-        executed_before={str(INTERVAL): ""},
-        sensitive={"shop.orders": sensitive} if sensitive else {},
-    )
-    write_plan(folder, plan)
-    write_decoded(folder, Decoded(files))
-    return folder
+    named = {"shop.orders": sensitive} if sensitive else {}
+    return write_run_of(lake, changes(FIELDS, given), len(given), shape, sensitive=named)
 
 
 def said(lake: Path, folder: Any, output: Any, report: Any) -> str:

@@ -12,17 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
-from strata.cli import spark_steps
 from strata.cli.main import run
-from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
-from strata.jobs.run.specs import DecodeReport
 from strata.schema.model.definition import TableName
 from strata.tables.read import read_changes
-from strata.values import to_plain
 from tests.jobs.owed_world import Died, dying_before_write
+from tests.jobs.spark_in_process import in_process
 from tests.mysql_server import start_server
+
+__all__ = ["in_process"]
 
 pytestmark = pytest.mark.mysql
 
@@ -56,35 +53,6 @@ def lake(server, tmp_path, monkeypatch) -> Path:
     # SQLAlchemy's URL of a file is relative to the process.
     monkeypatch.chdir(tmp_path)
     return tmp_path / "lake"
-
-
-@pytest.fixture
-def in_process(monkeypatch) -> list[str]:
-    """Spark's two jobs without Spark: what they do, slice by slice; says which were run."""
-    jobs: list[str] = []
-
-    def run_job(job, run_url, master, arguments=(), progress=None):
-        jobs.append(job)
-        if job == spark_steps.DECODE:
-            tasks = planned_tasks(run_url)
-            files = [file for task in tasks for file in decode_slice_to_files(task)]
-            decoded = store_decoded(run_url, files)
-            report = DecodeReport(run_url, len(tasks), len(decoded.files), decoded.rows, 0)
-            return json.dumps(to_plain(report))
-        lake, _, source, name = run_url.rsplit("/", 3)
-        folder = run_folder(lake, source, name)
-        plan, decoded = read_plan(folder), read_decoded(folder)
-        verdicts = []
-        for interval in plan.intervals:
-            files = decoded.publishable(interval.start)
-            tables = tuple(TableVerdict(one.name, one.rows, (1,), 1, ()) for one in plan.of_interval(interval))
-            digest = staged_digest((str(file.name), file.digest) for file in files)
-            verdicts.append(IntervalVerdict(source, interval.start, digest, tables))
-        write_verdicts(folder, verdicts)
-        return ""
-
-    monkeypatch.setattr(spark_steps, "run_job", run_job)
-    return jobs
 
 
 def rows(lake: Path, table: str) -> Counter:

@@ -9,7 +9,7 @@ import pytest
 from strata.cli.main import run
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Token
+from strata.gtid.token import FilePosition, Origin, Token
 from strata.gtid.token_text import to_text
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -69,6 +69,47 @@ def test_show(lines) -> None:
         },
     ]
     assert lines("show", to_text(EARLY))[1].split() == ["gtid", "executed", f"{UUID}:1-7"]
+
+
+def test_show_what_was_copied(lines) -> None:
+    copied = [Origin(source, GtidSet.parse(f"{UUID}:1-7"), lineage) for source, lineage in (("a", "first"), ("b", ""))]
+    text = to_text(Token.of("shop", GtidSet.parse(f"{UUID}:1-9"), origins=copied))
+    assert [line.split() for line in lines("show", text)[-2:]] == [
+        ["copied", "a", f"{UUID}:1-7", "first"],
+        ["b", f"{UUID}:1-7"],
+    ]
+    [printed] = map(json.loads, lines("show", text, "--json"))
+    assert printed["copied"] == [
+        {"source": "a", "gtid_executed": f"{UUID}:1-7", "lineage": "first"},
+        {"source": "b", "gtid_executed": f"{UUID}:1-7", "lineage": None},
+    ]
+
+
+def test_a_bound_of_the_clocks_may_be_set_for_all(lines, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    late = to_text(Token.of("other", GtidSet.parse(f"{UUID}:1"), committed_at=1_795_231_900_000_000))
+    both = to_text(EARLY), late
+    monkeypatch.delenv("STRATA_SETTINGS", raising=False)
+    assert lines("compare", *both) == ["unknown"]
+    settings = tmp_path / "strata.toml"
+    monkeypatch.setenv("STRATA_SETTINGS", str(settings))
+    text = 'lake = "l"\nclock_bound = "{}"\n[sources.other]\nconnection = "c"\n'
+    for bound, order in (("5s", "before"), ("3m", "unknown")):
+        settings.write_text(text.format(bound))
+        assert lines("compare", *both) == [order]
+    # Who says it now counts more, then the variable.
+    monkeypatch.setenv("STRATA_CLOCK_BOUND", "5")
+    assert lines("compare", *both) == ["before"]
+    assert lines("compare", *both, "--clock-bound", "180") == ["unknown"]
+    monkeypatch.delenv("STRATA_CLOCK_BOUND")
+    settings.write_text(text.format("soon"))
+    (error,) = lines("compare", *both, code=2)
+    assert 'line 2: clock_bound is not a time, as in "500ms"' in error
+
+
+@pytest.mark.parametrize("bound", ["nan", "inf", "-1", "soon"])
+def test_a_bound_that_is_no_number_of_seconds_is_refused(lines, bound: str) -> None:
+    (error,) = lines("compare", to_text(EARLY), to_text(LATE), "--clock-bound", bound, code=2)
+    assert "bound" in error
 
 
 def test_what_is_no_token_is_refused(lines) -> None:

@@ -109,16 +109,16 @@ def test_a_run_that_is_cleared_says_so_and_is_not_judged_again(world: World, lin
     world.check(report)
     assert "1 row published" in lines("publish", report.run)[-1]
     assert lines("publish", report.run)[-1].startswith("the run was published before, and its staged files are cleared")
-    (told,) = map(json.loads, lines("publish", report.run, "--json"))
-    assert (told["cleared"], told["rows"]) == (True, 1)
+    (reported,) = map(json.loads, lines("publish", report.run, "--json"))
+    assert (reported["cleared"], reported["rows"]) == (True, 1)
     assert run(["check", report.run, "--source", "s"]) == 2
     assert "its staged files were cleared" in capsys.readouterr().err
     assert read_verdicts(run_folder(world.source.lake, "s", report.run))
     for path in (world.folder / "lake" / "runs" / "s" / report.run).iterdir():
         os.utime(path, (0, 1))
     assert lines("housekeep", "--dry-run")[0] == f"would delete {world.folder}/lake/runs/s/{report.run}"
-    (told,) = map(json.loads, lines("housekeep", "--json"))
-    assert (told["runs"], told["deleted"]) == ([f"{world.folder}/lake/runs/s/{report.run}"], True)
+    (reported,) = map(json.loads, lines("housekeep", "--json"))
+    assert (reported["runs"], reported["deleted"]) == ([f"{world.folder}/lake/runs/s/{report.run}"], True)
     assert report.run not in world.runs()
 
 
@@ -133,11 +133,11 @@ def test_rows_that_cannot_be_decoded_have_a_reason_and_an_exit_code(world: World
     assert "refused" in said
     lines("plan", code=1)
     assert run(["plan", "--source", "s", "--json"]) == 1
-    told = json.loads(capsys.readouterr().err.splitlines()[-1])
-    assert (told["error"], told["table"]) == ("SchemaGapError", "d.a")
-    assert told["message"].startswith("1 row of d.a cannot be decoded: the schema is not known")
-    assert "%%" in told["message"]
-    assert "strata snapshot" in told["remedy"]
+    reported = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (reported["error"], reported["table"]) == ("SchemaGapError", "d.a")
+    assert reported["message"].startswith("1 row of d.a cannot be decoded: the schema is not known")
+    assert "%%" in reported["message"]
+    assert "strata snapshot" in reported["remedy"]
 
 
 @pytest.mark.parametrize("command", ["plan", "intervals"])

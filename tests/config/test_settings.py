@@ -65,6 +65,7 @@ def test_all_mistakes_are_told_together(tmp_path):
     slice_mb = -1
     sensitive = ["customers.email", "shop.customers.email"]
     store = "mysql://u:hidden@h/strata"
+    copied_from = ["shop", "nowhere"]
     """
     with pytest.raises(SettingsError) as caught:
         load_settings(environment(tmp_path, text))
@@ -77,9 +78,26 @@ def test_all_mistakes_are_told_together(tmp_path):
         "connection is missing",
         "store holds",
         COLUMNS,
+        'copied_from: "shop" is no other source',
+        'copied_from: "nowhere" is no other source',
     ):
         assert word in said
     assert "hidden" not in said
+
+
+def test_a_source_knows_the_lineage_of_what_it_was_copied_from(tmp_path):
+    text = """
+    lake = "lake"
+    [sources.shard_a]
+    connection = "mysql_shop"
+    lineage = "2026-11"
+    [sources.shard_a1]
+    connection = "mysql_shop"
+    copied_from = ["shard_a"]
+    """
+    settings = load_settings(environment(tmp_path, text, AIRFLOW_CONN_MYSQL_SHOP=URL))
+    assert settings.source("shard_a1").copied_from == {"shard_a": "2026-11"}
+    assert settings.source("shard_a").copied_from == {}
 
 
 @pytest.mark.parametrize(("text", "word"), [("lake = [", "no TOML"), ("lake = 'x'", "no source")])
@@ -137,7 +155,8 @@ SAID = [
     "line 1: store and store_connection are two stores",
     "line 1: store holds a password",
     "line 3: lake holds options or a key",
-    "line 4: source is not a setting: do you mean sources? (there are: lake, sources, store, store_connection)",
+    "line 4: source is not a setting: do you mean sources? "
+    "(there are: lake, sources, store, store_connection, fresh_within_minutes, clock_bound, groups)",
     "line 7: sources.shop.connection is missing: the id of the connection to the server, a text",
     "line 8: sources.shop.connect is not a setting: do you mean connection? (there are: connection, store,",
     'line 9: sources.shop.tables is not a list of texts, as in ["shop.*"]',
@@ -154,9 +173,9 @@ SAID = [
 def test_each_mistake_has_its_line_and_no_value(tmp_path):
     with pytest.raises(SettingsError) as caught:
         load_settings(environment(tmp_path, MISTAKES))
-    told = caught.value.message.split("\n  ")
-    assert told[0] == f"the settings have {len(SAID)} mistakes:"
-    for found, begin in zip(told[1:], SAID, strict=True):
+    reported = caught.value.message.split("\n  ")
+    assert reported[0] == f"the settings have {len(SAID)} mistakes:"
+    for found, begin in zip(reported[1:], SAID, strict=True):
         assert found.startswith(begin)
     assert "hidden" not in str(caught.value)
 
@@ -229,6 +248,21 @@ def test_the_store_of_the_top_is_that_of_all_sources_that_name_none(tmp_path):
         "mysql://strata@c:3306/strata",
     ]
     assert settings.sources["a"].store_connection == "hub"
+
+
+def test_the_bound_of_the_clocks_is_one_of_all_sources(tmp_path):
+    source = '[sources.s]\nconnection = "c"\n'
+    assert load_settings(environment(tmp_path, f'lake = "l"\n{source}')).clock_bound is None
+    assert load_settings(environment(tmp_path, f'lake = "l"\nclock_bound = "250ms"\n{source}')).clock_bound == 250_000
+    for wrong, said in (
+        ('"0s"', "clock_bound is 0: no"),
+        ("5", "is not a time, as in"),
+        ('"5 s"', "is not a time, as"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            load_settings(environment(tmp_path, f'lake = "l"\nclock_bound = {wrong}\n{source}'))
+        assert "line 2: clock_bound" in caught.value.message
+        assert said in caught.value.message
 
 
 def test_a_time_is_kept_to_the_microsecond(tmp_path):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
 
-from dags.docs_link import PAGES, DataDocsLink
-from dags.steps import CheckSubmit, ShutSparkSubmit
-from plugins import data_docs
+from dags.docs_link import HISTORY, PAGES, ChangesLink, DataDocsLink, HistoryLink, VerdictLink
+from dags.spark_step import CheckStep, DecodeStep
+from plugins import data_docs, schema_history
+from strata.jobs.run.specs import to_micros
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,18 +35,41 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "lake"
 
 
-def url_of(*arguments: Any) -> str:
-    operator: Any = SimpleNamespace(application_args=list(arguments))
+def url_of(planned: Any) -> str:
+    operator: Any = SimpleNamespace(planned=planned)
     key: Any = None
     return DataDocsLink().get_link(operator, ti_key=key)
 
 
 def test_the_link_of_a_check() -> None:
-    assert url_of("--run-url", f"s3://lake/runs/shop/{RUN}", "--engine", "x").endswith(f"{PAGES}/shop/{RUN}/index.html")
-    assert [url_of(), url_of("--run-url")] == ["", ""]
+    assert url_of({"source": "shop", "run": RUN}).endswith(f"{PAGES}/shop/{RUN}/index.html")
+    assert url_of(None) == ""
     assert PAGES == data_docs.PAGES == data_docs.DataDocs.fastapi_apps[0]["url_prefix"]
-    assert [link.name for link in CheckSubmit.operator_extra_links] == ["Data Docs"]
-    assert not ShutSparkSubmit.operator_extra_links
+    links = [link.name for link in CheckStep.operator_extra_links]
+    assert links == ["Verdict", "Data Docs", "What changed", "Spark UI"]
+    assert [link.name for link in DecodeStep.operator_extra_links] == ["Spark UI"]
+
+
+def test_the_links_of_a_publication() -> None:
+    operator: Any = SimpleNamespace(op_args=("shop", {"source": "shop", "run": RUN}))
+    key: Any = None
+    assert DataDocsLink().get_link(operator, ti_key=key).endswith(f"{PAGES}/shop/{RUN}/index.html")
+    # The interval that the run ends with is the first on the page.
+    end = to_micros(datetime(2026, 11, 21, 3, 35, tzinfo=UTC))
+    assert VerdictLink().get_link(operator, ti_key=key).endswith(f"/strata/verdicts?source=shop&before={end}")
+    assert VerdictLink().get_link(SimpleNamespace(op_args=("shop", None)), ti_key=key) == ""  # type: ignore[arg-type]
+
+
+def test_the_links_to_the_schema_history() -> None:
+    task: Any = SimpleNamespace(op_args=["shop & more"])
+    key: Any = SimpleNamespace(dag_id="ingest_binlog", run_id="manual__2026-11-23T06:14:47.872735+00:00")
+    assert HISTORY == schema_history.PREFIX
+    assert (
+        ChangesLink()
+        .get_link(task, ti_key=key)
+        .endswith("/strata/run?dag_id=ingest_binlog&run_id=manual__2026-11-23T06%3A14%3A47.872735%2B00%3A00")
+    )
+    assert HistoryLink().get_link(task, ti_key=key).endswith("/strata/tables?source=shop+%26+more")
 
 
 def somebody() -> SimpleNamespace:
@@ -83,3 +109,11 @@ def test_the_pages_of_a_run_and_nothing_else(lake: Path, monkeypatch: pytest.Mon
     assert {path: answer.status_code for path, answer in zip(paths, get(*paths), strict=True)} == dict.fromkeys(
         paths, 404
     )
+
+
+@LATER
+@pytest.mark.parametrize("make", [data_docs._app.__wrapped__, lambda: schema_history._Page()._app])
+def test_without_airflows_guard_there_is_no_page(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "airflow.api_fastapi.core_api.security", None)
+    with pytest.raises(ImportError, match="security"):
+        make()

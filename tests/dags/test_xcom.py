@@ -39,10 +39,10 @@ def test_what_is_no_plan_is_refused_and_says_where(xcom, error, words):
 
 def test_a_report_that_people_read_is_cut():
     report = LandStepReport("s", "g" * 500, None, tuple(f"segment{n}" for n in range(10)))
-    told = brief(report)
-    assert json.loads(json.dumps(told)) == told
-    assert told["gtid_executed"] == "g" * BRIEF_CHARACTERS + "..."
-    assert told["deleted"] == ["segment0", "segment1", "segment2", "and 7 more"]
+    reported = brief(report)
+    assert json.loads(json.dumps(reported)) == reported
+    assert reported["gtid_executed"] == "g" * BRIEF_CHARACTERS + "..."
+    assert reported["deleted"] == ["segment0", "segment1", "segment2", "and 7 more"]
 
 
 def test_of_a_publication_the_sums_are_told():

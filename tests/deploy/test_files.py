@@ -49,6 +49,7 @@ def test_the_whole_is_there(compose):
         "scheduler",
         "dag-processor",
         "triggerer",
+        "streams",
         "spark-master",
         "spark-worker",
     }

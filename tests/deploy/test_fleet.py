@@ -11,12 +11,13 @@ from scripts import fleet, mysql
 from scripts.airflow_api import _connection_fields
 from scripts.processes import Fleet, FleetError
 from scripts.state import REPOSITORY, State
+from tests.states import make_state
 
 
 @pytest.fixture(scope="module")
 def state(tmp_path_factory):
     """A fleet's private server; its folder's path is longer than a socket's may be."""
-    state = State.from_environment({"STRATA_STATE": str(tmp_path_factory.mktemp("deep") / ("x" * 90))})
+    state = make_state(tmp_path_factory.mktemp("deep") / ("x" * 90))
     fleet.start_mysql(state, lambda _: None)
     yield state
     fleet.down(state, lambda _: None)
@@ -109,3 +110,32 @@ def test_grants_hold_whatever_a_password_has_in_it(state):
 )
 def test_a_connection_of_the_environment_becomes_fields(text, fields):
     assert fields.items() <= _connection_fields(text).items()
+
+
+class NothingPaused:
+    """What `announce` asks of Airflow's API."""
+
+    url = "http://127.0.0.1:4711"
+
+    def has_dag(self, dag):
+        return dag in fleet.DAGS
+
+    def paused_dags(self):
+        return ["ingest_binlog"]
+
+
+def test_it_ends_with_the_address_who_to_sign_in_as_and_three_things_to_click(tmp_path):
+    state = make_state(tmp_path)
+    (tmp_path / "run").mkdir()
+    first, again = [], []
+    fleet.announce(state, NothingPaused(), first.append)
+    fleet.announce(state, NothingPaused(), again.append)
+    address, who, *clicks = first[-5:]
+    assert address == "Airflow: http://127.0.0.1:4711"
+    assert state.secret("airflow-admin") in who
+    assert [line.split()[0] for line in clicks] == ["1.", "2.", "3."]
+    assert all(line.split()[-1].startswith("http://127.0.0.1:4711/") for line in clicks)
+    assert "make airflow ARGS" in " ".join(first)
+    # Once is enough: whoever looks over a shoulder later sees where it is kept.
+    assert state.secret("airflow-admin") not in " ".join(again)
+    assert "secrets.json" in again[-4]

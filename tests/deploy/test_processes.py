@@ -69,6 +69,13 @@ def test_what_runs_is_found_by_another_process(fleet):
     assert Fleet(fleet.state).running("one").pid == started.pid
 
 
+def test_what_was_started_is_found_at_once(fleet):
+    """Not one of them is taken for gone while the kernel still makes the program."""
+    for _ in range(15):
+        started = fleet.start(program(SLEEP))
+        assert fleet.running("one") == started
+
+
 def test_a_start_ends_what_a_killed_predecessor_left(fleet):
     fleet.start(program(PARENT))
     old = wait_for_members(fleet, 2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
-from scripts.state import State
+from scripts.state import PORTS, State
 from strata.config.settings import load_settings
 
 
@@ -38,3 +39,15 @@ def test_edited_settings_stay(tmp_path):
 def test_a_port_stays(tmp_path):
     state = State(tmp_path)
     assert state.choose_port("airflow") == State(tmp_path).port("airflow")
+
+
+def test_threads_that_ask_at_once_get_one_answer(tmp_path):
+    state = State(tmp_path)
+
+    def asked(_):
+        return (state.secret("a"), state.secret("b"), *(str(state.port(name)) for name in PORTS))
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(asked, range(64)))
+    assert answers == {asked(0)}
+    assert {path.name for path in tmp_path.iterdir()} == {"secrets.json", "ports.json"}

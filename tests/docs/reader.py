@@ -75,7 +75,8 @@ class Reader:
 
     def _run(self, command: str) -> tuple[int, str]:
         kept = self.folder / "shell.env"
-        script = f"{command}\ncode=$?; export -p > {kept}; exit $code"
+        # Whatever fails ends the block, not only what fails at its end; what it exported until then is kept.
+        script = f"trap 'code=$?; export -p > {kept}; exit $code' EXIT; set -e\n{command}"
         done = subprocess.run(
             ["bash", "-c", f"set -a; . {kept} 2>/dev/null; set +a; {script}"],
             cwd=self.folder,

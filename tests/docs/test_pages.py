@@ -7,11 +7,16 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
+from scripts.local_airflow import migrated_database
+from scripts.ports import free_port
 from tests.docs.pages import Block, read_blocks
 from tests.docs.reader import BIN, REPOSITORY, WIDTH, Reader
+from tests.docs.shared_spark import shared_spark
 from tests.mysql_server import MysqlServer, start_server
+from tests.redis_server import start_redis
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
@@ -83,15 +88,29 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
 
 
 @pytest.fixture(scope="module")
-def user(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def user(server: MysqlServer, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Somebody who has followed `your-server.md`, and goes on from there."""
-    placeholders = {"db.example:3306": f"{server.host}:{server.port}", "PASSWORD": PASSWORD}
+    placeholders = {
+        "db.example:3306": f"{server.host}:{server.port}",
+        "PASSWORD": PASSWORD,
+        "/path/to/strata": str(REPOSITORY),
+    }
     reader = Reader(tmp_path_factory.mktemp("reader"), server, placeholders, variables())
-    for block in blocks("docs/your-server.md"):
-        reader.type(block)
-    # At its end Airflow has the connection; the other pages are for a terminal.
-    reader.run(f"export AIRFLOW_CONN_MYSQL_SHOP=mysql://strata:{PASSWORD}@{server.host}:{server.port}/")
-    return reader
+    if migrated_database().exists():
+        # `airflow db migrate` finds its work done, by set-up, which runs the same.
+        home = reader.folder / "airflow"
+        home.mkdir()
+        shutil.copyfile(migrated_database(), home / "airflow.db")
+    with shared_spark(spark, tmp_path_factory.mktemp("submit")) as shared:
+        for block in blocks("docs/your-server.md"):
+            reader.type(block)
+            if "decode  " in block.text:
+                # Spark itself has run as the page says; it takes longer to start than all that it does here.
+                reader.environment |= shared
+        # At its end Airflow has the connection; the other pages are for a terminal.
+        url = f"mysql://strata:{PASSWORD}@{server.host}:{server.port}/"
+        reader.run(f"export AIRFLOW_CONN_MYSQL_SHOP={url} PYTHONPATH={shared['PYTHONPATH']}")
+        yield reader
 
 
 @pytest.mark.spark
@@ -125,9 +144,46 @@ def test_tokens(tmp_path: Path, server: MysqlServer) -> None:
 
 def test_streams(tmp_path: Path) -> None:
     with server_with_a_past(tmp_path / "server") as server:
-        reader = Reader(tmp_path, server, {"db.example:3306": f"{server.host}:{server.port}"}, variables())
-        for block in blocks("docs/streams.md"):
-            reader.type(block)
+        port = str(free_port())
+        placeholders = {"db.example:3306": f"{server.host}:{server.port}", "8090": port}
+        reader = Reader(tmp_path, server, placeholders, variables())
+        try:
+            for block in blocks("docs/streams.md"):
+                if block.language != "js":
+                    reader.type(block)
+        finally:
+            for process in psutil.process_iter(["cmdline"]):
+                if (process.info["cmdline"] or [])[-3:] == ["serve", "--port", port]:
+                    process.kill()
+
+
+CACHED = """
+CREATE TABLE customers (id INT PRIMARY KEY); CREATE TABLE rates (id INT PRIMARY KEY);
+CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id INT NOT NULL, state VARCHAR(10) NOT NULL);
+INSERT INTO orders VALUES (1, 7, 'new'), (2, 7, 'new');
+"""
+
+
+@pytest.mark.redis
+def test_caches(tmp_path: Path) -> None:
+    with start_server(tmp_path / "server") as server, start_redis(tmp_path / "redis") as cache:
+        server.run_sql("CREATE DATABASE shop")
+        server.run_sql(CACHED, "shop")
+        placeholders = {"cache.example:6379": f"127.0.0.1:{cache.port}"}
+        reader = Reader(tmp_path, server, placeholders, variables())
+        (tmp_path / "strata.toml").write_text(
+            'lake = "lake"\nstore = "sqlite:///store.db"\n[sources.shop]\nconnection = "mysql_shop"\n'
+        )
+        reader.run(f"export STRATA_SETTINGS=strata.toml AIRFLOW_CONN_MYSQL_SHOP=mysql://root@127.0.0.1:{server.port}/")
+        reader.run("strata snapshot && strata land && strata track")
+        try:
+            for block in blocks("docs/caches.md"):
+                reader.type(block)
+        finally:
+            for process in psutil.process_iter(["cmdline", "cwd"]):
+                if process.info["cwd"] == str(tmp_path) and "follow" in (process.info["cmdline"] or []):
+                    process.kill()
+        assert reader.names["cache"].counts.filled
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/features.md"])

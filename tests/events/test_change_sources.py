@@ -110,7 +110,7 @@ def rows_of(found: Transactions) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["_seq"], row["_row"]))
 
 
-def told(items: Iterator[Item], *, with_rows: bool = True) -> list[tuple[Any, ...]]:
+def reported(items: Iterator[Item], *, with_rows: bool = True) -> list[tuple[Any, ...]]:
     """All that a source says of each transaction but its ordinal."""
     transactions = []
     for item in items:
@@ -129,8 +129,8 @@ def told(items: Iterator[Item], *, with_rows: bool = True) -> list[tuple[Any, ..
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_the_same(world: World, kind: str) -> None:
-    found = told(world.read(kind))
-    assert found == told(world.read("files"))
+    found = reported(world.read(kind))
+    assert found == reported(world.read("files"))
     assert len(found) == world.landed.last_seq
     counted = [one.rows for *_, (tables, *_), _, _, _ in found for one in tables]
     assert sum(len(rows) for *_, rows in found) == sum(counted) > 10
@@ -174,11 +174,11 @@ def test_every_kind_gives_the_tracker_the_same_versions(world: World, kind: str)
 
 
 def test_a_stream_goes_over_from_landed_segments_to_the_live_server_without_a_seam(world: World) -> None:
-    whole = told(world.read("landed"), with_rows=False)
+    whole = reported(world.read("landed"), with_rows=False)
     for after in range(len(whole) + 1):
-        behind = told(world.read("live", after), with_rows=False)
+        behind = reported(world.read("live", after), with_rows=False)
         assert whole[:after] + behind == whole
-        assert told(world.read("landed", after), with_rows=False) == behind
+        assert reported(world.read("landed", after), with_rows=False) == behind
 
 
 def pieces(path: str, most: int) -> Iterator[Piece | Control]:
@@ -208,7 +208,7 @@ def test_the_same_in_pieces_of_any_size(
 ) -> None:
     monkeypatch.setattr(live, "_IN_MEMORY", in_memory)
     source = LiveSource(pieces(world.files[0], most), GtidSet(), "uuid")
-    assert told(source.read()) == told(FileSource(world.files[:1]).read())
+    assert reported(source.read()) == reported(FileSource(world.files[:1]).read())
 
 
 def test_damage_is_refused_behind_what_stands_before_it(world: World) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import zlib
 from itertools import pairwise
@@ -75,8 +76,9 @@ def truncate_at(sizes, tmp_path):
     whole, _ = read_until_fault(MIXED)
     ends = [record.end for record in whole]
     path = tmp_path / "cut"
-    for size in sizes:
-        path.write_bytes(data[:size])
+    path.write_bytes(data)
+    for size in sorted(sizes, reverse=True):
+        os.truncate(path, size)  # quicker than to write it anew
         found, fault = read_until_fault(path)
         kept = sum(end <= size for end in ends)
         assert [(r.seq, r.gtid, r.begin, r.tables) for r in found] == [
@@ -104,7 +106,7 @@ def test_truncated_in_every_event(tmp_path):
         index = index_events(binlog.buffer, 4, len(binlog.buffer), binlog.format)
         for begin, length in zip(index.positions.tolist(), index.lengths.tolist(), strict=True):
             sizes |= {begin, begin + 9, begin + 19, begin + 25, begin + length - 1}
-    truncate_at(sorted(sizes), tmp_path)
+    truncate_at(sizes, tmp_path)
 
 
 def test_any_changed_byte_is_found_and_what_precedes_it_is_right(tmp_path):

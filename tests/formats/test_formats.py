@@ -19,7 +19,7 @@ from strata.events.landed import LandedStream
 from strata.jobs import ingest
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land.land_state import Doing, read_state
-from strata.jobs.run import run_folder, run_plan
+from strata.jobs.run import run_folder, run_past, run_plan
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store import migrations
@@ -75,7 +75,7 @@ def number(path: Path) -> int:
 
 def stored_numbers() -> dict[str, set[int]]:
     """The numbers of all stored forms in the recordings."""
-    found: dict[str, set[int]] = {"store": set(), "index": set(), "plan": set(), "run": set()}
+    found: dict[str, set[int]] = {"store": set(), "index": set(), "plan": set(), "run": set(), "past": set()}
     for folder in (GOLDEN / name for name in RECORDINGS):
         with closing(sqlite3.connect(f"file:{folder}/store.db?immutable=1", uri=True)) as store:
             found["store"] |= {row[0] for row in store.execute("SELECT format FROM store_format")}
@@ -83,6 +83,7 @@ def stored_numbers() -> dict[str, set[int]]:
             found["index"].add(json.loads(pq.read_metadata(path).metadata[b"strata.segment"])["format"])
         found["plan"] |= {number(path) for path in folder.glob("lake/runs/s/*/plan.json")}
         found["run"] |= {number(path) for path in folder.glob("lake/runs/s/*/decoded.json")}
+        found["past"] |= {number(path) for path in folder.glob("lake/runs/s/*/past.json")}
     return found
 
 
@@ -92,6 +93,7 @@ def test_each_number_that_was_ever_written_is_recorded() -> None:
         "index": index.FORMAT,
         "plan": run_plan.PLAN_FORMAT,
         "run": run_folder.FORMAT,
+        "past": run_past.FORMAT,
     }
     assert stored_numbers() == {name: set(range(1, last + 1)) for name, last in newest.items()}, (
         "record what this version writes: `python -m tests.formats.record NAME`"
@@ -133,6 +135,10 @@ def test_plan_list_of_staged_files_and_verdict(state: Path) -> None:
     for folder, ids_of in ((published, IDS), (planned, {A: ALL_IDS[A][3:], B: ALL_IDS[B][2:]})):
         plan = run_folder.read_plan(folder)
         assert {table.name: table.rows for table in plan.tables} == {str(t): len(found) for t, found in ids_of.items()}
+        past = run_past.read_past(folder, plan)
+        assert {f"{one.database}.{one.table}" for one in past.tables} == (
+            {table.name for table in plan.tables} if plan.format >= 3 else set()
+        )
     [(interval, verdict)] = run_folder.read_verdicts(published).items()
     assert verdict.passed
     assert {table.table: table.rows for table in verdict.tables} == {str(t): len(found) for t, found in IDS.items()}

@@ -18,7 +18,7 @@ from strata.schema.history.versions import DatabaseEntry, Presence, SessionTable
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store, reading, writing
 from strata.store.json_columns import from_column, to_column
-from strata.store.ledgers import PublishedDetails
+from strata.store.ledgers import PublishedDetails, VersionRows
 from strata.store.tables import snapshot
 from strata.wire.storage import Folder
 
@@ -39,6 +39,10 @@ WRITTEN: list[tuple[str, Any]] = [
     (
         '{"gtid_executed": "u:1", "run": "r", "schema_versions": [1, 2]}',
         PublishedDetails("u:1", "r", (1, 2)),
+    ),
+    (
+        '{"gtid_executed": "u:1", "run": "r", "schema_versions": [1], "by_version": [[1, 5, 400]]}',
+        PublishedDetails("u:1", "r", (1,), (VersionRows(1, 5, 400),)),
     ),
 ]
 

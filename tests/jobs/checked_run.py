@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from strata.jobs.run.run_folder import Decoded, run_folder, write_decoded, write_plan
+from strata.jobs.run.run_past import RunPast, TablePast, write_past
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, definition, inserts, stage
@@ -14,6 +15,7 @@ from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, definition, ins
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from strata.schema.model.definition import TableDefinition
     from strata.wire.storage import Folder
 
 RUN = "r1"
@@ -23,19 +25,28 @@ FIELDS = {"id": pa.int32(), "status": pa.string()}
 
 
 def write_run(lake: Path | str, rows: list[dict[str, Any]], *, gtids: int = 9, truncated: bool = False) -> Folder:
+    removed = (RowsRemoved(INTERVAL, "shop.orders", f"{SERVER}:4", "TRUNCATE orders"),) if truncated else ()
+    return write_run_of(lake, inserts(FIELDS, rows), len(rows), SHAPE, gtids=gtids, removed=removed)
+
+
+def write_run_of(
+    lake: Path | str, content: pa.Table, rows: int, shape: TableDefinition, *, gtids: int = 9, **more: Any
+) -> Folder:
+    """A run of one interval of one table, planned and decoded."""
     folder = run_folder(str(lake), SOURCE, RUN)
-    files = stage(folder.join("staged"), inserts(FIELDS, rows))
+    files = stage(folder.join("staged"), content)
     plan = RunPlan(
         source=SOURCE,
         run=RUN,
         lake=str(lake),
         intervals=(Interval(INTERVAL, INTERVAL + FIVE_MINUTES, 0, 9, f"{SERVER}:1-{gtids}"),),
         slices=(PlannedSlice("s", "any", "binlog.000001", 4, 5, 4, 1, 0, 0, interval_start=0),),
-        tables=(PlannedTable(INTERVAL, "shop", "orders", len(rows), len(rows)),),
-        versions=(PlannedVersion(1, "shop", "orders", SHAPE.to_json()),),
+        tables=(PlannedTable(INTERVAL, "shop", "orders", rows, rows),),
+        versions=(PlannedVersion(1, "shop", "orders", shape.to_json()),),
         executed_before={str(INTERVAL): ""},
-        removed=(RowsRemoved(INTERVAL, "shop.orders", f"{SERVER}:4", "TRUNCATE orders"),) if truncated else (),
+        **more,
     )
+    write_past(folder, RunPast((TablePast("shop", "orders"),)))
     write_plan(folder, plan)
     write_decoded(folder, Decoded(files))
     return folder

@@ -14,13 +14,17 @@ from strata.jobs.check.check_interval import CheckReport, check_interval
 from strata.jobs.check.data_docs import complete_docs
 from strata.jobs.check.progress import CheckProgress
 from strata.jobs.decode.decode_slice import store_decoded
-from strata.jobs.publish.publish_interval import publish_interval
-from strata.jobs.run.run_folder import read_decoded, read_plan, read_verdicts, write_plan
+from strata.jobs.publish.publish_interval import Publication, publish_interval
+from strata.jobs.publish.stored_verdicts import stored_verdicts
+from strata.jobs.run.run_folder import Decoded, read_decoded, read_plan, read_verdicts, write_decoded, write_plan
+from strata.jobs.run.run_past import RunPast, TablePast, write_past
+from strata.schema.model.definition import TableName
+from strata.store.verdicts import Outcome
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables
 from strata.wire.storage import delete_file
-from tests.jobs.checked_run import RUN, write_run
-from tests.tables.changes import INTERVAL, SOURCE
+from tests.jobs.checked_run import FIELDS, RUN, write_run
+from tests.tables.changes import INTERVAL, SOURCE, inserts, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +43,26 @@ def test_any_lake_is_judged(lake: str) -> None:
     checked(lake).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed
     assert not folder.folder("docs").exists("index.html"), "those of the check before are no longer true"
+
+
+def test_tables_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
+    """`c`.`a.b` and `c.a`.`b`: a dot does not say where the database ends."""
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    good, bad = TableName("c", "a.b"), TableName("c.a", "b")
+    batches = [inserts(FIELDS, [{"id": 1, "status": one}], table=name) for one, name in (("new", good), ("lost", bad))]
+    files = stage(folder.join("staged"), *batches)
+    plan, past = read_plan(folder), RunPast(tuple(TablePast(name.database, name.table) for name in (good, bad)))
+    tables = tuple(replace(plan.tables[0], database=one.database, table=one.table) for one in (good, bad))
+    versions = tuple(replace(plan.versions[0], database=one.database, table=one.table) for one in (good, bad))
+    write_plan(folder, replace(plan, tables=tables, versions=versions))
+    write_past(folder, past)
+    write_decoded(folder, Decoded(files))
+    assert checked(tmp_path).messages[0].startswith("`c.a`.b: status: status is enum('new','sent')")
+    publication = Publication(str(tmp_path), SOURCE, RUN)
+    judged = {one.table: one.outcome for one in stored_verdicts(publication, judged_at=1)}
+    assert (judged["c.a.b"], judged["`c.a`.b"]) == (Outcome.PASSED, Outcome.FAILED)
+    assert [[table.verdict for table in one.published] for one in publication] == [["passed"], []]
+    assert published_tables(str(tmp_path), SOURCE) == [good]
 
 
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.config.settings import Source, SourceSettings
-from strata.errors import BinlogPurgedError, SourceSettingsError
+from strata.config.settings import Source, SourceSettings, load_settings
+from strata.errors import BinlogPurgedError, SourceSettingsError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed
+from strata.jobs.whole.dump_source import dump_source
 from strata.schema.history.sql_store import SchemaStore
 from strata.store.database import open_store
 from strata.wire.connection import ServerAddress
@@ -121,3 +122,20 @@ def test_what_has_landed_is_gone_on_with_whatever_the_setting(server: MysqlServe
     assert allowed_begins(source) == ()
     insert(server, 9)
     assert {8, 9} <= landed_keys(source, server)
+
+
+def test_a_dump_without_a_transaction_says_so(server: MysqlServer, tmp_path: Path) -> None:
+    (tmp_path / "strata.toml").write_text(
+        f'lake = "{tmp_path}/lake"\nstore = "sqlite:///{tmp_path}/store.db"\n'
+        '[sources.shop]\nconnection = "x"\nmirrors = ["shop.*"]\n'
+    )
+    settings = load_settings({"STRATA_SETTINGS": f"{tmp_path}/strata.toml", "AIRFLOW_CONN_X": server.url})
+    insert(server, 8)
+    write(server, "FLUSH BINARY LOGS")
+    write(server, f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    with pytest.raises((Usage, SourceSettingsError), match=r"nothing has been written|GTID"):
+        dump_source("shop", settings=settings)
+    if "by_gtid" in str(server.folder):
+        insert(server, 9)
+        (dumped,) = dump_source("shop", settings=settings).tables
+        assert (dumped.table, dumped.rows > 0) == ("shop.items", True)

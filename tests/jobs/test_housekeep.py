@@ -62,8 +62,8 @@ def test_staged_files_go_with_the_publication_and_the_run_stays_readable(world: 
     assert left(world, run) == {PLAN, PAST, DECODED, VERDICT}
     again = finish(world, run)
     assert (first.cleared, again.cleared) == (False, True)
-    told = [[replace(table, changed=0) for table in report.tables] for report in (first, again)]
-    assert (told[0], first.rows) == (told[1], again.rows), "a task that is tried again tells the same"
+    reported = [[replace(table, changed=0) for table in report.tables] for report in (first, again)]
+    assert (reported[0], first.rows) == (reported[1], again.rows), "a task that is tried again tells the same"
     folder = run_folder(world.source.lake, "s", run)
     with pytest.raises(Usage, match="staged files were cleared"):
         check_interval(world.source.lake, "s", run, lambda: None)  # type: ignore[arg-type,return-value]

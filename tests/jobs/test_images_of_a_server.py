@@ -188,7 +188,7 @@ def test_a_right_run_has_no_image_that_was_not_left(server: MysqlServer, source:
         ingest.publish("s", run, settings=source)
         said += [line for line in lines if line.startswith("held")]
     assert [int(line.split()[1]) for line in said] == COMPARED, said
-    assert any(reasons.UNTOLD in line for line in said), said
+    assert any(reasons.UNLOGGED in line for line in said), said
     assert any(reasons.PARTIAL in line for line in said), said
     # The same interval again, behind which others are published by now.
     found = [name.name for name in sorted((source.folder / "lake" / "runs" / "s").iterdir())]

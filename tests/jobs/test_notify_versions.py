@@ -30,32 +30,32 @@ def engine(mysql_server):
 
 
 def test_a_version_is_told_of_with_its_gtid_tables_and_the_beginning_of_its_statement(engine):
-    told = unsent_versions(engine, "shop", 0)
-    assert {one.source for one in told} == {"shop"}
-    words = [one.statement.split()[0] for one in told if one.origin == "ddl"]
+    reported = unsent_versions(engine, "shop", 0)
+    assert {one.source for one in reported} == {"shop"}
+    words = [one.statement.split()[0] for one in reported if one.origin == "ddl"]
     assert words == ["CREATE", "CREATE", "ALTER", "RENAME", "DROP"]
-    assert told[-2].tables == ("told.t", "told.u")
-    assert all(len(one.statement) <= 1000 for one in told)
-    assert len({one.gtid for one in told if one.origin == "ddl"}) == 5
+    assert reported[-2].tables == ("told.t", "told.u")
+    assert all(len(one.statement) <= 1000 for one in reported)
+    assert len({one.gtid for one in reported if one.origin == "ddl"}) == 5
 
 
 def test_what_was_told_is_not_told_again_also_when_the_receiver_forgets(engine):
-    told = unsent_versions(engine, "shop", 0)
-    assert unsent_versions(engine, "shop", 0) == told  # whoever asked has died before it told anybody
-    newest = told[-1].version
-    assert unsent_versions(engine, "shop", told[1].version) == told[2:]
+    reported = unsent_versions(engine, "shop", 0)
+    assert unsent_versions(engine, "shop", 0) == reported  # whoever asked has died before it told anybody
+    newest = reported[-1].version
+    assert unsent_versions(engine, "shop", reported[1].version) == reported[2:]
     assert unsent_versions(engine, "shop", newest) == []
     assert unsent_versions(engine, "shop", 0) == []
     assert NotifiedLedger(engine).version("shop") == newest
-    assert len(unsent_versions(engine, "other", 0)) == len(told)
+    assert len(unsent_versions(engine, "other", 0)) == len(reported)
 
 
 def test_many_are_told_of_in_turn(engine, monkeypatch):
     everything = unsent_versions(engine, "shop", 0)
     monkeypatch.setattr(notify_versions, "MOST_VERSIONS", 2)
     found, sent = [], 0
-    while told := unsent_versions(engine, "shop", sent):
-        assert len(told) <= 2
-        found += told
-        sent = told[-1].version
+    while reported := unsent_versions(engine, "shop", sent):
+        assert len(reported) <= 2
+        found += reported
+        sent = reported[-1].version
     assert found == everything

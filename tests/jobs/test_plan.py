@@ -197,14 +197,18 @@ def test_rows_that_a_statement_changed_are_told_and_not_passed_over(stream):
     stream.live(LIFE + "SET SESSION binlog_format = 'STATEMENT'; INSERT INTO b VALUES (100)")
     report, plan = stream.plan()
     assert report.rows == 6
-    [told] = plan.statements
-    assert (told.told, told.statement, bool(told.gtid)) == (f"{stream.database}.b", "INSERT INTO b VALUES (100)", True)
+    [reported] = plan.statements
+    assert (reported.table_name, reported.statement, bool(reported.gtid)) == (
+        f"{stream.database}.b",
+        "INSERT INTO b VALUES (100)",
+        True,
+    )
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
     settings = structs.replace(stream.source.settings, on_statement="hold")
     report, plan = stream.plan(source=replace(stream.source, settings=settings))
     assert {one.table: (one.counted, one.rows) for one in plan.tables} == {"a": (4, 4), "b": (2, 0)}
     [held] = [one.held for one in plan.tables if one.held]
-    assert (held.error, held.gtid) == ("StatementFormatError", told.gtid)
+    assert (held.error, held.gtid) == ("StatementFormatError", reported.gtid)
 
 
 def test_a_statement_alone_in_its_interval_is_told(stream):

@@ -19,7 +19,7 @@ from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.plan.owed import Request
-from strata.jobs.plan.place_prepared import UNTOLD
+from strata.jobs.plan.place_prepared import UNNAMED
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.progress.status import source_status
 from strata.jobs.prove.compare_rows import compare_rows
@@ -63,8 +63,7 @@ class Shop:
 
     def restart(self, how: str) -> None:
         if how == "kill":
-            self.server.process.kill()
-            self.server.process.wait()
+            self.server.kill()
         else:
             self.server.stop()
         self.server = launch(self.server.folder, *self.server.options, port=self.server.port)
@@ -141,7 +140,7 @@ def own_shop(tmp_path):
     try:
         yield shop
     finally:
-        shop.server.stop()
+        shop.server.kill()
 
 
 def prepare(xid: str, sql: str) -> str:
@@ -253,7 +252,7 @@ def test_what_the_stream_does_not_tell_is_refused(shop):
     )
     assert shop.ingest() == (2, 2)
     lost, dark = shop.plans[-1].refused
-    assert (lost.table, lost.rows) == (str(UNTOLD), 0)
+    assert (lost.table, lost.rows) == (str(UNNAMED), 0)
     assert lost.error.message.startswith("XA COMMIT X'6561726c79',X'',1 has no XA PREPARE in the landed stream")
     assert None not in (lost.error.gtid, lost.error.file, lost.error.offset, lost.error.remedy)
     assert (dark.table, dark.rows) == (f"{shop.database}.v", 0)
@@ -273,5 +272,5 @@ def test_statements_of_a_prepared_transaction_are_told_where_it_is_committed(sho
     assert shop.plans[-1].statements == ()
     shop.run("XA COMMIT 'p'; XA ROLLBACK 'q'")
     assert shop.ingest() == (0, 0)
-    (told,) = shop.plans[-1].statements
-    assert (told.told, told.statement) == (f"{shop.database}.t", "INSERT INTO t VALUES (10, 'x', NULL)")
+    (reported,) = shop.plans[-1].statements
+    assert (reported.table_name, reported.statement) == (f"{shop.database}.t", "INSERT INTO t VALUES (10, 'x', NULL)")

@@ -74,7 +74,7 @@ def test_a_passing_verdict_publishes(tmp_path: Path) -> None:
     assert run.published() == [1, 2]
     (table,) = report.tables
     assert (table.table, table.rows, table.schema_versions, table.gtid_executed) == ("shop.orders", 2, (1,), "u:1-9")
-    assert (report.rows, report.warnings, table.changed) == (2, 1, 1)
+    assert (report.rows, report.warnings, table.changed, table.verdict) == (2, 1, 1, "warned")
 
 
 def test_publishing_again_changes_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.errors import DamagedFileError, ErrorFacts, StoreFormatError, Usage
 from strata.jobs.run import run_folder as folder_of
 from strata.jobs.run.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
-from strata.jobs.run.run_past import RunPast, read_past, write_past
+from strata.jobs.run.run_past import RunPast, TablePast, read_past, write_past
 from strata.jobs.run.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
@@ -24,10 +24,12 @@ from strata.jobs.run.specs import (
 )
 from strata.rows.plan import Range, SliceTable
 from strata.tables.write import StagedFile
-from strata.wire.storage import Folder
+from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from strata.wire.storage import Folder
 
 
 PIECE = PlannedSlice(
@@ -165,20 +167,50 @@ def test_a_slice_is_stored_as_it_always_was(folder: Folder) -> None:
     ]
 
 
-def test_what_lies_before_a_run_is_kept(tmp_path):
-    folder = Folder.open(str(tmp_path))
-    assert read_past(folder) == RunPast()
+def test_what_lies_before_a_run_is_kept(folder: Folder) -> None:
     stored = (
         b'{"tables":[{"database":"d","table":"t","lives":[{"versions":[3,5],"columns":[{"steps":[{"version_id":3,'
-        b'"name":"a","kind":"int||||key 0"}],"ended":5}]}],"untold":[7],"unpublished":[1700000000000000]}],"format":1}'
+        b'"name":"a","kind":"int||||key 0"}],"ended":5}]}],"untold":[7],"unpublished":[1700000000000000]},'
+        b'{"database":"d","table":"x.y"}],"format":1}'
     )
     folder.write("past.json", stored)
-    found = read_past(folder)
-    assert found.of("d", "t").untold == (7,)
+    found = read_past(folder, PLAN)
+    assert found.of("d", "t").unlogged == (7,)
     assert found.of("d", "t").lives[0].columns[0].ended == 5
     assert found.of("d", "u") is None
     write_past(folder, found)
-    assert read_past(folder) == found
+    assert read_past(folder, PLAN) == found
     folder.write("past.json", stored.replace(b'"format":1', b'"format":2'))
     with pytest.raises(StoreFormatError, match="format 2"):
-        read_past(folder)
+        read_past(folder, PLAN)
+
+
+def test_a_run_of_an_older_version_may_have_no_past(folder: Folder) -> None:
+    folder.write("plan.json", json.dumps(OF_FORMAT_1).encode())
+    assert read_past(folder, read_plan(folder)) == RunPast()
+    folder.write("plan.json", json.dumps({**msgspec.to_builtins(PLAN), "format": 2}).encode())
+    assert read_past(folder, read_plan(folder)) == RunPast()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b'{"tables":[{"database":"d","table":"t"}],"format":1}'])
+def test_a_past_that_is_gone_or_not_whole_is_refused(folder: Folder, content: bytes | None) -> None:
+    if content is not None:
+        folder.write("past.json", content)
+    with pytest.raises(DamagedFileError) as caught:
+        read_past(folder, PLAN)
+    assert caught.value.file == folder.join("past.json")
+    assert "`strata plan --source s`" in str(caught.value)
+
+
+def test_a_past_has_each_table_that_has_a_name(folder: Folder) -> None:
+    unnamed = PlannedTable(1, "", "*", 0, 0)
+    write_past(folder, RunPast((TablePast("d", "t"),)))
+    assert read_past(folder, msgspec.structs.replace(PLAN, tables=(PLAN.tables[0], unnamed))).of("d", "t")
+    assert read_past(folder, msgspec.structs.replace(PLAN, tables=())).of("d", "t")
+
+
+def test_a_version_that_shows_what_is_sensitive_refuses_the_plan() -> None:
+    """The reader of those versions knew formats up to 2."""
+    plan = msgspec.structs.replace(PLAN, sensitive={"d.t": ("mail",)})
+    with pytest.raises(StoreFormatError, match="format 3, this version reads up to 2"):
+        decode_stored(msgspec.json.encode(plan), RunPlan, newest=2, file="plan.json", remedy="")

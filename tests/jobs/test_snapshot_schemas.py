@@ -14,8 +14,9 @@ from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.values import to_plain

@@ -18,8 +18,9 @@ from strata.events.changes.files import in_stream_order
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.jobs.track.track_schema import track_files
-from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
 from strata.schema.model.definition import TableName
 from strata.schema.replay.baseline import read_baseline
 from strata.store.database import open_store

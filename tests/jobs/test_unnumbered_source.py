@@ -19,8 +19,9 @@ from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.progress.status import source_status
 from strata.jobs.track.track_schema import track_files, track_landed
 from strata.jobs.watch.watch_ddl import DdlWatch
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 from strata.schema.replay.baseline import read_baseline
 from strata.store.database import open_store

@@ -26,8 +26,9 @@ from strata.jobs.prove.replay import TableState
 from strata.jobs.run.run_folder import read_decoded, run_folder
 from strata.jobs.track.track_schema import track_landed
 from strata.jobs.views.make_views import Kind, MadeView, make_views
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.store.database import open_store
 from strata.tables.commit import publish
 from strata.tables.convert import state_schema

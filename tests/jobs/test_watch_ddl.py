@@ -137,8 +137,8 @@ def test_our_own_tables_are_no_news_and_a_database_of_that_name_is(server, setti
     found = structs.replace(settings.sources["shop"], store=None) if is_ours else settings.sources["shop"]
     watch = begin(replace(settings, sources={"shop": found}))
     server.run_sql("CREATE DATABASE IF NOT EXISTS strata; CREATE TABLE strata.mine (id INT)")
-    told = {table for one in receive_until(watch, server, "mark_b") for table in one.notice.tables}
-    assert told == (set() if is_ours else {"strata.mine"})
+    reported = {table for one in receive_until(watch, server, "mark_b") for table in one.notice.tables}
+    assert reported == (set() if is_ours else {"strata.mine"})
     watch.close()
     server.run_sql("DROP DATABASE strata")
 
@@ -171,7 +171,7 @@ def test_a_server_that_goes_away_and_comes_back_is_watched_without_a_gap(tmp_pat
         watch.close()
         check_purged(server, settings)
     finally:
-        server.stop()
+        server.kill()
 
 
 def dump_thread(server):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata.errors import SettingsError, StrataError, Usage
+from strata.errors import SettingsError, StrataError, StreamHoleError, Usage
 from strata.jobs.plan.owed import Request, Take
 from strata.jobs.quarantine import decide
 from strata.jobs.quarantine.decide import Decided
@@ -22,6 +22,7 @@ from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.store.table_intervals import State
 from strata.store.tables import table_interval
 from tests.jobs.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write
+from tests.wire.binlogs import SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,20 @@ def test_a_plan_before_tracking_takes_nothing_away(world: World) -> None:
     world.run(Request())
     world.assert_nothing_is_lost()
     assert sum(world.published("a").values()) == 1
+
+
+def test_a_span_whose_binlog_is_gone_says_from_when_there_is_something(tmp_path: Path) -> None:
+    """Of a server without a past an early span is empty; one that had executed something may have had rows in it."""
+    before = Request(BEGIN - 10 * MINUTE, BEGIN - 5 * MINUTE)
+    young, old = World(tmp_path / "young"), World(tmp_path / "old", gno=5)
+    for world in (young, old):
+        live(world, "a")
+        world.land()
+    assert young.plan(before).tables == 0
+    with pytest.raises(StreamHoleError, match="the landed stream begins at 2026-09-21 14:10:00") as caught:
+        old.plan(before)
+    assert caught.value.gtid == f"{SERVER}:1-5"
+    assert old.plan(Request(BEGIN - 5 * MINUTE, old.now)).tables == 1
 
 
 def test_a_run_of_one_table_leaves_the_others_to_the_schedule(world: World) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.hashes import hash_fixed, hash_texts
 from strata.kernels.json_texts import find_no_json
 
 GOOD = [
@@ -49,33 +48,3 @@ def test_as_python_reads_it(text):
     except ValueError:
         good = False
     assert judged([text.encode()]) == [good]
-
-
-def hashed(values: list[bytes | None]) -> list[int]:
-    texts = [value or b"" for value in values]
-    ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
-    nulls = np.array([value is None for value in values], np.uint8)
-    found = np.zeros(len(values), np.int64)
-    assert hash_texts(np.frombuffer(b"".join(texts), np.uint8), ends, nulls, found) == -1
-    return found.tolist()
-
-
-@given(st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=20))
-def test_equal_values_and_no_others_have_equal_hashes(values):
-    found = hashed(values)
-    assert len(set(found)) == len(set(values))
-    assert hashed(values[::-1]) == found[::-1]
-
-
-def test_numbers_of_every_width():
-    for width in (1, 2, 4, 8, 16):
-        data = np.arange(4 * width, dtype=np.uint8)
-        found = np.zeros(4, np.int64)
-        assert hash_fixed(data, width, np.array([0, 0, 1, 0], np.uint8), found) == -1
-        assert len(set(found.tolist())) == 4
-        assert hash_fixed(data[:-1], width, np.zeros(0, np.uint8), np.zeros(4, np.int64)) == 3
-
-
-def test_bytes_that_are_not_there_are_not_read():
-    offsets = np.array([0, 2, 9], np.int32)
-    assert hash_texts(np.zeros(4, np.uint8), offsets, np.zeros(0, np.uint8), np.zeros(2, np.int64)) == 1

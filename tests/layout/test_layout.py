@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 LINES = 450
 """What one can read in one go."""
+MEDIAN_LINES = 130
+PRODUCT = re.compile(r"(include|dags|plugins|spark_jobs|scripts)/.*\.py")
 BYTES = 64 * 1024
 TRACKED = (
     subprocess.run(
@@ -69,6 +72,15 @@ def test_a_target_has_at_most_three_lines():
 def test_no_file_is_longer_than_one_can_read(name):
     if not (LOCKS.fullmatch(name) or GENERATED.fullmatch(name)):
         assert len((REPOSITORY / name).read_text().splitlines()) <= LINES
+
+
+def test_most_files_are_short():
+    lines = [
+        len((REPOSITORY / name).read_text().splitlines())
+        for name in FILES
+        if PRODUCT.fullmatch(name) and not name.endswith("__init__.py")
+    ]
+    assert statistics.median(lines) < MEDIAN_LINES
 
 
 def test_no_large_file_is_committed():

@@ -13,8 +13,8 @@ from strata.mirrors.apply import Applier
 from strata.mirrors.modes import Mode
 from strata.mirrors.position import MirrorPosition
 from strata.mirrors.table import Mirror
-from strata.tables.columns import published
 from strata.tables.convert import state_schema
+from strata.tables.named_columns import published
 from tests.tables.changes import changes, definition
 
 if TYPE_CHECKING:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strata.mirrors.dump import aside
+from strata.mirrors.dump import exact as exact_module
 from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition
+from strata.mirrors.dump.folder import DumpFolder
+from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata.tables.convert import state_schema
 from tests.tables.changes import changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DEFINITION = TableDefinition(
     (Column("k", "varchar(9)", False, "utf8mb4"), Column("v", "int"), Column("w", "int")),
@@ -131,8 +138,38 @@ def test_chunks_of_any_moments_become_the_table_at_one(minimal: bool, seed: int)
     draw = random.Random(seed)
     server = Server(draw, minimal=minimal)
     batches, low, high = read(server, draw)
-    found = pa.concat_tables(exact_rows(batches, server.changes(low, high), DEFINITION)).to_pylist()
-    assert by_key(found) == by_key(list(server.state(list(range(high))).values()))
+    assert by_key(exact(batches, server.changes(low, high))) == by_key(list(server.state(list(range(high))).values()))
+
+
+@pytest.mark.parametrize("minimal", [False, True])
+def test_changes_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minimal: bool) -> None:
+    monkeypatch.setattr(exact_module, "HELD_BYTES", 1)
+    monkeypatch.setattr(exact_module, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(aside, "_FILE_BYTES", 300)
+    folder = DumpFolder(str(tmp_path), "s", TableName("d", "t"))
+    put_aside = 0
+    for parts in (2, 16):
+        monkeypatch.setattr(aside, "PARTS", parts)
+        monkeypatch.setattr(exact_module, "PARTS", parts)
+        # With few marks rows are put aside that nothing has changed.
+        monkeypatch.setattr(aside, "_MARKS", 4 * parts)
+        for seed in range(12):
+            draw = random.Random(seed)
+            server = Server(draw, minimal=minimal)
+            batches, low, high = read(server, draw)
+            logged = server.changes(low, high)
+            cuts = [0, *sorted(draw.choices(range(logged.num_rows + 1), k=6)), logged.num_rows]
+            pieces = [batch for a, b in pairwise(cuts) for batch in logged.slice(a, b - a).to_batches()]
+            found = pa.concat_tables(exact_rows(batches, pieces, DEFINITION, folder)).to_pylist()
+            assert by_key(found) == by_key(list(server.state(list(range(high))).values()))
+            put_aside += len(pieces) > 1
+            assert not list(tmp_path.rglob("aside-*"))
+    assert put_aside > 10
+
+
+def exact(batches: list[pa.RecordBatch], logged: pa.Table) -> list[dict[str, Any]]:
+    """With changes that fit into memory: no folder is asked for."""
+    return pa.concat_tables(exact_rows(batches, logged.to_batches(), DEFINITION, None)).to_pylist()  # type: ignore[arg-type]
 
 
 def test_without_the_changes_they_are_not() -> None:
@@ -162,11 +199,11 @@ def test_changes_that_must_not_be_repeated_are_refused(reason: str) -> None:
     fields = {field.name: field.type for field in state_schema(definition)}
     logged = pa.Table.from_batches([changes(fields, [REFUSED[reason]]).batch])
     with pytest.raises(NotRepeatableError, match=reason):
-        list(exact_rows([], logged, definition))
+        list(exact_rows([], logged.to_batches(), definition, None))  # type: ignore[arg-type]  # nothing is put aside
 
 
 def test_a_table_without_a_key_is_refused_if_it_was_changed() -> None:
     definition = TableDefinition(DEFINITION.columns)
     logged = pa.Table.from_batches([changes(FIELDS, [{"op": "insert", "after": {"k": "a"}}]).batch])
     with pytest.raises(NotRepeatableError, match="no key"):
-        list(exact_rows([], logged, definition))
+        list(exact_rows([], logged.to_batches(), definition, None))  # type: ignore[arg-type]  # nothing is put aside

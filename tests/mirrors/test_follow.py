@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import write_deltalake
 
 import strata.mirrors
 from strata.cli.main import run
 from strata.errors import MirrorBehindError, Usage
+from strata.gtid.token import Order, Token
 from strata.gtid.token_text import to_text
+from strata.mirrors.log import read_snapshot
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
 from strata.store.table_intervals import State, TableIntervalLedger
 from tests.docs.pages import read_blocks
+from tests.mirrors.server_zones import load_zones
 from tests.mirrors.world import MirrorWorld, assert_rows
 from tests.mysql_server import start_server
 from tests.spark_session import spark
@@ -52,7 +56,6 @@ def outcomes(world: MirrorWorld) -> dict[str, MirrorOutcome]:
 UNKNOWN = {
     "ALTER TABLE t ADD COLUMN made DATETIME DEFAULT CURRENT_TIMESTAMP": "made",
     "ALTER TABLE t ADD COLUMN twice INT GENERATED ALWAYS AS (n * 2) STORED": "twice",
-    "ALTER TABLE t DROP PARTITION p0": "partitions",
     "ALTER TABLE t MODIFY v VARCHAR(1)": "v",
 }
 
@@ -213,6 +216,28 @@ def test_a_quiet_table_is_known_to_be_up_to_date(world: MirrorWorld) -> None:
         quiet.wait_until(type(busy.position).of("other", busy.position.places[0].position))
 
 
+def test_tokens_of_a_source_with_a_lineage_and_copies(world: MirrorWorld) -> None:
+    world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", "shop")
+    world.publish()
+    world.update()
+    named = {"lineage": "second", "copied_from": {"old": "first"}}
+    mirror = strata.mirrors.open(world.lake, "shop", "shop.t", **named)
+    [place] = mirror.position.places
+    executed, mine = place.position, Token.of("shop", place.position, lineage="second")
+    assert place.lineage == "second"
+    assert strata.mirrors.history(world.lake, "shop", "shop.t", world.engine, **named).position == mirror.position
+    written = Token.of("old", executed, lineage="first")
+    assert written.compare(mirror.position) is Order.BEFORE
+    for token in (mine, written, mirror.position):
+        assert mirror.wait_until(token, timeout_seconds=0).at == mirror.at
+    then = strata.mirrors.open(world.lake, "shop", "shop.t", at=mine, **named)
+    assert then.at.seq == mirror.at.seq
+    # Of another history nothing is waited for.
+    for other in (Token.of("shop", executed), Token.of("old", executed)):
+        with pytest.raises(Usage, match="is not of shop alone"):
+            mirror.wait_until(other, timeout_seconds=0)
+
+
 def test_many_batches_of_whole_transactions(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strata.mirrors.changes.BATCH_ROWS", 50)
     monkeypatch.setattr("strata.mirrors.data_files.FILE_ROWS", 100)
@@ -230,6 +255,30 @@ def test_many_batches_of_whole_transactions(world: MirrorWorld, monkeypatch: pyt
         at = Mirror.open(world.lake, "shop", TableName("shop", "t"), lambda one, v=version: one.seq <= v + 2)
         assert at is not None
         assert at.position.gtid_executed.endswith(f":1-{at.position.seq}")
+
+
+def test_one_transaction_that_is_too_large_to_be_held(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is applied in pieces, and its readers see one commit."""
+    monkeypatch.setattr("strata.tables.row_groups.ROW_GROUP_ROWS", 8000)
+    monkeypatch.setattr("strata.mirrors.changes.BATCH_ROWS", 8000)
+    numbers = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 20000) SELECT n, n % 7 FROM r"
+    world.server.run_sql(
+        "SET SESSION cte_max_recursion_depth = 100000; CREATE TABLE t (id INT PRIMARY KEY, n INT);"
+        "CREATE TABLE bag (a INT, n INT); INSERT INTO t VALUES (0, 0);"
+        f"BEGIN; INSERT INTO t {numbers}; INSERT INTO bag {numbers}; SET SESSION binlog_row_image = MINIMAL;"
+        "UPDATE t SET n = n + 1; DELETE FROM t WHERE id % 3 = 0; UPDATE t SET id = id + 1 ORDER BY id DESC;"
+        "UPDATE bag SET a = a % 10; DELETE FROM bag WHERE a = 3; COMMIT;"
+        "INSERT INTO t VALUES (100000, 1); INSERT INTO bag VALUES (1, 1)",
+        "shop",
+    )
+    world.publish()
+    assert [(one.behind, one.error) for one in world.update().mirrors] == [(None, None)] * 2
+    world.assert_equal()
+    mirror = world.mirror("t")
+    assert mirror is not None
+    states = [read_snapshot(mirror.url, version) for version in range(mirror.snapshot.version + 1)]
+    assert {one.live_rows for one in states if one} <= {0, 1, 13334, 13335}
+    assert len(mirror.snapshot.files) > 3
 
 
 def test_what_an_insert_left_out_has_its_default(world: MirrorWorld) -> None:
@@ -289,6 +338,9 @@ def test_the_page_is_right(page: MirrorWorld) -> None:
     assert len(names["frame"]) == 2
     assert len(names["new"]) == 0
     assert_rows(names["same"].mirror, [(1, Decimal("2.50"), "paid"), (2, Decimal(3), "paid")])
+    assert names["versions"]["state"].to_list() == ["new", "paid"]
+    assert names["versions"]["_valid_to"].is_null().to_list() == [False, True]
+    assert names["rows"].aggregate("count(*)").fetchone() == (2,)
 
 
 @pytest.mark.spark
@@ -302,7 +354,7 @@ def test_the_command(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch, capsys
     settings = world.folder / "strata.toml"
     settings.write_text(
         f'lake = "{world.lake}"\nstore = "sqlite:///{world.folder}/store.db"\n'
-        '[sources.shop]\nconnection = "s"\nmirrors = ["shop.a*"]\n'
+        '[sources.shop]\nconnection = "s"\nmirrors = ["shop.a*"]\ncompact_files = 2\n'
     )
     monkeypatch.setenv("STRATA_SETTINGS", str(settings))
     monkeypatch.setenv("AIRFLOW_CONN_S", world.server.url)
@@ -324,3 +376,54 @@ def test_the_command(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch, capsys
     assert [one["vacuumed"]["files"] for one in lines("vacuum", "--retain-hours", "1")] == [0]
     assert run(["mirror", "list"]) == 0
     assert "shop.a" in capsys.readouterr().out
+    assert lines("keep") == []
+    world.server.run_sql("INSERT INTO a VALUES (3)", "shop")
+    world.publish()
+    lines("update")
+    [kept] = lines("keep")
+    assert kept["compacted"] == {"files_before": 2, "files_after": 1, "rows_rewritten": 3}
+    mirror = world.mirror("a")
+    assert mirror is not None
+    write_deltalake(mirror.url, mirror.to_arrow(), mode="append")
+    assert run(["mirror", "compact"]) == 1
+    assert "left as it is: another program has changed the mirror" in capsys.readouterr().out
+
+
+# Those that are known have one offset; of the others the server may have been told anything.
+ZONES = {
+    "+05:30": True,
+    "-11:00": True,
+    "+14:00": True,
+    "Asia/Kolkata": True,
+    "Europe/Berlin": False,
+    "America/New_York": False,
+    "SYSTEM": False,
+}
+# The borders of daylight saving time of Berlin and New York, and of what a TIMESTAMP holds, among them.
+MOMENTS = [
+    *("2024-03-31 01:59:59.4994", "2024-03-31 03:00:00", "2024-10-27 02:30:00.5", "2024-03-10 01:59:59.49"),
+    *("2024-11-03 01:30:00", "1970-01-02 00:00:00.0005", "2038-01-18 03:14:06.4995", "1999-12-31 23:59:59.999999"),
+]
+
+
+def test_moments_go_between_types_as_the_session_s_zone_has_them(world: MirrorWorld) -> None:
+    load_zones(world.server, [one for one in ZONES if "/" in one])
+    values = ", ".join(f"({n}, '{moment}', '{moment}', NULL)" for n, moment in enumerate(MOMENTS))
+    for n, zone in enumerate(ZONES):
+        world.server.run_sql(
+            f"SET time_zone = '{zone}'; CREATE TABLE t{n} (id INT PRIMARY KEY, a DATETIME(6), b TIMESTAMP(6) NULL, "
+            f"c DATETIME); INSERT INTO t{n} VALUES {values};"
+            f"ALTER TABLE t{n} MODIFY a TIMESTAMP(3) NULL, MODIFY b DATETIME(1), MODIFY c TIMESTAMP NULL;"
+            f"INSERT INTO t{n} SELECT id + 100, a, b, c FROM t{n}",
+            "shop",
+        )
+    world.publish()
+    found = outcomes(world)
+    behind = {zone: found[f"t{n}"].behind or "" for n, zone in enumerate(ZONES)}
+    assert {zone: not why for zone, why in behind.items()} == ZONES
+    assert all(zone in why for zone, why in behind.items() if why)
+    assert all(found[f"t{n}"].needs_dump for n, zone in enumerate(ZONES) if not ZONES[zone])
+    for n, zone in enumerate(ZONES):
+        if not ZONES[zone]:
+            world.server.run_sql(f"DROP TABLE t{n}", "shop")
+    world.assert_equal()

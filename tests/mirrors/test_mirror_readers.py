@@ -2,66 +2,38 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-import polars as pl
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from msgspec.structs import replace
 
 from strata.errors import DamagedFileError, MirrorDivergedError
 from strata.mirrors import checkpoint
 from strata.mirrors.apply import Applier
 from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.log import read_snapshot
 from strata.mirrors.modes import Mode
+from strata.mirrors.table import Mirror
 from strata.mirrors.turn import altered, emptied
 from strata.schema.ddl.context import DdlContext
 from strata.schema.ddl.read import read_ddl
 from strata.schema.history.effects import added_columns, effect_of, renamed_columns
 from strata.schema.history.turns import Turn
 from strata.schema.model.definition import Column
+from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, Row, opened, position, rows_of
 from tests.tables.changes import ORDERS, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.mirrors.table import Mirror
 
 MODES = list(Mode)
-
-
-def by_deltalake(url: str, version: int | None) -> pa.Table:
-    table = DeltaTable(url, version=version)
-    return pa.table(QueryBuilder().register("mirror", table).execute("SELECT * FROM mirror").read_all())
-
-
-def by_duckdb(url: str, version: int | None) -> pa.Table:
-    package = importlib.util.find_spec("duckdb_ext")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    (extension,) = Path(package.submodule_search_locations[0]).rglob("delta.duckdb_extension")
-    assert version is None, "this extension reads the newest version alone"
-    with duckdb.connect() as connection:
-        connection.execute(f"LOAD '{extension}'")
-        (count,) = connection.execute(f"SELECT count(*) FROM delta_scan('{url}')").fetchone() or (None,)
-        found = pa.table(connection.execute(f"SELECT * FROM delta_scan('{url}')").arrow())
-    assert count == found.num_rows
-    return found
-
-
-def by_polars(url: str, version: int | None) -> pa.Table:
-    scan = pl.scan_delta(url, version=version)
-    found = scan.collect().to_arrow()
-    assert scan.select(pl.len()).collect().item() == found.num_rows
-    return found
-
-
-READERS = (by_deltalake, by_duckdb, by_polars)
+_HOUR_MS = 3_600_000
 
 
 def assert_read(mirror: Mirror, rows: list[Row], version: int | None = None) -> None:
@@ -97,6 +69,67 @@ def test_every_reader_sees_the_rows_after_every_kind_of_commit(
     assert rows_of(opened(lake)) == model.states[70]
     mirror = emptied(opened(lake), position(71), mirror.definition)
     assert_read(mirror, [])
+
+
+@pytest.mark.parametrize("hours", range(0, 8, 2))
+def test_who_reads_a_state_within_its_hours_finds_its_files(tmp_path: Path, hours: int) -> None:
+    model, lake = Model(6), str(tmp_path)
+    model.live(60)
+    model.create(lake)
+    for cut in (20, 30, 40, 50, 56):
+        model.bring(lake, cut)
+    compact(opened(lake))
+    model.bring(lake, 60)
+    now = 10_000 * _HOUR_MS
+    newest = opened(lake).snapshot.version
+    for version in range(newest + 1):
+        _commit_at(opened(lake), version, now - (newest - version) * _HOUR_MS)
+    held = {version: read_snapshot(opened(lake).url, version) for version in range(newest + 1)}
+    done = vacuum(opened(lake), now_micros=now * 1000, retain_hours=hours)
+    assert done.oldest_version == newest - hours
+    assert done.files or hours
+    for version, snapshot in held.items():
+        if version >= done.oldest_version and snapshot is not None:
+            mirror = replace(opened(lake), snapshot=snapshot)
+            assert rows_of(mirror) == model.states[mirror.position.seq]
+
+
+def _commit_at(mirror: Mirror, version: int, time_ms: int) -> None:
+    """As if a version had been committed then, and its files written."""
+    path = Path(mirror.url, "_delta_log", f"{version:020}.json")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["commitInfo"]["timestamp"] = time_ms
+    path.write_text("\n".join(map(json.dumps, lines)))
+    for file in [*Path(mirror.url).glob("data/*"), *Path(mirror.url).glob("_dv/*")]:
+        os.utime(file, (0, 0))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_reader_sees_the_rows_after_the_rarer_commits(tmp_path: Path, mode: Mode) -> None:
+    """Marks, one transaction in pieces, and a table that was dumped again over what was there."""
+    model, lake = Model(2), str(tmp_path)
+    model.live(60)
+    model.create(lake, mode)
+    seen = {}
+
+    def note(mirror: Mirror, rows: list[Row]) -> None:
+        assert_read(mirror, rows)
+        seen[mirror.snapshot.version] = rows
+
+    mirror = model.bring(lake, 30)
+    note(mirror.stopped_for("a reason"), model.states[30])
+    ordered = model.changes(30).sort_by([("_seq", "ascending"), ("_row", "ascending")])
+    rest = [ordered.slice(at, 9) for at in range(9, ordered.num_rows, 9)]
+    mirror = Applier(opened(lake)).apply(ordered.slice(0, 9), position(60), lambda: rest)
+    note(mirror, model.states[60])
+    again = mirror.to_arrow(list(COLUMNS))
+    mirror = Mirror.create(
+        lake, "s", mirror.table, model.definition, [again], position(60), mode=mode, replacing=mirror
+    )
+    note(mirror, model.states[60])
+    note(mirror.dropped(position(61)), model.states[60])
+    for version, rows in seen.items():
+        assert_read(mirror, rows, version)
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from random import Random
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pymysql
 import pytest
 
 from strata.mirrors.modes import Mode
+from strata.mirrors.renames import Renames
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
+from tests.mirrors import history_check
 from tests.mirrors.random_life import TABLES, RandomLife
 from tests.mirrors.world import MirrorWorld, assert_rows
 from tests.mysql_server import start_server
@@ -40,7 +43,10 @@ def test_mirrors_equal_select_at_random_positions(server: MysqlServer, tmp_path:
     server.run_sql("RESET BINARY LOGS AND GTIDS;")
     server.run_sql("DROP DATABASE shop; CREATE DATABASE shop;")
     mode = list(Mode)[seed % 2]
-    world = MirrorWorld(server, tmp_path, mode=mode)
+    renames = list(Renames)
+    world = MirrorWorld(
+        server, tmp_path, mode=mode, renames=lambda table: renames[(seed + crc32(table.table.encode())) % len(renames)]
+    )
     random = Random(seed)
     life = RandomLife(random)
     seen: list[tuple[int, dict[str, Any]]] = []
@@ -63,6 +69,23 @@ def test_mirrors_equal_select_at_random_positions(server: MysqlServer, tmp_path:
             mirror = Mirror.open(world.lake, "s", TableName("shop", table), lambda at, seq=seq: at.seq <= seq)
             assert mirror is not None
             assert_rows(mirror, selected)
+    checked = [check_history(world, table, seen) for table in TABLES]
+    assert sum(checked) > len(seen)
+
+
+def check_history(world: MirrorWorld, table: str, seen: list[tuple[int, dict[str, Any]]]) -> int:
+    """At every position that it reaches the history has the rows of SELECT. Gives how many those are."""
+    history = history_check.opened(world, table)
+    positions = [(seq, rows[table]) for seq, rows in seen if seq >= history.begins_at.seq]
+    count = 0
+    for reader in history_check.READERS:
+        found = history_check.reported(history, reader)
+        if found is not None:
+            history_check.assert_spans(found)
+            for seq, selected in positions:
+                history_check.assert_valid(history, found, seq, selected)
+                count += 1
+    return count
 
 
 def run(connection: pymysql.Connection, statements: list[str]) -> None:

@@ -12,22 +12,26 @@ from strata.events.landed import LandedStream
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import Request, Take
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import TableState
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed
+from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
+from strata.mirrors.renames import Renames, same_as
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.tables.commit import publish
+from strata.tables.convert import state_schema
 from strata.wire.connection import ServerAddress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import sqlalchemy as sa
@@ -44,13 +48,17 @@ class MirrorWorld:
     mode: Mode = Mode.DELETION_VECTORS
     database: str = "shop"
     name: str = "s"
+    lake_url: str = ""
+    """Of the lake; by default a folder."""
+    renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
     engine: sa.Engine = field(init=False)
     source: Source = field(init=False)
 
     def __post_init__(self) -> None:
         address = ServerAddress.from_url(self.server.url)
         self.engine = open_store(f"sqlite:///{self.folder}/store.db")
-        self.source = Source(self.name, address, str(self.folder / "lake"), "", SourceSettings("unused"))
+        lake = self.lake_url or str(self.folder / "lake")
+        self.source = Source(self.name, address, lake, "", SourceSettings("unused"))
 
     @property
     def lake(self) -> str:
@@ -60,14 +68,14 @@ class MirrorWorld:
         """The schemas of tables that are older than the stream."""
         snapshot_schemas(self.source.address, self.engine, self.name)
 
-    def publish(self) -> None:
-        """Everything up to now, without checks."""
+    def publish(self, request: Request | None = None, *, take: Take | None = None) -> None:
+        """Everything up to now, or what is asked for, or what is owed of it, without checks."""
         land_binlog(self.source.address, lake=self.lake, source=self.name)
         track_landed(self.lake, self.name, self.engine)
         stream = LandedStream.open(self.lake, self.name)
         # An interval is closed once its end has passed.
         now = stream.clock + 1
-        request = Request(0, now)
+        request = request or (Request(0, now) if take is None else Request(end=now, take=take))
         planned = plan_run(self.source, self.engine, stream, request, now=time.time_ns() // 1000)
         files = [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
         store_decoded(planned.run_url, files)
@@ -83,8 +91,18 @@ class MirrorWorld:
     def update(self) -> MirrorReport:
         """All mirrors of the database."""
         return update_mirrors(
-            self.lake, self.name, self.engine, lambda table: table.database == self.database, mode=self.mode
+            self.lake,
+            self.name,
+            self.engine,
+            lambda table: table.database == self.database,
+            mode=self.mode,
+            locks=self.locks(),
+            renames=self.renames,
         )
+
+    def locks(self, wait_seconds: float = 30) -> MirrorLocks:
+        """Of its mirrors."""
+        return MirrorLocks(self.lake, self.name, self.source.address, wait_seconds=wait_seconds)
 
     def assert_equal(self) -> None:
         """Every table's mirror has the rows of `SELECT *`, and there are no others that are not marked."""
@@ -109,7 +127,10 @@ class MirrorWorld:
 
 def assert_rows(mirror: Mirror, selected: Any) -> None:
     """A mirror has these rows."""
-    rows = mirror.to_arrow().drop_columns(["_seq"])
+    shown = mirror.to_arrow()
+    for column in mirror.schema:
+        assert shown[column.name].equals(shown[same_as(column)]), "a former name has what the column has"
+    rows = shown.select(state_schema(mirror.definition).names)
     found = compare_rows(TableState(mirror.definition, rows), selected)
     assert (str(mirror.table), found.examples) == (str(mirror.table), ())
     assert found.equal, (str(mirror.table), rows.num_rows, len(selected))

@@ -15,6 +15,7 @@ from strata.jobs.reconcile.catch_up import catch_up
 from strata.jobs.reconcile.reading import Wanted
 from strata.jobs.reconcile.reconcile_source import reconcile_source
 from strata.jobs.reconcile.server_rows import Pace
+from strata.jobs.reconcile.verify_changes import verify_changes
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata.store.database import open_store
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from strata.jobs.reconcile.report import TableReport
     from strata.jobs.run.specs import PlanReport
     from tests.mysql_server import MysqlServer
+
+HELD_BYTES = 2000
+"""That are compared in memory where a table is treated as a large one."""
 
 
 @dataclass
@@ -87,11 +91,17 @@ class LiveWorld:
         """The same by files, as if the table was large."""
         found = self.settings.source("s")
         engine = open_store(found.store_url)
-        wanted = Wanted((f"{self.database}.{table}",), held_rows=5, pace=Pace(found.settings.reconcile_rows))
+        wanted = Wanted((f"{self.database}.{table}",), held_bytes=HELD_BYTES, pace=Pace(found.settings.reconcile_rows))
         land, track = (partial(step, "s", settings=self.settings) for step in (ingest.land_binlogs, ingest.track))
         bring = partial(catch_up, found, land=land, track=track, seconds=60)
         [report] = reconcile_source(found, engine, wanted, catch_up=bring).tables
         return report
+
+    def verified_in_parts(self, *tables: str) -> dict[str, TableReport]:
+        """Change tables verified by themselves, as if they were large."""
+        found = self.settings.source("s")
+        report = verify_changes(found, open_store(found.store_url), Wanted(tables, held_bytes=HELD_BYTES))
+        return {one.table.partition(".")[2]: one for one in report.tables}
 
     def said(self, table: str, **options: Any) -> TableReport:
         """What is said of one table."""

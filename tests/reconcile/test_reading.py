@@ -13,17 +13,23 @@ from msgspec.structs import replace
 
 from strata.errors import SourceUnavailableError
 from strata.jobs import ingest
+from strata.jobs.reconcile import judge
+from strata.jobs.reconcile.compare import compare_multisets
 from strata.jobs.reconcile.report import Against, Outcome, Side
 from strata.jobs.reconcile.server_rows import Pace, ServerRows, TableChangedError
 from strata.schema.model.definition import TableName
 from strata.wire.connection import ServerAddress
 from tests.mysql_server import start_server
-from tests.reconcile.live_world import LiveWorld
+from tests.reconcile.live_world import HELD_BYTES, LiveWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import pyarrow as pa
+
+    from strata.jobs.reconcile.compare import Compared, Shown
+    from strata.jobs.reconcile.lake_rows import LakeRows
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
@@ -180,6 +186,74 @@ def test_a_large_table_is_compared_in_parts(server: MysqlServer, tmp_path: Path,
         (Side.ONLY_LAKE, 8),
         (Side.ONLY_SERVER, 200),
     }
+
+
+def test_a_mirror_is_compared_in_parts_whatever_its_key_was(server: MysqlServer, tmp_path: Path) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path, more='mirrors = ["shop.*"]')
+    values = ", ".join(f"({at}, {at})" for at in range(100))
+    world.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES {values}")
+    world.sql("ALTER TABLE t CHANGE id number BIGINT NOT NULL; UPDATE t SET number = number + 1000 WHERE number < 9")
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+    world.sql("UPDATE t SET v = 7 WHERE number = 50")
+    found = [world.in_parts("t"), world.said("t"), world.said("t", keys=10)]
+    assert [(one.outcome, one.against, one.changed) for one in found[:2]] == [(Outcome.MATCH, Against.MIRROR, 1)] * 2
+    assert (found[0].compared, found[2].outcome) == (99, Outcome.MATCH)
+    world.sql("SET sql_log_bin = 0; UPDATE t SET v = -5 WHERE number = 1007; DELETE FROM t WHERE number = 60")
+    for one in (world.in_parts("t"), world.said("t")):
+        assert {(row.side, row.key["number"]) for row in one.differences} == {
+            (Side.DIFFERS, 1007),
+            (Side.ONLY_LAKE, 60),
+        }
+
+
+BAG = """
+CREATE TABLE t (a INT, note TEXT, j JSON, f FLOAT DEFAULT 1.5, d INT DEFAULT 9);
+INSERT INTO t (a, note) SELECT n, IF(n % 3, 'x', NULL) FROM numbers; INSERT INTO t SELECT * FROM t WHERE a < 9;
+SET binlog_row_image = MINIMAL; INSERT INTO t (note) VALUES ('few'); UPDATE t SET a = NULL WHERE a = 70;
+UPDATE t SET a = a + 1000, d = NULL WHERE a BETWEEN 20 AND 40; DELETE FROM t WHERE a = 5 LIMIT 1;
+UPDATE t SET f = 2 WHERE a = 1021; SET binlog_row_image = FULL; ALTER TABLE t ADD COLUMN more INT DEFAULT 4;
+UPDATE t SET more = 5 WHERE a > 1030;
+"""
+
+
+@pytest.mark.parametrize("mirrors", ["", 'mirrors = ["shop.*"]'])
+def test_a_large_table_without_a_key_is_compared_in_parts(
+    server: MysqlServer, tmp_path: Path, mirrors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world, sizes = LiveWorld(server, tmp_path, more=mirrors), []
+    world.sql(
+        f"CREATE TABLE numbers (n INT); INSERT INTO numbers VALUES {', '.join(f'({n})' for n in range(100))}; {BAG}"
+    )
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+
+    def compared(lake: LakeRows, rows: pa.Table, shown: Shown) -> Compared:
+        sizes.append(lake.state.rows.nbytes + rows.nbytes)
+        return compare_multisets(lake, rows, shown)
+
+    monkeypatch.setattr(judge, "compare_multisets", compared)
+    whole, parts = world.said("t"), world.in_parts("t")
+    assert (whole.outcome, whole.compared, parts.outcome, parts.compared) == (Outcome.MATCH, 109, Outcome.MATCH, 109)
+    assert max(sizes[1:]) <= HELD_BYTES
+    assert len(sizes) > 10
+    offline = world.verified_in_parts("shop.t")["t"]
+    assert (offline.outcome, offline.compared) == (Outcome.MATCH, 144), offline
+    # Landed, not published: a row with NULL in each column.
+    world.sql("INSERT INTO t VALUES (NULL, NULL, NULL, NULL, NULL, NULL)")
+    for found in (world.said("t"), world.in_parts("t")):
+        assert (found.outcome, "1 rows changed behind" in found.reasons[0]) == (Outcome.INCONCLUSIVE, True), found
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+    world.sql("SET sql_log_bin = 0; DELETE FROM t WHERE a = 6 LIMIT 1; UPDATE t SET note = 'lost' WHERE a = 90")
+    for found in (world.said("t"), world.in_parts("t")):
+        assert sorted((one.side, one.key["a"], one.key["note"]) for one in found.differences) == [
+            (Side.ONLY_LAKE, 6, None),
+            (Side.ONLY_LAKE, 90, None),
+            (Side.ONLY_SERVER, 90, "lost"),
+        ]
 
 
 @pytest.mark.parametrize("statement", ["DROP TABLE t", "ALTER TABLE t DROP v", "ALTER TABLE t DROP PRIMARY KEY"])

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strata.jobs.reconcile.report import Outcome, Side
+from strata.jobs import ingest
+from strata.jobs.reconcile.report import Against, Outcome, Side
+from strata.jobs.whole.dump_source import dump_source
 from strata.schema.model.definition import TableName
 from strata.tables.layout import table_url
 from tests.mysql_server import start_server
@@ -90,6 +92,12 @@ INCONCLUSIVE = {
         "ALTER TABLE t TRUNCATE PARTITION p0;",
         "",
         "no log says which",
+    ),
+    "few_columns": (
+        "SET binlog_row_image = MINIMAL; CREATE TABLE t (a INT NOT NULL UNIQUE, v INT); INSERT INTO t VALUES (1, 1);"
+        "UPDATE t SET v = 2; SET binlog_row_image = FULL;",
+        "",
+        "images before changes lack _before.v",
     ),
     "zero_date": ("CREATE TABLE t (d DATE PRIMARY KEY); INSERT INTO t VALUES ('0000-00-00');", "", "no calendar has"),
 }
@@ -196,6 +204,19 @@ def test_rows_from_before_the_stream_are_not_covered(world: LiveWorld) -> None:
     found = world.said("t")
     assert found.outcome is Outcome.MISMATCH
     assert {(one.side, one.key["id"]) for one in found.differences} == {(Side.ONLY_SERVER, 3), (Side.DIFFERS, 2)}
+
+
+def test_a_table_that_was_dumped_and_nobody_has_written_to_since_matches(server: MysqlServer, tmp_path: Path) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path, more='mirrors = ["shop.*"]')
+    world.sql(f"CREATE TABLE other (a INT); SET sql_log_bin = 0; {ROWS}")
+    for step in (ingest.land, ingest.snapshot, ingest.track):
+        step("s", settings=world.settings)
+    dump_source("s", settings=world.settings).raise_if_wrong()
+    found = world.said("t")
+    assert (found.outcome, found.against, found.compared) == (Outcome.MATCH, Against.MIRROR, 4), found
+    world.sql("ALTER TABLE t ADD COLUMN n INT; UPDATE t SET n = 2")
+    assert world.said("t").outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_truncated_table_is_whole_from_there_on(world: LiveWorld) -> None:

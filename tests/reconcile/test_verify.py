@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from msgspec.structs import replace
 
 from strata.cli.main import run
 from strata.jobs import comparisons, ingest
@@ -123,13 +126,19 @@ BROKEN = {
 def test_a_change_that_does_not_follow_is_named(world: LiveWorld, change: Callable[[list[dict]], None]) -> None:
     table, side = BROKEN[change]
     whole = verified(world)
+    assert {
+        **whole,
+        **{name: replace(one, seconds=whole[name].seconds) for name, one in world.verified_in_parts().items()},
+    } == whole
     assert {name: (one.outcome, one.reasons) for name, one in whole.items()} == {
         "bag": (Outcome.MATCH, ()),
         "t": (Outcome.MATCH, ()),
     }
     doctored_changes(world, table, change)
-    found = verified(world, f"shop.{table}")[table]
+    found, parts = (one(f"shop.{table}")[table] for one in (partial(verified, world), world.verified_in_parts))
     assert found.outcome is Outcome.MISMATCH
+    assert replace(parts, seconds=0, differences=()) == replace(found, seconds=0, differences=())
+    assert sorted(map(str, parts.differences)) == sorted(map(str, found.differences))
     assert side is None or side in [one.side for one in found.differences]
     assert change.__name__.endswith(("other", "doubled")) or "were published" in found.reasons[0]
     if change is before_other:
@@ -176,8 +185,35 @@ def test_a_mirror_is_compared_and_what_changed_later_is_left_out(
     assert "only on the server id = 4" in said
     mirror_changed(world, lambda rows: rows.slice(1))
     assert run(["mirror", "verify"]) == 1
-    assert "a data file has" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "a data file has" in said
+    assert "mismatch      shop.t (mirror and server)" in said
     assert run(["mirror", "verify", "--offline", "--table", "shop.t"]) == 0
+
+
+def test_who_asks_for_what_is_not_there_or_was_changed_is_told(
+    world: LiveWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in world.environment.items():
+        monkeypatch.setenv(name, value)
+    ingest.mirror("s", settings=world.settings)
+    for command in ("update", "list", "compact", "vacuum", "verify"):
+        assert run(["mirror", command, "--table", "shop.nosuch"]) == 2, command
+        assert "there is no" in capsys.readouterr().err
+    DeltaTable(mirror_url(world.lake, "s", TableName("shop", "t"))).delete("id > 2")
+    world.sql("UPDATE t SET n = 9")
+    world.run()
+    for command, said in (
+        (["mirror", "update"], " shop.t  stands: another program has changed the mirror"),
+        (["mirror", "list"], "changed by others:"),
+        (["mirror", "verify", "--table", "shop.t"], "and stands, since another program has changed it"),
+    ):
+        run(command)
+        assert said in capsys.readouterr().out, command
+    world.sql("DROP TABLE bag")
+    world.run()
+    assert run(["dump", "--table", "shop.bag"]) == 2
+    assert "matches no table that is there now: it was dropped" in capsys.readouterr().err
 
 
 def test_the_command_says_what_differs(

@@ -216,7 +216,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns(), help="the first one; each file has its own")
     given = parser.parse_args()
     print(f"the first seed is {given.seed}", flush=True)
-    end, findings, told = time.monotonic() + given.minutes * 60, 0, time.monotonic()
+    end, findings, reported = time.monotonic() + given.minutes * 60, 0, time.monotonic()
     with TemporaryDirectory() as folder:
         reader = Reader(folder)
         for done, seed in enumerate(count(given.seed)):
@@ -230,8 +230,8 @@ def main() -> int:
                 kept = FINDINGS / f"{FILES[seed % len(FILES)]}-{seed}.binlog"
                 kept.write_bytes(data)
                 print(f"seed {seed}: {fault}\n  {kept}", flush=True)
-            if time.monotonic() - told > 10:
-                told = time.monotonic()
+            if time.monotonic() - reported > 10:
+                reported = time.monotonic()
                 print(f"{done + 1:,} files, {findings} findings", flush=True)
         reader.stop()
     print(f"{done:,} damaged files read in four ways each, {findings} findings")

@@ -152,8 +152,8 @@ def differences(shown: Shown, catalog: Catalog) -> list[str]:
     for name in sorted(shown.keys() & ours.keys()):
         definition = ours[name]
         if not isinstance(definition, Unknown):
-            told = _with_lengths_told(definition, shown[name]["keys"])
-            found += [f"{name}: {text}" for text in _differences(shown[name], shown_of(told))]
+            reported = _with_lengths_told(definition, shown[name]["keys"])
+            found += [f"{name}: {text}" for text in _differences(shown[name], shown_of(reported))]
     return found
 
 
@@ -161,15 +161,15 @@ def _with_lengths_told(definition: TableDefinition, keys: dict[str, Any]) -> Tab
     """The definition, lengths in doubt being those of the server where they are among the possible ones."""
     if not definition.in_doubt:
         return definition
-    told = []
+    reported = []
     for key in definition.keys:
         theirs = keys.get(key.name, {"parts": [None] * len(key.parts)})["parts"]
         parts = (
             ours.with_lengths([their[1]]) if their and ours.lengths_in_doubt and their[1] in ours.lengths else ours
             for ours, their in zip(key.parts, theirs, strict=False)
         )
-        told.append(replace(key, parts=tuple(parts)))
-    return replace(definition, keys=tuple(told))
+        reported.append(replace(key, parts=tuple(parts)))
+    return replace(definition, keys=tuple(reported))
 
 
 def _is_gap(definition: TableDefinition | Unknown) -> bool:

@@ -7,8 +7,9 @@ import pytest
 from strata.errors import SchemaGapError, Usage
 from strata.gtid.sets import GtidSet
 from strata.schema.ddl.script import split_script
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 from strata.schema.replay.baseline import read_baseline
 from strata.store.database import open_store

@@ -13,7 +13,7 @@ from strata.jobs.prove.compare_rows import FROM_SELECT
 from strata.rows.arrow import ARROW_TYPES
 from strata.rows.column_plans import GATHERS
 from strata.rows.jsonl import JSON_VALUES
-from strata.rows.select.columns import FORMS
+from strata.rows.select.forms import FORMS
 from strata.schema.apply.defaults import STORED_DEFAULTS
 from strata.schema.model.logged_types import logged_as, type_logged_as
 from strata.schema.model.types import (
@@ -36,7 +36,7 @@ TABLES: dict[str, tuple[Iterable[Any], dict[Any, Any]]] = {
     "rows/arrow.py: ARROW_TYPES": (TypeKind, ARROW_TYPES),
     "rows/column_plans.py: GATHERS": (TypeKind, GATHERS),
     "rows/jsonl.py: JSON_VALUES": (TypeKind, JSON_VALUES),
-    "rows/select/columns.py: FORMS": (TypeKind, FORMS),
+    "rows/select/forms.py: FORMS": (TypeKind, FORMS),
     "checks/rules.py: TYPE_RULES": (TypeKind, TYPE_RULES),
     "jobs/prove/compare_rows.py: FROM_SELECT": (TypeKind, FROM_SELECT),
 }

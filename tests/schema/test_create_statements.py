@@ -12,8 +12,9 @@ from strata.gtid.position import BinlogPosition
 from strata.jobs.track.track_schema import track_files
 from strata.schema.answers.create_statements import create_statement
 from strata.schema.answers.tables import tables_at
-from strata.schema.history.historian import AtBinlog, AtSeq, Gap, History
+from strata.schema.history.historian import Gap, History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtBinlog, AtSeq
 from strata.store.database import open_store
 from tests.mysql_server import start_server
 from tests.schema.differential import run_and_record
@@ -78,13 +79,13 @@ def compare(server: MysqlServer, url: str, random: Random) -> tuple[int, list[tu
             if isinstance(version, Gap) or name.table not in theirs:
                 continue
             made = create_statement(store, "s", name, version)
-            ours, told = made.sql, NOT_STORED.sub("", theirs[name.table])
+            ours, reported = made.sql, NOT_STORED.sub("", theirs[name.table])
             if dropped:
-                ours, told = (text.replace(" DEFAULT NULL", "") for text in (ours, told))
-            if ours == told or any(word in note for note in made.notes for word in NOT_EXACT):
-                same += ours == told
+                ours, reported = (text.replace(" DEFAULT NULL", "") for text in (ours, reported))
+            if ours == reported or any(word in note for note in made.notes for word in NOT_EXACT):
+                same += ours == reported
             else:
-                others.append((ours, told))
+                others.append((ours, reported))
     return same, others
 
 

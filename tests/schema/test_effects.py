@@ -12,8 +12,8 @@ from strata.schema.answers.changes import changes
 from strata.schema.answers.differences import differences
 from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.effects import Effect, EffectKind
-from strata.schema.history.historian import AtSeq
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
 from strata.schema.tracker.stream import Statement

@@ -9,8 +9,9 @@ from strata.errors import SourceSettingsError
 from strata.gtid.sets import GtidSet
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_files
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.live.engine import LiveSchema
 from strata.schema.live.grants import Grants
 from strata.schema.model.definition import TableName

@@ -12,9 +12,10 @@ from strata.errors import AlreadyRunningError, SchemaGapError, UnknownSourceErro
 from strata.flavour import Flavour
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime, Gap, History
+from strata.schema.history.historian import Gap, History
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
 from strata.schema.history.versions import EVERY_TABLE
 from strata.schema.model.definition import TableName
 from strata.schema.tracker.track import Tracker
@@ -43,6 +44,11 @@ def test_each_transaction_sees_the_ddl_before_it(store):
     for seq in (0, 1, 6, 7):
         with pytest.raises(SchemaGapError, match="no such table"):
             history.at(T, AtSeq(seq))
+
+
+def test_it_says_how_long_a_version_lasts(store):
+    track(store, Stream(), *LIFE)
+    assert [History(store, "s").lasts(T, seq) for seq in range(8)] == [1, 1, 3, 3, 5, 5, 7, 7]
 
 
 def test_all_kinds_of_positions_agree(store):

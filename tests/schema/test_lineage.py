@@ -11,10 +11,10 @@ from strata.errors import Usage
 from strata.gtid.sets import GtidSet
 from strata.schema.answers.changes import changes
 from strata.schema.answers.differences import differences
-from strata.schema.history.historian import AtSeq
 from strata.schema.history.lineage import lineage
 from strata.schema.history.renames import follow
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.values import to_plain
@@ -101,13 +101,13 @@ RENAMES = (
 
 def test_a_renamed_column_is_told_as_that(store, capsys):
     track(store, Stream(), *RENAMES, source="s")
-    told = [change.differences() for change in changes(store, "s", T)]
-    assert told[1] == ("~ column note -> remark",)
-    assert told[2] == (
+    reported = [change.differences() for change in changes(store, "s", T)]
+    assert reported[1] == ("~ column note -> remark",)
+    assert reported[2] == (
         "~ column a -> b",
         "~ column b -> a: column type int -> bigint",
     )
-    assert told[3] == ("- column remark varchar(9)", "+ column note int after a")
+    assert reported[3] == ("- column remark varchar(9)", "+ column note int after a")
     renamed = [line.get("renamed_columns") for line in lines(store, "s", T)]
     assert renamed == [None, {"note": "remark"}, {"a": "b", "b": "a"}, None]
     assert [line["ddl"] for line in lines(store, "s", T, "note")] == [RENAMES[1], RENAMES[2], RENAMES[4]]

@@ -8,8 +8,9 @@ import pytest
 
 from strata.errors import SchemaGapError
 from strata.jobs.track.track_schema import track_files
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.versions import Origin
 from strata.schema.model.definition import TableName
 from strata.schema.tracker.reconcile import essential
@@ -54,21 +55,21 @@ def test_rows_with_names_close_a_gap(mysql_server: MysqlServer, tmp_path: Path, 
     whole, torn = (open_store(f"sqlite:///{tmp_path}/{name}.db") for name in ("whole", "torn"))
     track_files([str(first), str(second)], whole, "s")
     report = track_files([str(second)], torn, "s")
-    exact, told = History(SchemaStore(whole), "s"), History(SchemaStore(torn), "s")
+    exact, reported = History(SchemaStore(whole), "s"), History(SchemaStore(torn), "s")
     name = TableName("m", "t")
     with pytest.raises(SchemaGapError):
-        told.at(name, AtSeq(report.seq - 2))
+        reported.at(name, AtSeq(report.seq - 2))
     with pytest.raises(SchemaGapError):
-        told.at(TableName("m", "u"), AtSeq(report.seq))
-    closed = told.at(name, AtSeq(report.seq - 1))
+        reported.at(TableName("m", "u"), AtSeq(report.seq))
+    closed = reported.at(name, AtSeq(report.seq - 1))
     assert closed.origin is Origin.METADATA
     end = exact.tracked.seq
     _same(essential(closed.definition), essential(exact.at(name, AtSeq(end - 1)).definition))
-    _same(essential(told.at(name, AtSeq(report.seq)).definition), essential(exact.at(name, AtSeq(end)).definition))
+    _same(essential(reported.at(name, AtSeq(report.seq)).definition), essential(exact.at(name, AtSeq(end)).definition))
 
 
-def _same(told, exact) -> None:
+def _same(reported, exact) -> None:
     """But for what no TABLE_MAP says: whether a column is generated, and the SRID."""
-    assert told[0] == exact[0]
-    assert [column[:5] for column in told[1]] == [column[:5] for column in exact[1]]
-    assert [column[6] for column in told[1]] == [column[6] for column in exact[1]]
+    assert reported[0] == exact[0]
+    assert [column[:5] for column in reported[1]] == [column[:5] for column in exact[1]]
+    assert [column[6] for column in reported[1]] == [column[6] for column in exact[1]]

@@ -9,8 +9,9 @@ import pytest
 
 from strata.jobs.land.land_files import land_files
 from strata.jobs.track.track_schema import track_files, track_landed
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 from strata.schema.replay.baseline import read_baseline
 from strata.schema.replay.catalog import Catalog

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from strata.errors import SchemaGapError
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import AtGtidSet, AtSeq, Gap, History
+from strata.schema.history.historian import Gap, History
 from strata.schema.history.snapshot import Snapshot
 from strata.schema.history.snapshot_ledger import add_snapshot
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtGtidSet, AtSeq
 from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, Presence
 from strata.schema.model.definition import Column, KeyPart, TableDefinition, TableName
 from strata.schema.tracker.track import Tracker
@@ -209,8 +210,8 @@ def test_a_length_that_no_binlog_holds_is_told_by_a_snapshot(store):
         for key in "km"
     ]
     replayed = History(store, "s").at(T, AtSeq(2)).definition
-    told = replace(replayed.keys[0], parts=(KeyPart("a", None, 250, descending=True),))
-    snap(store, f"{A}:1-3", {T: replace(replayed, keys=(told,), engine="MyISAM")})
+    reported = replace(replayed.keys[0], parts=(KeyPart("a", None, 250, descending=True),))
+    snap(store, f"{A}:1-3", {T: replace(replayed, keys=(reported,), engine="MyISAM")})
     report = track(store, stream, "", "alter table t add key n (a)")
     assert (report.drifts, report.gaps) == (0, 0)
     assert "1 became known" in report.examples[0]

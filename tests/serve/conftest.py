@@ -18,6 +18,8 @@ from strata.serve.token_guard import add_sign_in, token_guard
 from strata.store.database import open_store
 
 TOKEN = "a-token-that-is-long-enough"
+PAGE_SECONDS = 120
+"""A page is there in a moment where nothing else keeps the machine busy."""
 SETTINGS = """
 lake = "lake"
 store = "sqlite:///store.db"
@@ -40,8 +42,8 @@ def settings_of(store):
     return load_settings({"STRATA_SETTINGS": path, "AIRFLOW_CONN_C": "mysql://u:hidden@127.0.0.1:1/"})
 
 
-def app_of(load, find_runs=None):
-    app = make_app(Sources(load), token_guard(TOKEN), lambda: 1_700_000_100_000_000, find_runs)
+def app_of(load, around=None):
+    app = make_app(Sources(load), token_guard(TOKEN), lambda: 1_700_000_100_000_000, around)
     add_sign_in(app)
     return app
 
@@ -65,5 +67,36 @@ def served(app):
 @contextmanager
 def client_of(app, token=TOKEN):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with served(app) as address, httpx.Client(base_url=address, headers=headers, trust_env=False) as client:
+    with served(app) as address, httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from tests.browser import open_browser  # noqa: PLC0415  most tests of pages need none
+
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def open_page(chromium, address):
+    """Opens a signed-in page of a module's `address`; what goes wrong in it is in `troubles`."""
+    contexts = []
+
+    def build(width=1280, theme="light"):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        context.set_default_timeout(PAGE_SECONDS * 1000)
+        contexts.append(context)
+        page = context.new_page()
+        page.troubles = []
+        page.on("console", lambda said: page.troubles.append(said.text) if said.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: page.troubles.append(str(error)))
+        page.on("request", lambda asked: None if asked.url.startswith(address) else page.troubles.append(asked.url))
+        page.on("dialog", lambda shown: page.troubles.append(shown.message))
+        page.goto(f"{address}/sign-in?token={TOKEN}")
+        return page
+
+    yield build
+    for context in contexts:
+        context.close()

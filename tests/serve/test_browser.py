@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.schema.streams import Stream, track
-from tests.serve.conftest import TOKEN, app_of, served, settings_of
-from tests.serve.test_pages import HOSTILE, STATEMENTS
+from tests.serve.conftest import PAGE_SECONDS, app_of, served, settings_of
+from tests.serve.test_pages import HOSTILE, START, make_history
 
 pytestmark = pytest.mark.browser
 
-PAGES = (".", "tables?source=s", "table?source=s&database=d&table=clients", "search?source=s&text=mail")
+expect.set_options(timeout=PAGE_SECONDS * 1000)
+
+PAGES = (
+    ".",
+    "tables?source=s",
+    "table?source=s&database=d&table=clients",
+    "search?source=s&text=mail",
+    "verdicts?source=s",
+    f"verdict?source=s&start={START}",
+)
 
 
 @pytest.fixture(scope="module")
 def address(store):
-    track(store, Stream(), *STATEMENTS)
+    make_history(store)
     with served(app_of(lambda: settings_of(store))) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        yield playwright.chromium.launch(executable_path=path, args=arguments)
-
-
-@pytest.fixture
-def open_page(chromium, address):
-    """Opens a signed-in page; what goes wrong in it is in `troubles`."""
-    contexts = []
-
-    def build(width=1280, theme="light"):
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-        contexts.append(context)
-        page = context.new_page()
-        page.troubles = []
-        page.on("console", lambda said: page.troubles.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: page.troubles.append(str(error)))
-        page.on("request", lambda asked: None if asked.url.startswith(address) else page.troubles.append(asked.url))
-        page.on("dialog", lambda shown: page.troubles.append(shown.message))
-        page.goto(f"{address}/sign-in?token={TOKEN}")
-        return page
-
-    yield build
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -61,10 +37,18 @@ def test_pages_fit_without_an_error_or_another_host(open_page, address, width, t
     page = open_page(width, theme)
     for path in PAGES:
         page.goto(f"{address}/{path}")
+        keep(page, f"{path.partition('?')[0].strip('.') or 'first'}-{width}-{theme}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         back, front = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
         assert (brightness(back) > brightness(front)) == (theme == "light")
     assert page.troubles == []
+
+
+def keep(page, name):
+    """For who wants to look at them: in the folder that the environment names."""
+    folder = os.environ.get("STRATA_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
 def brightness(colour):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_the_link_that_it_prints_opens_the_page(environment):
     with process:
         try:
             with httpx.Client(
-                follow_redirects=True, trust_env=False, transport=httpx.HTTPTransport(retries=8)
+                follow_redirects=True, trust_env=False, timeout=60, transport=httpx.HTTPTransport(retries=8)
             ) as client:
                 address = re.match(r"http://127\.0\.0\.1:\d+", said)[0]
                 assert client.get(f"{address}/api/sources").status_code == 401
@@ -50,7 +51,7 @@ def test_the_link_that_it_prints_opens_the_page(environment):
                 assert client.get(f"{address}/api/sources").json() == ["s", "untouched"]
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(20) in {0, 130}
+        assert process.wait(60) in {0, 130}
 
 
 def test_a_token_of_ones_own_is_not_printed(environment):
@@ -59,6 +60,20 @@ def test_a_token_of_ones_own_is_not_printed(environment):
         process.terminate()
     assert TOKEN not in said
     assert "$STRATA_SERVE_TOKEN" in said
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [("127.0.0.1", "in use"), ("nowhere.invalid", "not known"), ("192.0.2.1", "assign")],
+)
+def test_where_nothing_can_listen_is_refused_without_a_link(environment, host, said):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [STRATA, "serve", "--host", host, "--port", port]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"nothing can listen on {host}, port {port}" in done.stderr
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize(

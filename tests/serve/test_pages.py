@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from html import unescape
 
 import pytest
+from msgspec.structs import replace
 
 from strata.cli.main import run
+from strata.schema.model.definition import TableName
+from strata.serve.around import AirflowTask, Around
+from strata.serve.numbers import Numbers
 from strata.serve.run_page import Planned
-from strata.store.ledgers import ClosedInterval, IntervalLedger
+from strata.store.decisions import Decision, DecisionLedger, Verb
+from strata.store.ledgers import (
+    ClosedInterval,
+    IntervalLedger,
+    PublishedDetails,
+    PublishedInterval,
+    PublishedLedger,
+    VersionRows,
+)
 from strata.store.table_intervals import State, TableInterval
+from strata.store.tables import schema_version
+from strata.store.verdicts import FailedRule, Outcome, StoredVerdict, VerdictDetails, VerdictLedger
 from tests.schema.streams import SECOND, A, Stream, track
 from tests.serve.conftest import TOKEN, app_of, client_of, settings_of
 
 HOSTILE = '<script>alert("x")</script>'
 START = 1_700_000_000 * SECOND
 RUN = "20231114T221320Z-20231114T221345Z-s-rows-0f1e2d3c4b"
+NUMBERS = {
+    "s": {
+        "lag_seconds": 312.0,
+        "purge_distance_seconds": 7200.0,
+        "progress_age_seconds": 5400.0,
+        "mirror_count": 2,
+        "mirror_lag_seconds": 95_000.0,
+    },
+    "untouched": {"lag_seconds": None, "mirror_count": 0},
+}
 STATEMENTS = (
     "CREATE DATABASE d",
     "CREATE TABLE customers (id INT PRIMARY KEY, email VARCHAR(100), status ENUM('new','old'))",
@@ -36,7 +61,12 @@ STATEMENTS = (
 
 @pytest.fixture(scope="module")
 def history(store):
-    """The store with a history, and an interval whose rows failed."""
+    make_history(store)
+    return store
+
+
+def make_history(store):
+    """A history, and an interval of which rows failed."""
     track(store, Stream(), *STATEMENTS)
     pieces = [
         TableInterval("s", START, "d", "clients", 120, State.PUBLISHED, published_rows=120, run=RUN),
@@ -44,23 +74,61 @@ def history(store):
     ]
     interval = ClosedInterval("s", START, START + 25 * SECOND, 0, 12, f"{A}:1-12", START)
     IntervalLedger(store.engine).close(interval, pieces)
-    return store
+    rule = FailedRule(
+        "expect_column_values_to_not_be_null",
+        "id",
+        "error",
+        f"id is NULL, beside {HOSTILE}",
+        rows=7,
+        examples=('{"_seq": 12, "id": null}',),
+    )
+    few = FailedRule("expect_table_row_count_to_be_between", None, "warning", "fewer rows than expected", "120")
+    details = VerdictDetails(RUN, (3, 4), 120, 9)
+    verdicts = [
+        StoredVerdict("s", START, "", Outcome.PASSED, START, VerdictDetails(RUN)),
+        StoredVerdict("s", START, "d.clients", Outcome.WARNED, START, replace(details, failures=(few,))),
+        StoredVerdict("s", START, "d.lost", Outcome.FAILED, START, replace(details, rows=7, failures=(rule,))),
+    ]
+    VerdictLedger(store.engine).put(verdicts)
+    ids = store.newest_version("s", TableName("d", "customers")), store.newest_version("s", TableName("d", "clients"))
+    for name, version, rows, size in (("d.customers", ids[0] - 1, 20, 900), ("d.clients", ids[1], 100, 5400)):
+        details = PublishedDetails(f"{A}:1-12", RUN, (version,), (VersionRows(version, rows, size),))
+        PublishedLedger(store.engine).put(PublishedInterval("s", START, name, 0, rows, START, details))
+    # As a server's own QUERY event has it.
+    session = {"server_id": 3, "thread_id": 4711, "invoker": f"ada@{HOSTILE}"}
+    with store.engine.begin() as connection:
+        connection.execute(schema_version.update().where(schema_version.c.ddl == STATEMENTS[5]).values(session))
+    reported = Decision("s", START, "d", "lost", RUN, Verb.DISCARD, "a test's rows", "ada", START, 7)
+    DecisionLedger(store.engine).begin(reported)
 
 
-def find_runs(dag_id, run_id):
-    return {"known": [Planned("s", RUN)], "empty": []}.get(run_id)
+def find_runs(dag_id, run_id, map_index):
+    planned = {"known": [Planned("s", RUN)], "empty": []}.get(run_id)
+    return planned if planned is None or map_index is None else planned[map_index : map_index + 1]
+
+
+def find_task(run):
+    return AirflowTask("ingest_binlog", "manual__2026-11-23T09:00:00+00:00", "ingest.plan", 3) if run == RUN else None
 
 
 @pytest.fixture(scope="module")
 def client(history):
-    with client_of(app_of(lambda: settings_of(history), find_runs)) as client:
+    around = Around(Numbers(NUMBERS.__getitem__), find_runs, find_task, "../strata-docs")
+    with client_of(app_of(lambda: settings_of(history), around)) as client:
+        # They are read beside the first page that asks for them.
+        while "numbers read" not in client.get("/").text:
+            time.sleep(0.01)
         yield client
 
 
 def text(answer):
     """What a reader sees."""
     assert answer.status_code == 200, answer.text
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", answer.text)).split())
+    return text_of(answer.text)
+
+
+def text_of(html):
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
 
 
 def table(client, name="clients", **asked):
@@ -76,6 +144,10 @@ PATHS = (
     "/api/sources",
     "/api/schema?source=s&database=d&table=clients",
     "/api/history?source=s&database=d&table=clients",
+    "/verdicts?source=s",
+    f"/verdict?source=s&start={START}",
+    f"/api/verdict?source=s&start={START}",
+    f"/airflow?source=s&run={RUN}",
     "/openapi.json",
     "/static/strata.css",
     "/static/strata.js",
@@ -100,13 +172,15 @@ def test_every_route_was_asked(history):
 @pytest.mark.parametrize("path", PATHS)
 def test_every_answer_forbids_what_is_not_ours(client, path):
     answer = client.get(path)
-    assert answer.status_code == 200
+    assert answer.status_code == (303 if path.startswith("/airflow") else 200)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert not re.search(r"""(?:href|src|action)=["']?(?:https?:)?//""", answer.text)
-    assert not re.search(r"\son\w+=|style=|<script>", answer.text)
+    # In JSON a name is a text whatever is in it; no browser takes the answer for a page.
+    if answer.headers.get("content-type") != "application/json":
+        assert not re.search(r"\son\w+=|style=|<script>", answer.text)
 
 
 def test_a_link_signs_a_browser_in_and_the_token_stands_in_no_later_address(client):
@@ -127,6 +201,31 @@ def test_the_first_page_says_what_needs_attention_first_and_with_which_command(c
     assert "the schema of d.lost is not known" in said
     assert "strata snapshot --source s" in said
     assert "untouched nothing has been tracked yet strata run --source untouched" in said
+    urgent = [
+        "the server may purge what has not landed, in 2 h strata land --source s",
+        "no landing has looked and no run has stored anything for 1 h 30 min strata run --source s",
+        "a mirror is behind by 1 d 2 h strata mirror update --source s",
+        "7 rows of d.lost",
+        "the schema of d.lost is not known",
+    ]
+    assert [said.index(one) for one in urgent] == sorted(said.index(one) for one in urgent)
+
+
+def test_the_first_page_has_the_numbers_of_each_source(client):
+    said = text(client.get("/"))
+    for number in (
+        "readers are behind by 5 min 12 s",
+        "the server may purge what is not here in 2 h",
+        "last progress 1 h 30 min ago",
+        "last interval ends 1 minute ago 2023-11-14 22:13:45 UTC",
+        "checks 1 table failed 2 tables of 2023-11-14 22:13:20 UTC",
+        "in quarantine or held 7 rows",
+        "versions 13",
+        "gaps 1 table",
+        "mirrors 2 the oldest 1 d 2 h behind",
+        "position binlog.000001:",
+    ):
+        assert number in said, number
 
 
 def test_tables_are_listed_with_what_became_of_them(client):
@@ -150,10 +249,23 @@ def test_a_table_is_shown_as_it_is_with_where_each_column_comes_from(client):
     said = text(table(client))
     assert "mail before: email varchar(100)" in said
     assert "CREATE TABLE `clients`" in said
+    assert "PRIMARY primary (id)" in said
     assert "120 120 published" in said
     assert "rows: fill; filled email = NULL" in said
+    assert f"session 4711 on the server with id 3, ada@{HOSTILE}" in said
     # The new column has the name of two others, and is none of them.
     assert re.search(r"email text \S+ 2023-11-14 22:13:26 ALTER TABLE customers ADD COLUMN email TEXT", said)
+
+
+def test_names_that_a_table_has_had_are_drawn_one_below_the_other(client):
+    drawn = table(client).text.partition('class="names"')[2].partition("</dl>")[0]
+    assert re.findall(r"<dt>.*?<bdi>(.*?)</bdi>", drawn) == ["d.customers", "d.clients"]
+    lanes = re.findall(r"<svg.*?</svg>", drawn)
+    shown = [re.findall(r'class="band (\w+)" x="([\d.]+)"', lane) for lane in lanes]
+    assert [len(bands) for bands in shown] == [6, 1]
+    # Where the one ends the other begins.
+    assert shown[0][-1] == ("moved", shown[1][0][1])
+    assert 'class="names"' not in table(client, "gone").text
 
 
 @pytest.mark.parametrize(
@@ -185,6 +297,9 @@ def test_where_a_table_was_not_there_the_page_says_so(client):
         ("/table", {"source": "s", "database": "d", "table": "client"}, 400, "do you mean d.clients"),
         ("/table", {"source": "s", "database": "d", "table": "clients", "at": "noon"}, 400, "is no time"),
         ("/table", {"source": "s", "database": "d", "table": "clients", "before": 1, "after": 99}, 400, "version"),
+        ("/verdict", {"source": "s", "start": START + 1}, 400, "no closed interval starts at this time"),
+        ("/verdict", {"source": "s", "start": 1 << 63}, 422, "start"),
+        ("/verdicts", {"source": "s", "before": "now"}, 422, "before"),
         ("/run", {"dag_id": "d", "run_id": "unknown"}, 400, "there is no run 'unknown'"),
         ("/api/history", {"source": "s", "database": "d", "table": "client"}, 400, "do you mean d.clients"),
         ("/table", {"source": "s", "database": "d"}, 422, "table"),
@@ -208,6 +323,8 @@ def test_two_versions_are_compared_with_columns_followed_through_their_names(cli
         ("same", "status", "status"),
         ("added", "", "email"),
     ]
+    said = text_of(answer.text.partition('id="difference"')[2].partition("</section>")[0])
+    assert re.search(r"What became of the rows .*2023-11-14 22:13:26 fill; filled email = NULL", said)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +347,61 @@ def test_a_run_shows_what_changed_in_it(client):
     assert "ALTER TABLE customers ADD COLUMN phone" in said
     assert "d.clients 120 120 published" in said
     assert "planned nothing yet" in text(client.get("/run", params={"dag_id": "d", "run_id": "empty"}))
+
+
+def test_what_the_checks_found_is_told_with_what_failed_first(client):
+    assert "1 table failed 2 tables of" in text(client.get("/"))
+    assert "2023-11-14 22:13:20 0 1 1 1 minute ago" in text(client.get("/verdicts", params={"source": "s"}))
+    said = text(client.get("/verdict", params={"source": "s", "start": START}))
+    assert said.index("d.lost checks: failed rows: failed") < said.index("d.clients checks: warned rows: published")
+    assert "expect_column_values_to_not_be_null of id error id is NULL, beside <script>" in said
+    assert '7 rows 1 example {"_seq": 12, "id": null}' in said
+    assert "fewer rows than expected · found: 120" in said
+    assert "120 rows, 9 checks, under versions 3, 4" in said
+    command = "strata quarantine show --source s --table d.lost --interval 2023-11-14T22:13:20.000000Z"
+    assert f"7 rows withheld {command}" in said
+    assert "discard of 7 rows by ada" in said
+    lines = client.get("/api/verdict", params={"source": "s", "start": START}).json()
+    assert [(line["table"], line["outcome"]) for line in lines] == [
+        ("", "passed"),
+        ("d.clients", "warned"),
+        ("d.lost", "failed"),
+    ]
+
+
+def test_data_docs_are_linked_where_somebody_serves_them(history):
+    asked = {"source": "s", "start": START}
+    docs = f'href="../strata-docs/s/{RUN}/index.html"'
+    with client_of(app_of(lambda: settings_of(history), Around(data_docs="../strata-docs"))) as client:
+        assert docs in client.get("/verdict", params=asked).text
+        assert docs in table(client, "lost").text
+    with client_of(app_of(lambda: settings_of(history))) as client:
+        assert "strata-docs" not in client.get("/verdict", params=asked).text + table(client, "lost").text
+
+
+def test_runs_lead_to_airflow_where_it_has_planned_them(client):
+    answer = client.get("/airflow", params={"source": "s", "run": RUN})
+    there = "../dags/ingest_binlog/runs/manual__2026-11-23T09%3A00%3A00%2B00%3A00"
+    assert (answer.status_code, answer.headers["location"]) == (303, there)
+    log = client.get("/airflow", params={"source": "s", "run": RUN, "to": "log"}).headers["location"]
+    assert log == f"{there}/tasks/ingest.publish/mapped/3"
+    assert "a command did" in client.get("/airflow", params={"source": "s", "run": "none"}).text
+
+
+def test_rows_that_are_withheld_are_told_with_reasons_and_examples(client):
+    said = text(table(client, "lost"))
+    assert "Withheld rows 2023-11-14 22:13:20 UTC failed 7 rows of 7" in said
+    assert 'error id is NULL, beside <script>alert("x")</script> · 7 rows 1 example {"_seq": 12, "id": null}' in said
+    assert "strata quarantine show --source s --table d.lost --interval 2023-11-14T22:13:20.000000Z" in said
+    assert "Withheld rows" not in text(table(client))
+
+
+def test_versions_tell_what_they_decoded(client):
+    reported = re.findall(r'id="v\d+">(.*?)</article>', table(client).text, re.DOTALL)
+    newest, before, *others = map(text_of, reported)
+    assert "decoded 100 rows, 5.4 kB" in newest
+    assert "decoded 20 rows, 900 bytes" in before
+    assert not any("decoded" in one for one in others)
 
 
 def test_programs_get_the_lines_that_the_command_prints(client, history, capsys):

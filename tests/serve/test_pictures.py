@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.serve.pictures import CELLS, WIDTH, Band, Span, bands, bars, heat
+from strata.serve.pictures import CELLS, WIDTH, Band, Period, bands, bars, heat
 
 TIMES = st.lists(st.integers(0, 1000), min_size=1, max_size=400).map(sorted)
 
@@ -20,7 +20,7 @@ def rectangles(drawn, of):
 
 @given(TIMES, st.integers(0, 1000), st.integers(0, 1000))
 def test_each_version_has_a_band_and_none_covers_another(starts, before, after):
-    span = Span(max(starts[0] - before, 0), starts[-1] + after)
+    span = Period(max(starts[0] - before, 0), starts[-1] + after)
     drawn = rectangles(bands([Band(start, "version", "t") for start in starts], span), "band")
     assert len(drawn) == len(starts)
     assert drawn[0][0] >= 0
@@ -39,6 +39,6 @@ def test_bars_stay_within_the_picture(values):
 
 @given(TIMES)
 def test_every_change_is_in_one_cell(times):
-    counts = re.findall(r"<title>(\d+) versions</title>", heat(times, Span(times[0], times[-1])))
+    counts = re.findall(r"<title>(\d+) versions</title>", heat(times, Period(times[0], times[-1])))
     assert sum(map(int, counts)) == len(times)
     assert len(counts) <= CELLS

@@ -16,12 +16,14 @@ import yaml
 from scripts import services
 from scripts.ports import free_port
 from scripts.processes import Fleet, Program, deadline
-from scripts.state import State
+from tests.states import make_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psutil
+
+    from scripts.state import State
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
@@ -59,7 +61,7 @@ def submit(master: str, state: State, job: str, *arguments: str) -> subprocess.C
 @contextmanager
 def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     """A cluster for the time of a `with` block."""
-    state = State.from_environment({"STRATA_STATE": str(folder)})
+    state = make_state(folder)
     fleet = Fleet(state.folder)
     port, ui = free_port(), free_port()
     here = {"spark-master": "127.0.0.1", "7077": str(port), "8081": str(ui), "/strata/spark": str(folder / "spark")}

@@ -92,10 +92,10 @@ def test_what_cannot_be_decoded_is_said_with_its_coordinates(planned):
     done = submit("local[2]", pipeline.state, "decode_slices.py", "--run-url", run_url)
     assert done.returncode == 0, done.stderr[-3000:]
     # spark-submit sends both streams of the driver to its own stdout.
-    *_, report = told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    *_, report = reported = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     failed = read_decoded(Folder.open(run_url)).failed
     assert (report["failed_slices"], [one.tables for one in failed]) == (1, [(("shop", "items"),)])
-    [error] = [line for line in told if "error" in line]
+    [error] = [line for line in reported if "error" in line]
     assert error == to_plain(failed[0].error)
     assert error["error"] == "ChecksumError"
     assert error["file"].endswith(segment.name)

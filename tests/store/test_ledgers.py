@@ -14,7 +14,11 @@ from strata.store.ledgers import (
     PublishedDetails,
     PublishedInterval,
     PublishedLedger,
+    VersionRows,
 )
+from strata.store.rows_by_version import VersionSum, VersionSums, rows_by_version
+from strata.store.rows_in_time import first_rows, newest_intervals, rows_by_bucket
+from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.store.tables import published_interval
 
 
@@ -145,3 +149,38 @@ def test_a_server_that_logs_statements_takes_the_stores_writes(mysql_server):
         engine.dispose()
     finally:
         mysql_server.run_sql("SET GLOBAL binlog_format = ROW")
+
+
+def test_rows_are_summed_by_the_version_that_decoded_them(engine):
+    ledger = PublishedLedger(engine)
+
+    def note(start, table, rows, *versions, ids=()):
+        details = PublishedDetails("u:1", "r", ids or tuple(one.version_id for one in versions), versions)
+        ledger.put(PublishedInterval("s", start, table, 1, rows, 1, details))
+
+    note(1, "d.old", 4, ids=(3,))
+    note(2, "d.t", 9, ids=(3, 4))
+    note(3, "d.t", 5, VersionRows(4, 2, 200), VersionRows(5, 3, 300))
+    note(4, "d.t", 1, VersionRows(5, 1, 50))
+    note(5, "d.other", 1, VersionRows(5, 1, 50))
+    names = ["d.t", "d.old"]
+    assert rows_by_version(engine, "s", names) == VersionSums(
+        {("d.old", 3): VersionSum(4, None), ("d.t", 4): VersionSum(2, 200), ("d.t", 5): VersionSum(4, 350)}, None
+    )
+    newest = rows_by_version(engine, "s", names, limit=2)
+    assert newest.since == 3
+    assert newest.found["d.t", 4] == VersionSum(2, 200)
+    assert rows_by_version(engine, "t", names).found == {}
+
+
+def test_the_newest_intervals_of_a_table_come_first_whatever_became_of_them(engine):
+    states = [State.PUBLISHED, State.FAILED, State.OWED, State.HELD]
+    pieces = [TableInterval("s", start, "d", "t", start, states[start % 4], run="r") for start in range(1, 9)]
+    others = [TableInterval("s", 9, "d", "u", 1, State.OWED), TableInterval("t", 9, "d", "t", 1, State.OWED)]
+    TableIntervalLedger(engine).put([*pieces, *others])
+    found = newest_intervals(engine, "s", ("d", "t"), limit=3)
+    assert [(one.start, one.state) for one in found] == [(8, states[0]), (7, states[3]), (6, states[2])]
+    failed = newest_intervals(engine, "s", ("d", "t"), states=(State.FAILED, State.HELD))
+    assert [one.start for one in failed] == [7, 5, 3, 1]
+    assert first_rows(engine, "s", ("d", "t")) == 1
+    assert rows_by_bucket(engine, "s", ("d", "t"), (1, 9), 2) == [1 + 2 + 3 + 4, 5 + 6 + 7 + 8]

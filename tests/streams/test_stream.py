@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cli.main import run
+from strata.cli.main import BROKEN_PIPE, run
 from strata.errors import SourceDivergedError, Usage
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Order
+from strata.gtid.token import Order, Token
 from strata.gtid.token_text import from_text
 from strata.streams.events import Commit, Ddl, Heartbeat, RowChange
 from tests.mysql_server import MysqlServer, start_server
@@ -25,7 +29,6 @@ from tests.streams.world import World, bare, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.mysql
 
@@ -238,6 +241,22 @@ def test_positions_that_mean_nothing_are_refused(world: World, start, error, mes
         world.lines(start)
 
 
+def test_tokens_say_what_was_copied_from_other_sources(world: World, whole):
+    copy = World(world.server, world.folder, lineage="first", copied_from={"old": "before"})
+    lines = copy.lines()
+    assert [line | {"token": ""} for line in lines] == [line | {"token": ""} for line in whole]
+    for line, other in list(zip(lines, whole, strict=True))[::7]:
+        mine, [place] = from_text(line["token"]), from_text(other["token"]).places
+        written = Token.of("old", place.position, lineage="before")
+        assert (written.compare(mine), mine.compare(written)) == (Order.BEFORE, Order.AFTER)
+        assert mine.compare(Token((place,))) is Order.EQUAL
+        assert len(line["token"]) <= 200
+    row = next(at for at, line in enumerate(lines) if "op" in line)
+    assert copy.lines(lines[row]["token"]) == lines[row + 1 :]
+    [beat] = [event for event in copy.stream(until="now", heartbeat_seconds=0.0) if isinstance(event, Heartbeat)][-1:]
+    assert from_text(beat.token).places[0].origins[0].source == "old"
+
+
 def test_tokens_of_others_are_refused(world: World, whole):
     token = whole[5]["token"]
     with pytest.raises(Usage, match="the token is of s, not of t"):
@@ -259,3 +278,23 @@ def test_lines_of_a_generator_are_those_of_the_command(world: World, whole, monk
     assert printed == list(lines_of(world.stream(tables=["d.*"])))
     assert run(["stream", "--from", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"]) == 3
     assert run(["stream", "--from", "yesterday"]) == 2
+    capfdbinary.readouterr()
+    assert run(["stream", "--from", "beginning", "--table", "t"]) == 2
+    assert b'"t" matches no table: it has no dot' in capfdbinary.readouterr().err
+    assert run(["stream", "--from", "beginning", "--table", "d.*", "--columns", " ,"]) == 0
+    assert list(map(json.loads, capfdbinary.readouterr().out.splitlines())) == printed
+
+
+def test_who_reads_the_command_may_go_away(world: World, tmp_path):
+    settings = tmp_path / "strata.toml"
+    settings.write_text(f'lake = "{world.lake}"\n[sources.s]\nconnection = "c"\nstore = "{world.store_url}"\n')
+    mine = {"STRATA_SETTINGS": str(settings), "AIRFLOW_CONN_C": world.server.url}
+    command = [str(Path(sys.executable).with_name("strata")), "stream", "--from", "beginning", "--follow"]
+    with subprocess.Popen(command, env=os.environ | mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        assert json.loads(started.stdout.readline())["token"]
+        started.stdout.close()
+        # The next heartbeat finds nobody.
+        assert started.wait(60) == BROKEN_PIPE
+        assert started.stderr.read() == b""

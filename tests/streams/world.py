@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from strata.jobs.land.land_binlog import land_binlog
@@ -29,6 +29,7 @@ class World:
     name: str = "s"
     lineage: str = ""
     segment_bytes: int = 20_000
+    copied_from: dict[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> ServerAddress:

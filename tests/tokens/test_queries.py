@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
 from pymysql.constants import CLIENT
 
+from scripts.state import REPOSITORY
 from strata import tokens
 from strata.errors import IncomparableTokensError, Usage
 from strata.gtid.position import BinlogPosition
@@ -87,6 +90,9 @@ def test_the_servers_word_of_a_commit(pair, way):
         mine = tokens.own(session)
         [place] = mine.places
         assert place.position.count() == 1
+        copied = tokens.own(session, copied_from={"old": "first"})
+        assert Token.of("old", place.position, lineage="first").compare(copied) is Order.BEFORE
+        assert copied.compare(mine) is Order.EQUAL
         with primary.connect() as other, other.cursor() as cursor:
             assert tokens.compare(other, mine) is Order.BEFORE
             insert(other)
@@ -108,6 +114,41 @@ def test_any_other_connection_gets_all_that_the_server_had_executed(pair):
         token = tokens.own(session)
         assert tokens.compare(session, token) is Order.EQUAL
         assert token == tokens.include(session)
+
+
+def mysqlclient(server: MysqlServer) -> Any:
+    """A connection of the driver mysqlclient, as `scripts/setup.sh tests` has built it."""
+    built = REPOSITORY / ".strata" / "mysqlclient"
+    if not built.is_dir():
+        pytest.skip("mysqlclient is not built: scripts/install_mysqlclient.sh says why")
+    [plugins] = built.glob("usr/lib/*/libmariadb3/plugin")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(built / "python")
+        patched.setenv("MARIADB_PLUGIN_DIR", str(plugins))
+        driver = importlib.import_module("MySQLdb")
+        return driver.connect(host=server.host, port=server.port, user="root", db="d")
+
+
+def test_mysqlclient_gets_a_superset_that_is_as_right(pair):
+    primary, replica = pair
+    with closing(mysqlclient(primary)) as session, primary.connect() as other, replica.connect() as reader:
+        assert not tokens.remember(session)
+        insert(session)
+        session.commit()
+        mine = tokens.own(session, source="shop")
+        assert mine == tokens.include(session, source="shop")
+        assert mine.compare(tokens.include(other, source="shop")) is Order.EQUAL
+        assert tokens.wait(reader, mine, 30)
+        assert count(reader) == count(other)
+        insert(other)
+        assert tokens.compare(session, mine) is Order.BEFORE
+        # It does not say whether a transaction is open; the server does.
+        with closing(session.cursor()) as cursor:
+            cursor.execute("SELECT COUNT(*) FROM t")
+        with pytest.raises(Usage, match="snapshot"):
+            tokens.include(session)
+        session.rollback()
+        assert tokens.include(session).compare(tokens.include(other)) is Order.EQUAL
 
 
 class CursorOnly:

@@ -24,6 +24,7 @@ from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 from strata.wire.segment import staging_folder
 from strata.wire.storage import list_files
+from tests.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +91,7 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - handed to the test
             self.error = error
 
-    def wait_for(self, condition, seconds: float = 20) -> None:
+    def wait_for(self, condition, seconds: float = PATIENCE_SECONDS) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, self.seen[-3:]
@@ -105,7 +106,7 @@ def following(server: MysqlServer, lake, **options) -> Iterator[Follower]:
         yield follower
     finally:
         follower.stopped.set()
-        follower.thread.join(20)
+        follower.thread.join(PATIENCE_SECONDS)
     assert not follower.thread.is_alive()
 
 

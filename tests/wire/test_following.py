@@ -56,6 +56,7 @@ def test_what_is_executed_meanwhile_lands(server, tmp_path):
     assert_is_the_servers(server, tmp_path)
     state = read_state(str(tmp_path), "s")
     assert (state.doing, state.transactions) == (Doing.ENDED, follower.report.transactions)
+    assert str(state.expire_seconds) in server.run_sql("SELECT @@binlog_expire_logs_seconds")
     assert land(server, tmp_path).executed == str(executed(server))
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import shutil
-import subprocess
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +10,10 @@ from strata.errors import LakeUnavailableError
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedStream
 from strata.jobs.land.land_files import land_files
+from tests.disks import enlarge, no_file_above, small_disk
 from tests.wire.binlogs import SERVER, Binlog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 FILES = 3
@@ -38,29 +34,6 @@ def archive(tmp_path_factory) -> Path:
             binlog.insert(gno, [gno * 7919 % 10007], micros=1_700_000_000_000_000 + gno * 7919)
         (folder / f"binlog.{number:06d}").write_bytes(binlog.data)
     return folder
-
-
-@contextmanager
-def no_file_above(limit: int) -> Iterator[None]:
-    """Writing beyond so many bytes of a file fails, as on a disk that is full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[None]:
-    """A file system of its own, of so many bytes, on a folder."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder]
-    if not shutil.which("mount") or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting needs root")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def contents(lake: Path) -> dict[str, bytes]:
@@ -109,5 +82,5 @@ def test_a_disk_that_fills_up(archive, tmp_path, room):
         assert caught.value.source == "s"
         assert "harmed" in str(caught.value)
         before = contents(tmp_path)
-        subprocess.run(["mount", "-o", f"remount,size={4 << 20}", tmp_path], check=True)
+        enlarge(tmp_path, 4 << 20)
         lands_after_all(archive, tmp_path, before)

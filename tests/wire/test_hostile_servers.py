@@ -128,7 +128,8 @@ def test_nothing_that_logs_in_is_waited_for_in_vain(monkeypatch):
         with hostile(serve) as (address, _):
             began = time.monotonic()
             open_both(address)
-            assert time.monotonic() - began < 6
+            # Without a limit the second one never ends.
+            assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -125,7 +125,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_landing_while_the_server_is_written_to(server, lake):
-    stop = threading.Event()
+    stop, written = threading.Event(), []
 
     def write() -> None:
         connection = server.connect("d")
@@ -133,6 +133,7 @@ def test_landing_while_the_server_is_written_to(server, lake):
             number = 0
             while not stop.is_set():
                 number += 1
+                written.append(number)
                 cursor.execute("INSERT INTO t (a) VALUES (REPEAT('w', %s))", (number % 900,))
                 if number % 100 == 0:
                     cursor.execute("FLUSH BINARY LOGS")
@@ -142,7 +143,7 @@ def test_landing_while_the_server_is_written_to(server, lake):
     writer.start()
     try:
         deadline = time.monotonic() + 2
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline or (len(written) < 100 and writer.is_alive()):
             # Each file costs a store over the network some milliseconds, and the witness opens all of them.
             report = land(server, lake, segment_bytes=500_000 if "://" in lake else 20_000)
             assert GtidSet.parse(report.gtid_executed) <= GtidSet.parse(report.executed)

@@ -189,18 +189,22 @@ def test_copies_of_a_server(tmp_path):
     with start_server(tmp_path / "server", *OFF) as server:
         server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
         land(server, lake)
-    shutil.copytree(server.folder / "data", tmp_path / "copy" / "data")
+        server.stop()
+        for name in ("copy", "again"):
+            shutil.copytree(server.binlog_dir, tmp_path / name / "data")
     with start_server(tmp_path / "copy", *OFF) as copy:
         # It has the same UUID and the same bytes. STOP ends the old file, and the new one has no transaction.
         wait_for_follower(address_of(copy), str(lake), "s", seconds=0)
         copy.run_sql("INSERT INTO d.t (a) VALUES ('x')")
         assert land(copy, lake).transactions == 1
-    with start_server(server.folder, *OFF) as server:
+        copy.stop()
+        shutil.copytree(copy.binlog_dir, tmp_path / "renamed" / "data")
+    with start_server(tmp_path / "again", *OFF) as server:
         server.run_sql("INSERT INTO d.t (a) VALUES ('another'); INSERT INTO d.t (a) VALUES ('and more')")
         refuse(server, lake, "not the one that was landed")
-    (tmp_path / "copy" / "data" / "auto.cnf").unlink()
-    with start_server(tmp_path / "copy", *OFF) as copy:
-        refuse(copy, lake, "cannot be found on another server")
+    (tmp_path / "renamed" / "data" / "auto.cnf").unlink()
+    with start_server(tmp_path / "renamed", *OFF) as renamed:
+        refuse(renamed, lake, "cannot be found on another server")
 
 
 def test_gtids_are_switched_on(tmp_path):

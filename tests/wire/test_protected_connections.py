@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -70,6 +71,15 @@ def cipher(one: ServerAddress) -> str:
         assert bool(opened.exec_driver_sql("SHOW SESSION STATUS LIKE 'Ssl_cipher'").one()[1]) == bool(found)
     engine.dispose()
     return found
+
+
+@pytest.mark.parametrize("mode", [TlsMode.PREFERRED, TlsMode.REQUIRED])
+def test_what_is_not_checked_is_not_loaded(protected, monkeypatch, mode):
+    """The machine's certificates: 35 ms for each connection."""
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: pytest.fail("certificates were loaded"))
+    with connect(address(protected.port, tls=mode)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+        assert cursor.fetchone()[1]
 
 
 @pytest.mark.parametrize("mode", TlsMode)

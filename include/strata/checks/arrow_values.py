@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strata.events.arrow_columns import from_numbers, to_numbers, to_texts
 from strata.rows.row_hashes import Ints, bits_of, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Flags = npt.NDArray[np.bool_]
 
@@ -32,7 +33,15 @@ def flags_of(column: pa.Array) -> Flags:
 
 def equals(column: pa.Array, text: str) -> pa.Array:
     """Whether each value is a text; NULL where it is NULL."""
-    return pa.compute.equal(column, to_texts([text])[0])
+    return by_value(column, lambda values: pc.equal(values, to_texts([text])[0]))
+
+
+def by_value(column: pa.Array, judge: Callable[[pa.Array], pa.Array | None]) -> pa.Array | None:
+    """What a judge says of each value, NULL for NULL; of a column with a dictionary it is asked for that only."""
+    if not pa.types.is_dictionary(column.type):
+        return judge(column)
+    found = judge(column.dictionary)
+    return None if found is None else found.take(column.indices)
 
 
 def column_of(flags: Flags) -> pa.Array:

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata.checks.arrow_values import equals, flags_of, numbers_of
-from strata.checks.image_chain import FOUND, LEFT, hash_keys
+from strata.checks.image_chain import hash_keys
 from strata.checks.names import column_name
+from strata.kernels.chains import FOUND, LEFT
 from strata.rows.row_hashes import hash_rows
 from strata.schema.model.folding import fold_name
 from strata.wire.storage import arrow_file_system

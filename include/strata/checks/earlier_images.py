@@ -16,13 +16,13 @@ import numpy as np
 from msgspec import Struct, field
 
 from strata.checks.earlier_file import EarlierFile, Left, OpenedFile, UnreadableEarlierError
-from strata.checks.image_chain import FOUND
-from strata.checks.one_pass import tell_rows
+from strata.checks.one_pass import quote_rows
 from strata.checks.profile import EXAMPLES
 from strata.checks.rules import history_rule
 from strata.checks.subject import published_names
 from strata.checks.verdict import Failure, Severity
 from strata.counted import counted
+from strata.kernels.chains import FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ BUDGET_ROWS: Final = 4_000_000
 OLDER = "no change of the row is published before"
 ENOUGH = "not looked for any further"
 UNPUBLISHED = "rows of an interval before are not published"
-UNTOLD = "rows were changed without row events since"
+UNLOGGED = "rows were changed without row events since"
 CONVERTED = "a DDL since then changed the key"
 PARTIAL = "the earlier image is not whole"
 UNREADABLE = "an earlier file is not as this source writes it"
@@ -62,7 +62,7 @@ class Search(Struct, frozen=True):
     interval: int
     """Start of the interval that is judged, microseconds UTC."""
     lives: tuple[TableLife, ...] = ()
-    untold: tuple[int, ...] = ()
+    unlogged: tuple[int, ...] = ()
     """Ordinals of transactions that changed rows without row events; rising."""
     unpublished: int | None = None
     """Images of this interval, and of earlier ones, may not be the last."""
@@ -83,10 +83,10 @@ class Compared(Struct):
         if not self.broken:
             return None
         first = self.broken[:EXAMPLES]
-        told = [one for file, at, chain in first for one in tell_rows(file, [(at, FOUND)], chain, subject.sensitive)]
+        quoted = [one for file, at, chain in first for one in quote_rows(file, [(at, FOUND)], chain, subject.sensitive)]
         left = "; ".join(f"{count} not compared: {why}" for why, count in sorted(self.not_compared.items()))
         return Failure(
-            table=str(subject.table),
+            table=subject.name,
             check=CHECK,
             column=None,
             severity=Severity.WARNING,
@@ -94,7 +94,7 @@ class Compared(Struct):
             f"{counted(len(self.broken), 'row does not comply', 'rows do not comply')} of {self.rows} compared"
             + (f" ({left})" if left else ""),
             unexpected_rows=len(self.broken),
-            examples=tuple(example.text for example in sorted(told)),
+            examples=tuple(example.text for example in sorted(quoted)),
         )
 
 
@@ -129,12 +129,12 @@ def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search:
     """
     found = Compared()
     for version in subject.versions:
-        _compare_version(subject, _wanted(subject, version, firsts, search.sampling), search, found)
+        _compare_version(version, _Work(subject, search, found), _wanted(subject, version, firsts, search.sampling))
     return found
 
 
-def _compare_version(subject: TableSubject, wanted: _Wanted, search: Search, found: Compared) -> None:
-    work, why = _Work(subject, search, found), OLDER
+def _compare_version(version: int, work: _Work, wanted: _Wanted) -> None:
+    why, search = OLDER, work.search
     for interval, files in groupby(search.files, key=lambda file: file.interval):
         if not len(wanted.key):
             return
@@ -142,7 +142,9 @@ def _compare_version(subject: TableSubject, wanted: _Wanted, search: Search, fou
             why = UNPUBLISHED
             break
         try:
-            wanted = work.look(wanted, list(files), is_own=interval == search.interval)
+            # Of rows of the interval itself only those of other versions are earlier ones (`Passed.firsts`).
+            others = [file for file in files if file.interval != search.interval or file.version != version]
+            wanted = work.look(wanted, others)
         except _StopLookingError as stop:
             why = str(stop)
             break
@@ -155,7 +157,7 @@ class _StopLookingError(Exception):
 
 class _Work:
     def __init__(self, subject: TableSubject, search: Search, found: Compared) -> None:
-        self._subject, self._search, self._found = subject, search, found
+        self._subject, self.search, self._found = subject, search, found
         self._opened: dict[str, OpenedFile] = {}
         self._rows = 0
 
@@ -164,7 +166,7 @@ class _Work:
         if len(wanted.key):
             self._found.not_compared[why] += len(wanted.key)
 
-    def look(self, wanted: _Wanted, files: Sequence[EarlierFile], *, is_own: bool) -> _Wanted:
+    def look(self, wanted: _Wanted, files: Sequence[EarlierFile]) -> _Wanted:
         """Takes what the files of one interval left of the keys; returns those that it does not have.
 
         Raises:
@@ -172,7 +174,7 @@ class _Work:
         """
         last: dict[int, Left] = {}
         for file in files:
-            if self._may_have(file, wanted, is_own=is_own):
+            if self._may_have(file, wanted):
                 for left in self._read(file, wanted):
                     at = int(np.searchsorted(wanted.key, left.key))
                     is_before = (left.seq, left.row) < (int(wanted.seq[at]), int(wanted.row[at]))
@@ -180,22 +182,18 @@ class _Work:
                         last[at] = left
         for url in sorted({left.file.url for left in last.values()}):
             of_file = {at: left for at, left in last.items() if left.file.url == url}
-            self._judge(wanted, of_file, self._opened[url], is_own=is_own)
+            self._judge(wanted, of_file, self._opened[url])
         return wanted.without(np.array(sorted(last), np.int64))
 
-    def _may_have(self, file: EarlierFile, wanted: _Wanted, *, is_own: bool) -> bool:
-        if is_own and np.all(wanted.file == self._number(file.url)):
-            return False
+    @staticmethod
+    def _may_have(file: EarlierFile, wanted: _Wanted) -> bool:
         if file.bounds is None:
             return True
         low, high = file.bounds
         return bool(np.searchsorted(wanted.key, low) < np.searchsorted(wanted.key, high, side="right"))
 
-    def _number(self, url: str) -> int:
-        return next((at for at, file in enumerate(self._subject.files) if file.url == url), -1)
-
     def _read(self, file: EarlierFile, wanted: _Wanted) -> Iterable[Left]:
-        if self._search.sampling.keys is not None and (len(self._opened) >= BUDGET_FILES or self._rows > BUDGET_ROWS):
+        if self.search.sampling.keys is not None and (len(self._opened) >= BUDGET_FILES or self._rows > BUDGET_ROWS):
             raise _StopLookingError(ENOUGH)
         try:
             opened = self._opened[file.url] = OpenedFile(file)
@@ -222,7 +220,7 @@ class _Work:
         definition = self._subject.definitions[now]
         names = {column.name: column.name for column in definition.columns}
         if earlier != now:
-            life = next((one for one in self._search.lives if {earlier, now} <= {*one.versions}), None)
+            life = next((one for one in self.search.lives if {earlier, now} <= {*one.versions}), None)
             if life is None or life.key_of(earlier) != life.key_of(now):
                 return None
             first, last = sorted((life.versions.index(earlier), life.versions.index(now)))
@@ -231,19 +229,16 @@ class _Work:
                 for column in life.columns
                 if life.keeps(column, first, last)
             }
-        staged = published_names(definition, self._search.columns[now])
+        staged = published_names(definition, self.search.columns[now])
         return {staged[name]: old for name, old in names.items() if name in staged}
 
-    def _judge(self, wanted: _Wanted, last: Mapping[int, Left], file: OpenedFile, *, is_own: bool) -> None:
+    def _judge(self, wanted: _Wanted, last: Mapping[int, Left], file: OpenedFile) -> None:
         """Compares what one file left with what was found."""
         by_file: dict[int, list[int]] = {}
         for at, left in last.items():
             number = int(wanted.file[at])
-            if is_own and self._subject.files[number].version_id == file.version:
-                # Rows of one version and interval have been compared with each other.
-                continue
-            if any(left.seq <= seq <= int(wanted.seq[at]) for seq in self._search.untold):
-                self._found.not_compared[UNTOLD] += 1
+            if any(left.seq <= seq <= int(wanted.seq[at]) for seq in self.search.unlogged):
+                self._found.not_compared[UNLOGGED] += 1
             elif left.is_gone:
                 self._count(wanted, at, is_equal=False)
             else:
@@ -255,7 +250,7 @@ class _Work:
         pairs = self._pairs(file.version, now.version_id) or {}
         names = [name for name in self._chain(now).columns if name in pairs]
         try:
-            mine = OpenedFile(EarlierFile(now.url, self._search.interval, version=now.version_id))
+            mine = OpenedFile(EarlierFile(now.url, self.search.interval, version=now.version_id))
             earlier, is_whole = file.hashes([pairs[name] for name in names], left, mine.kinds_before(names))
             is_same = file.version == now.version_id
             found = wanted.image[places] if is_same else mine.before_hashes(names, wanted.at[places].tolist())
@@ -277,7 +272,7 @@ class _Work:
     def _chain(self, file: JudgedFile) -> ImageChain:
         """The columns of key and image of a file."""
         definition = self._subject.definitions[file.version_id]
-        names = published_names(definition, self._search.columns[file.version_id])
+        names = published_names(definition, self.search.columns[file.version_id])
         chain = history_rule(definition, names).chain
         if chain is None:
             raise TypeError(f"{self._subject.table} has no chain")  # the rule always has one

@@ -93,6 +93,8 @@ def _least_and_most(column: pa.Array) -> tuple[Any, Any]:
         column = column.view(pa.int64())
     elif pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
+    elif pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
     found = pc.min_max(column)
     return found["min"].as_py(), found["max"].as_py()
 

@@ -7,28 +7,32 @@ comes of that is a warning that names rows to look at.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from msgspec import Struct
 
-from strata.checks.arrow_values import equals, flags_of, whole_numbers
+from strata.checks.arrow_values import column_of, flags_of, whole_numbers
+from strata.checks.rules import frame_column
+from strata.kernels.chains import FOUND, HAS_FOUND, HAS_LEFT, follow_keys, interleave
 from strata.rows.row_hashes import hash_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from strata.checks.arrow_values import Flags
     from strata.checks.row_rules import Rows
     from strata.checks.rules import ImageChain
-    from strata.rows.row_hashes import Ints
+    from strata.rows.row_hashes import Column, Ints
 
     Sides = npt.NDArray[np.uint8]
 
-FOUND, LEFT = 0, 1
-"""Sides of a change: the image before it, the image after it."""
+_MOST_NEAR = 4
+"""Files whose keys are compared with the bounds of another one's; with more it would cost more than it saves."""
 
 
 class Events(NamedTuple):
@@ -46,7 +50,7 @@ class Events(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Of each key of a file, its first and its last image; in the order of the keys."""
+    """Of each key of a file, its first and its last image; in the order in which the keys are met."""
 
     key: Ints
     first_image: Ints
@@ -54,33 +58,64 @@ class Edges(NamedTuple):
     first_at: Ints
     last_image: Ints
     last_side: Sides
+    is_asked: Flags
+    """Whether the first image is to be held against what was published earlier."""
+
+    def taken(self, chosen: Flags | Ints | slice) -> Edges:
+        """Those of some keys."""
+        return Edges(
+            self.key[chosen],
+            self.first_image[chosen],
+            self.first_side[chosen],
+            self.first_at[chosen],
+            self.last_image[chosen],
+            self.last_side[chosen],
+            self.is_asked[chosen],
+        )
 
 
-def events_of(rows: Rows, chain: ImageChain, begin: int) -> Events:
-    """The images of a batch.
+class Gathered:
+    """The images of the batches of a file, one behind the other."""
 
-    Args:
-        rows: The batch.
-        chain: The columns of key and image.
-        begin: Rows of the file before it.
-    """
-    op, count = rows.column("_op"), rows.batch.num_rows
-    is_update = flags_of(equals(op, "update"))
-    has_found = is_update | flags_of(equals(op, "delete"))
-    has_left = is_update | flags_of(equals(op, "insert"))
-    after = {name: rows.batch.column(at) for at, name in enumerate(chain.columns)}
-    left = _hashes(after, chain, count) if has_left.any() else None
-    found = None
-    if has_found.any():
+    def __init__(self, rows: int) -> None:
+        """Makes room for the images of so many rows."""
+        self._so_far = np.zeros(2, np.int64)
+        self._events = np.empty((3, 2 * rows), np.int64)
+        self._sides = np.empty(2 * rows, np.uint8)
+
+    def add(self, rows: Rows, chain: ImageChain) -> None:
+        """Takes the images of the next batch.
+
+        Raises:
+            ValueError: There is no room for so many.
+        """
+        is_update = flags_of(rows.is_op("update"))
+        has_found = is_update | flags_of(rows.is_op("delete"))
+        has_left = is_update | flags_of(rows.is_op("insert"))
+        after = {name: rows.column(frame_column(name)) for name in chain.columns}
         before = rows.column("_before")
         names = [before.type.field(at).name for at in range(before.type.num_fields)]
-        found = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, count)
-    return _interleaved(found, left, has_found, has_left, begin)
+        found = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, has_found)
+        left = _hashes(after, chain, has_left)
+        sides = has_found * np.uint8(HAS_FOUND) | has_left * np.uint8(HAS_LEFT)
+        if interleave(sides, *found, *left, self._so_far, self._events, self._sides) < 0:
+            raise ValueError(f"no room for {len(sides)} rows behind {self._so_far[0]}")
+
+    def events(self) -> Events:
+        """All of them."""
+        made = self._so_far[1]
+        key, image, at = self._events[:, :made]
+        return Events(key, image, self._sides[:made], at)
 
 
-def _hashes(columns: dict[str, Any], chain: ImageChain, count: int) -> tuple[Ints, Ints]:
-    key = hash_keys([columns[name] for name in chain.keys], count)
-    return key, hash_rows((columns[name] for name in chain.columns), count)
+def _hashes(columns: Mapping[str, Column], chain: ImageChain, has: Flags) -> tuple[Ints, Ints]:
+    """Of each image the hash of its key, and of all of it: of all rows, or of those only that have one."""
+    images, count = {name: columns[name] for name in chain.columns}, len(has)
+    # To copy the rows costs as much as to hash half of them.
+    if 2 * np.count_nonzero(has) < count:
+        some = pa.table(images).filter(column_of(has)).combine_chunks()
+        images, count = {name: some[name].combine_chunks() for name in images}, some.num_rows
+    return hash_keys([images[name] for name in chain.keys], count), hash_rows(images.values(), count)
 
 
 def hash_keys(keys: Sequence[Any], count: int) -> Ints:
@@ -90,31 +125,8 @@ def hash_keys(keys: Sequence[Any], count: int) -> Ints:
     return hash_rows(keys, count) if found is None else found
 
 
-def _interleaved(
-    found: tuple[Ints, Ints] | None, left: tuple[Ints, Ints] | None, has_found: Flags, has_left: Flags, begin: int
-) -> Events:
-    counts = has_found.astype(np.int64) + has_left
-    starts = np.cumsum(counts) - counts
-    total = int(counts.sum())
-    events = Events(
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-        np.empty(total, np.uint8),
-        begin + np.repeat(np.arange(len(counts)), counts),
-    )
-    for side, hashes, has, places in (
-        (FOUND, found, has_found, starts[has_found]),
-        (LEFT, left, has_left, (starts + has_found)[has_left]),
-    ):
-        if hashes is not None:
-            events.key[places] = hashes[0][has]
-            events.image[places] = hashes[1][has]
-            events.side[places] = side
-    return events
-
-
 def joined(parts: Sequence[Events]) -> Events:
-    """Events of several batches or files, one behind the other."""
+    """Events of several files, one behind the other."""
     none = np.zeros(0, np.int64)
     return Events(
         np.concatenate((none, *(part.key for part in parts))),
@@ -124,50 +136,49 @@ def joined(parts: Sequence[Events]) -> Events:
     )
 
 
-def by_key(events: Events) -> Events:
-    """Events in the order of their keys; those of one key stay in the order of the stream."""
-    if np.all(events.key[1:] > events.key[:-1]):
-        return events
-    return events.taken(_stable_order(events.key))
+class Followed(NamedTuple):
+    """What follows from the order of images."""
+
+    first: Ints
+    """The place of the first one of each key, rising."""
+    last: Ints
+    """The place of the last one, keys in the same order."""
+    broken: Ints
+    """Places of those that do not follow from the one before them of the same key, rising."""
 
 
-def _stable_order(keys: Ints) -> Ints:
-    """NumPy's quick sort uses vector instructions and is not stable: only keys that occur again are put in order."""
-    order = np.argsort(keys)
-    ordered = keys[order]
-    same = ordered[1:] == ordered[:-1]
-    again = np.flatnonzero(np.concatenate(([False], same)) | np.concatenate((same, [False])))
-    if len(again):
-        places = order[again]
-        order[again] = places[np.lexsort((places, ordered[again]))]
-    return order
+def follow(events: Events) -> Followed:
+    """Follows each key through events in the order of the stream."""
+    return _follow(events.key, (events.image, events.side), (events.image, events.side))
 
 
-def broken(events: Events) -> Ints:
-    """Events, by their number, that do not follow from the one before them of the same key.
+def _follow(key: Ints, first: tuple[Ints, Sides], last: tuple[Ints, Sides]) -> Followed:
+    """The same of places with a first image and side, and a last one."""
+    count = len(key)
+    if np.all(key[1:] > key[:-1]):
+        return Followed(np.arange(count), np.arange(count), np.zeros(0, np.int64))
+    # At most two thirds of the slots are taken: fewer would be read from further away.
+    slots = np.zeros(1 << (count + count // 2).bit_length(), np.int32)
+    room = np.empty((3, count), np.int64)
+    places, broken = room[:2], room[2]
+    keys, odd = follow_keys(key, *first, *last, slots, places, broken)
+    if keys < 0:
+        raise ValueError(f"{count} keys, and images or sides of another number")
+    return Followed(places[0, :keys], places[1, :keys], broken[:odd])
 
-    Args:
-        events: In the order of `by_key`.
-    """
-    same = events.key[1:] == events.key[:-1]
-    twice = events.side[1:] == events.side[:-1]
-    changed = (events.side[1:] == FOUND) & (events.image[1:] != events.image[:-1])
-    return np.flatnonzero(same & (twice | changed)) + 1
 
-
-def edges_of(events: Events) -> Edges:
-    """The first and last event of each key, of events in the order of `by_key`."""
-    new = events.key[1:] != events.key[:-1]
-    some = np.ones(min(1, len(events.key)), np.bool_)
-    first, last = np.flatnonzero(np.concatenate((some, new))), np.flatnonzero(np.concatenate((new, some)))
-    return Edges(
-        events.key[first],
-        events.image[first],
-        events.side[first],
-        events.at[first],
-        events.image[last],
-        events.side[last],
-    )
+def edges_of(events: Events, followed: Followed, asked: Ints) -> Edges:
+    """The first and last event of each key; of the keys `asked` (by their number) the first one is asked for."""
+    first, last = followed.first, followed.last
+    # Those of all files are held: of arrays as large as these the system maps large pages, which takes less time.
+    words, flags = np.empty((4, len(first)), np.int64), np.zeros((3, len(first)), np.uint8)
+    chosen = (events.key, first), (events.image, first), (events.at, first), (events.image, last)
+    for at, (column, places) in enumerate(chosen):
+        np.take(column, places, out=words[at], mode="clip")  # else NumPy makes a copy first
+    flags[0], flags[1] = events.side[first], events.side[last]
+    is_asked = flags[2].view(np.bool_)
+    is_asked[asked] = True
+    return Edges(words[0], words[1], flags[0], words[2], words[3], flags[1], is_asked)
 
 
 class Firsts(NamedTuple):
@@ -199,30 +210,38 @@ class Sampling(Struct, frozen=True):
         return np.sort(np.argpartition(mixed * np.uint64(0xD6E8FEB86659FD93), self.keys)[: self.keys])
 
 
-def firsts_of(events: Events, sampling: Sampling, seq: Ints, row: Ints) -> Firsts:
-    """The first images before a change of some keys.
+def asked_of(events: Events, followed: Followed, sampling: Sampling) -> Ints:
+    """Keys whose first image is one before a change, or a sample of them: by their number in `followed`."""
+    found = np.flatnonzero(events.side[followed.first] == FOUND)
+    return found[sampling.chosen(events.key[followed.first[found]])]
+
+
+def firsts_of(events: Events, followed: Followed, asked: Ints, seq: Ints, row: Ints) -> Firsts:
+    """The first images of some keys.
 
     Args:
-        events: In the order of `by_key`.
-        sampling: Which keys.
+        events: All of the file.
+        followed: What follows from them.
+        asked: Numbers of the keys.
         seq: Of each row of the file.
         row: Likewise.
     """
-    edges = edges_of(events)
-    found = np.flatnonzero(edges.first_side == FOUND)
-    chosen = found[sampling.chosen(edges.key[found])]
-    at = edges.first_at[chosen]
-    return Firsts(edges.key[chosen], edges.first_image[chosen], at, seq[at], row[at])
+    chosen = followed.first[asked]
+    at = events.at[chosen]
+    return Firsts(events.key[chosen], events.image[chosen], at, seq[at], row[at])
 
 
 class BetweenFiles(NamedTuple):
-    """Where the images of a key do not go on from one file to the next."""
+    """What follows where the images of a key go on from one file to the next."""
 
     file: Ints
-    """Number of the file that goes on."""
+    """Where they do not: the number of the file that goes on."""
     at: Ints
     """The row in it."""
     side: Sides
+    met_file: Ints
+    """Where a key is asked for that a file before has: the number of the file that asks."""
+    met_key: Ints
 
 
 def broken_between(files: Sequence[Edges]) -> BetweenFiles:
@@ -231,23 +250,39 @@ def broken_between(files: Sequence[Edges]) -> BetweenFiles:
     Args:
         files: In the order of the stream.
     """
-    key, first_image, first_side, first_at, last_image, last_side = (
-        np.concatenate(columns) for columns in zip(*files, strict=True)
+    shared = list(_shared(files))
+    key, first_image, first_side, first_at, last_image, last_side, is_asked = (
+        np.concatenate(columns) for columns in zip(*shared, strict=True)
     )
-    number = np.repeat(np.arange(len(files)), [len(edges.key) for edges in files])
-    order = _stable_order(key)
-    before, after = order[:-1], order[1:]
-    same = key[before] == key[after]
-    twice = first_side[after] == last_side[before]
-    changed = (first_side[after] == FOUND) & (first_image[after] != last_image[before])
-    found = np.sort(after[same & (twice | changed)])
-    return BetweenFiles(number[found], first_at[found], first_side[found])
+    number = np.repeat(np.arange(len(files)), [len(edges.key) for edges in shared])
+    followed = _follow(key, (first_image, first_side), (last_image, last_side))
+    found, met = followed.broken, is_asked
+    met[followed.first] = False
+    return BetweenFiles(number[found], first_at[found], first_side[found], number[met], key[met])
+
+
+def _shared(files: Sequence[Edges]) -> Iterator[Edges]:
+    """Of each file the keys that another one may have, by the least and greatest: of numbers that rise, hardly any."""
+    bounds = [(edges.key.min(), edges.key.max()) if len(edges.key) else (1, 0) for edges in files]
+    low, high = np.array(bounds, np.int64).reshape(-1, 2).T
+    for at, edges in enumerate(files):
+        near = (low <= high[at]) & (high >= low[at]) & (low <= high)
+        near[at] = False
+        if np.count_nonzero(near) > _MOST_NEAR:
+            yield edges
+            continue
+        chosen = np.zeros(len(edges.key), np.bool_)
+        for other in np.flatnonzero(near):
+            chosen |= (edges.key >= low[other]) & (edges.key <= high[other])
+        yield edges.taken(chosen)
 
 
 def split_edges(edges: Edges, parts: int) -> Iterator[tuple[int, Edges]]:
-    """The edges of a file by the hash of their key; parts without any are left out."""
-    part = edges.key % parts
-    for number in range(parts):
-        chosen = part == number
-        if chosen.any():
-            yield number, Edges(*(column[chosen] for column in edges))
+    """The edges of a file by the hash of their key, in `parts` (65,536 at most); those without any are left out."""
+    part = (edges.key % parts).astype(np.uint16)
+    order = np.argsort(part, kind="stable")  # of small numbers in time that goes with their count
+    ends = np.cumsum(np.bincount(part, minlength=parts))
+    ordered = edges.taken(order)
+    for number, (begin, end) in enumerate(pairwise([0, *ends.tolist()])):
+        if begin < end:
+            yield number, ordered.taken(slice(begin, end))

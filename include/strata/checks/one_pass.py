@@ -18,16 +18,12 @@ from msgspec.structs import replace
 from strata.checks.arrow_values import numbers_of
 from strata.checks.file_bounds import Bounds
 from strata.checks.image_chain import (
-    FOUND,
-    Edges,
-    Firsts,
+    Gathered,
     Sampling,
-    broken,
-    by_key,
+    asked_of,
     edges_of,
-    events_of,
     firsts_of,
-    joined,
+    follow,
 )
 from strata.checks.names import METADATA
 from strata.checks.profile import EXAMPLES, POSITION, Example, FileFault, FileProfile, RuleFound, example_text
@@ -35,22 +31,29 @@ from strata.checks.row_rules import ROW_JUDGES, Rows, judge_rows
 from strata.checks.rules import rules_of_stream
 from strata.checks.sensitive import NOTHING, Sensitive
 from strata.checks.subject import are_columns_of, key_columns, rules_of_version
+from strata.checks.text_pages import texts_of_group
+from strata.kernels.chains import FOUND, place_in_order
 from strata.rows.arrow import image_fields
 from strata.schema.model.definition import definition_from_json
-from strata.wire.storage import content_digest, read_file
+from strata.wire.storage import FileBuffer, content_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from strata.checks.image_chain import Events
+    from strata.checks.image_chain import Edges, Events, Firsts, Followed
     from strata.checks.rules import Exemptions, ImageChain, Rule, StreamFacts
     from strata.checks.subject import JudgedFile
     from strata.rows.row_hashes import Ints
     from strata.schema.model.definition import TableDefinition
 
+    _Texts = Mapping[str, pa.ChunkedArray]
+
 ORDER = "rows_are_in_stream_order"
 _UNREAD = ("_gtid", "_source")
 """No rule is about them; to decode the GTIDs alone takes a fifth of the time."""
+
+_REPEATED = ["_op", "_binlog_file"]
+"""Texts of which a file has few: judged once each."""
 
 
 class FileTask(Struct, frozen=True):
@@ -93,41 +96,30 @@ class Whole(NamedTuple):
     """None of them where nothing must hold of images."""
 
 
-def pass_over(task: FileTask) -> Pass:
+def pass_over(task: FileTask, buffer: FileBuffer | None = None) -> Pass:
     """Judges one file.
+
+    Args:
+        task: The file.
+        buffer: Memory to read it into.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    opened = _open(task.file)
+    opened = _open(task.file, buffer)
     if isinstance(opened, FileProfile):
         return Pass(opened, None)
     return _FilePass(task, opened).run()
 
 
-def look_at(task: FileTask) -> FileProfile:
-    """The file itself, without the rules about its rows.
+def look_at(task: FileTask) -> Pass:
+    """The file itself, and what of it is to be held against others, without the rules about its rows.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
     opened = _open(task.file)
-    return opened if isinstance(opened, FileProfile) else _FilePass(task, opened, judged=False).run().profile
-
-
-def read_firsts(task: FileTask) -> Firsts | None:
-    """What of a file is to be held against what was published earlier; None of one that nothing can be said of.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
-    opened = _open(task.file)
-    if isinstance(opened, FileProfile):
-        return None
-    reading = _FilePass(task, opened)
-    reading.take_places()
-    # As in a pass: of rows that are in no order there is no first.
-    return reading.firsts(by_key(reading.events())) if _is_ordered(*reading.places()) else None
+    return Pass(opened, None) if isinstance(opened, FileProfile) else _FilePass(task, opened, judged=False).run()
 
 
 def read_whole(task: FileTask) -> Whole:
@@ -145,7 +137,7 @@ def read_whole(task: FileTask) -> Whole:
     return Whole(seq, row, reading.events())
 
 
-def tell_rows(
+def quote_rows(
     file: JudgedFile, rows: Sequence[tuple[int, int]], chain: ImageChain, sensitive: Sensitive
 ) -> tuple[Example, ...]:
     """Some images of a file, given by row and side, by their position and key.
@@ -154,12 +146,18 @@ def tell_rows(
         LakeUnavailableError: The storage does not answer.
     """
     opened = _open(file)
-    return () if isinstance(opened, FileProfile) else _told(opened, rows, chain, sensitive)
+    return () if isinstance(opened, FileProfile) else _quoted(opened.parquet, rows, chain, sensitive)
 
 
-def _open(file: JudgedFile) -> pq.ParquetFile | FileProfile:
+class _Opened(NamedTuple):
+    content: memoryview
+    parquet: pq.ParquetFile
+    """Over the same memory."""
+
+
+def _open(file: JudgedFile, buffer: FileBuffer | None = None) -> _Opened | FileProfile:
     """The file, whose bytes are those that were decoded; or what is wrong with it."""
-    content = read_file(file.url)
+    content = (buffer or FileBuffer()).read(file.url)
     if content is None:
         return FileProfile(file.url, damage="is gone")
     if len(content) != file.size_bytes:
@@ -167,13 +165,13 @@ def _open(file: JudgedFile) -> pq.ParquetFile | FileProfile:
     if content_digest(content) != file.digest:
         return FileProfile(file.url, damage="has other bytes than those that were written")
     try:
-        parquet = pq.ParquetFile(pa.BufferReader(content))
+        parquet = pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED)
         names = parquet.schema_arrow.names
     except (pa.ArrowInvalid, OSError) as error:
         return FileProfile(file.url, damage=f"is no Parquet file: {error}")
     if tuple(names[-len(METADATA) :]) != METADATA:
         return FileProfile(file.url, damage=f"has the columns {', '.join(names)}, which are no changes")
-    return parquet
+    return _Opened(content, parquet)
 
 
 @lru_cache(maxsize=4096)
@@ -193,23 +191,24 @@ def _fits(schema: pa.Schema, definition: TableDefinition) -> bool:
 class _FilePass:
     """The state of one pass."""
 
-    def __init__(self, task: FileTask, parquet: pq.ParquetFile, *, judged: bool = True) -> None:
+    def __init__(self, task: FileTask, opened: _Opened, *, judged: bool = True) -> None:
         self._task = task
+        self._content, parquet = opened
         self._parquet = parquet
         self._columns = tuple(parquet.schema_arrow.names)
         definition = None if task.definition is None else _definition(task.definition)
         self._is_unlike = definition is None or not _fits(parquet.schema_arrow, definition)
-        rules = list(rules_of_stream(task.facts)) if judged else []
-        if judged and definition is not None and not self._is_unlike:
+        rules = list(rules_of_stream(task.facts))
+        if definition is not None and not self._is_unlike:
             rules += rules_of_version(definition, task.file.version_id, task.exempt, self._columns)
-        self._rules: list[Rule] = rules
+        self._rules: list[Rule] = rules if judged else []
         self._chain = next((rule.chain for rule in rules if rule.chain is not None), None)
         self._keys = () if definition is None or self._is_unlike else key_columns(definition, self._columns)
-        self._found = [RuleFound(0) for _ in rules]
+        self._found = [RuleFound(0) for _ in self._rules]
         self._bounds = Bounds()
         self._seqs: list[Ints] = []
         self._rows: list[Ints] = []
-        self._events: list[Events] = []
+        self._images = Gathered(0 if self._chain is None else _rows_in(parquet))
         self._count = 0
         self._gtids: tuple[int, pa.ChunkedArray] | None = None
         """Of the row group that was asked for last."""
@@ -217,15 +216,18 @@ class _FilePass:
     def run(self) -> Pass:
         """Reads the file and judges it."""
         try:
-            for group, begin, batch in self._batches():
+            for group, begin, batch, texts in self._batches():
                 self._bounds.add(batch, self._parquet.metadata.row_group(group))
-                self._judge(Rows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive))
+                self._judge(Rows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive, texts))
+                del batch, texts  # or they are held while the next ones are read
         except (pa.ArrowInvalid, OSError) as error:
             return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
         seq, row = self.places()
-        is_ordered = _is_ordered(seq, row)
-        ordered = by_key(self.events()) if is_ordered and self._chain is not None else None
-        order_fault = None if is_ordered else _unordered(seq, row)
+        order_fault = _unordered(seq, row)
+        is_ordered = order_fault is None
+        events = self.events()
+        # Of rows in no order nothing follows.
+        followed = follow(events) if is_ordered and self._chain is not None else None
         faults = (order_fault, self._bounds.fault(self._task.file.stats))
         profile = FileProfile(
             url=self._task.file.url,
@@ -236,27 +238,20 @@ class _FilePass:
             first=(int(seq[0]), int(row[0])) if len(seq) else None,
             last=(int(seq[-1]), int(row[-1])) if len(seq) else None,
             is_ordered=is_ordered,
-            chain=None if ordered is None else self._within(ordered),
+            chain=None if followed is None else self._within(events, followed),
             faults=tuple(fault for fault in faults if fault is not None),
         )
-        if ordered is None:
+        if followed is None:
             return Pass(profile, None)
-        return Pass(profile, edges_of(ordered) if self._task.goes_on else None, self.firsts(ordered))
-
-    def firsts(self, ordered: Events) -> Firsts | None:
-        """The first images before a change of the keys that are sampled.
-
-        Args:
-            ordered: All events of the file, in the order of `by_key`.
-        """
-        if self._task.sampling is None or self._chain is None:
-            return None
-        return firsts_of(ordered, self._task.sampling, *self.places())
+        none = np.zeros(0, np.int64)
+        asked = none if self._task.sampling is None else asked_of(events, followed, self._task.sampling)
+        edges = edges_of(events, followed, asked) if self._task.goes_on else None
+        return Pass(profile, edges, firsts_of(events, followed, asked, seq, row) if len(asked) else None)
 
     def take_places(self) -> None:
         """Reads the file without judging it."""
-        for _, _, batch in self._batches():
-            self._take(Rows(batch))
+        for _, _, batch, texts in self._batches():
+            self._take(Rows(batch, texts=texts))
 
     def places(self) -> tuple[Ints, Ints]:
         """`_seq` and `_row` of all rows."""
@@ -265,17 +260,22 @@ class _FilePass:
 
     def events(self) -> Events:
         """The images of all rows, if something must hold of them."""
-        return joined(self._events)
+        return self._images.events()
 
-    def _batches(self) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-        """Batches with their row group, and the rows of that before them."""
-        wanted = [name for name in self._columns if name not in _UNREAD]
+    def _batches(self) -> Iterator[tuple[int, int, pa.RecordBatch, _Texts]]:
+        """Batches with their row group, the rows of that before them, and the texts beside them; held no longer than
+        the caller holds them."""
         for group in range(self._parquet.num_row_groups):
-            table = self._parquet.read_row_group(group, columns=wanted, use_threads=False)
-            begin = 0
-            for batch in table.combine_chunks().to_batches():
-                yield group, begin, batch
-                begin += batch.num_rows
+            yield from self._batches_of(group)
+
+    def _batches_of(self, group: int) -> Iterator[tuple[int, int, pa.RecordBatch, _Texts]]:
+        texts = texts_of_group(self._content, self._parquet, group, set(self._columns).difference(METADATA))
+        wanted = [name for name in self._columns if name not in _UNREAD and name not in texts]
+        begin = 0
+        table = self._parquet.read_row_group(group, columns=wanted, use_threads=False)
+        for batch in table.combine_chunks().to_batches():
+            yield group, begin, batch, {name: column.slice(begin, len(batch)) for name, column in texts.items()}
+            begin += batch.num_rows
 
     def _gtid(self, group: int, begin: int, at: int) -> str | None:
         if self._gtids is None or self._gtids[0] != group:
@@ -293,47 +293,47 @@ class _FilePass:
         self._seqs.append(numbers_of(rows.column("_seq")))
         self._rows.append(numbers_of(rows.column("_row")))
         if self._chain is not None:
-            self._events.append(events_of(rows, self._chain, self._count))
+            self._images.add(rows, self._chain)
         self._count += rows.batch.num_rows
 
-    def _within(self, ordered: Events) -> RuleFound | None:
+    def _within(self, events: Events, followed: Followed) -> RuleFound | None:
         if self._chain is None:
             return None
-        found = broken(ordered)
-        first = found[np.argsort(ordered.at[found], kind="stable")[:EXAMPLES]]
-        rows = list(zip(ordered.at[first].tolist(), ordered.side[first].tolist(), strict=True))
-        told = _told(self._parquet, rows, self._chain, self._task.sensitive)
-        return RuleFound(self._count, len(found), told)
+        found = followed.broken
+        first = found[:EXAMPLES]
+        rows = list(zip(events.at[first].tolist(), events.side[first].tolist(), strict=True))
+        examples = _quoted(self._parquet, rows, self._chain, self._task.sensitive)
+        return RuleFound(self._count, len(found), examples)
 
 
-def _is_ordered(seq: Ints, row: Ints) -> bool:
-    return bool(np.all((np.diff(seq) > 0) | ((np.diff(seq) == 0) & (np.diff(row) > 0))))
+def _rows_in(parquet: pq.ParquetFile) -> int:
+    """As many as Arrow will give."""
+    return sum(parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups))
 
 
-def _unordered(seq: Ints, row: Ints) -> FileFault:
-    later = (np.diff(seq) > 0) | ((np.diff(seq) == 0) & (np.diff(row) > 0))
-    at = int(np.flatnonzero(~later)[0]) + 1
+def _unordered(seq: Ints, row: Ints) -> FileFault | None:
+    count, at = place_in_order(seq, row)
+    if not count:
+        return None
     place = f"row {row[at]} of transaction {seq[at]} comes behind row {row[at - 1]} of transaction {seq[at - 1]}"
-    return FileFault(
-        ORDER, f"the rows of a staged file are not in the order of the stream: {place}", int((~later).sum())
-    )
+    return FileFault(ORDER, f"the rows of a staged file are not in the order of the stream: {place}", count)
 
 
-def _told(
+def _quoted(
     parquet: pq.ParquetFile, rows: Sequence[tuple[int, int]], chain: ImageChain, sensitive: Sensitive
 ) -> tuple[Example, ...]:
     if not rows:
         return ()
     table = parquet.read(columns=[*POSITION, *chain.keys, "_before"], use_threads=False)
-    told = []
+    examples = []
     for at, side in rows:
         place = {name: table[name][at].as_py() for name in POSITION}
         image = (
             table["_before"][at].as_py() if side == FOUND else {name: table[name][at].as_py() for name in chain.keys}
         )
         key = sensitive.shown({name: (image or {}).get(name) for name in chain.keys})
-        told.append(Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **key})))
-    return tuple(told)
+        examples.append(Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **key})))
+    return tuple(examples)
 
 
 def merged(parts: Iterable[RuleFound]) -> RuleFound:

@@ -109,10 +109,10 @@ def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
             try:
                 get_expectation_impl(rule.expectation)(**rule.kwargs)
             except (ValueError, TypeError) as error:
-                yield rule, "; ".join(_told(error))
+                yield rule, "; ".join(_messages(error))
 
 
-def _told(error: Exception) -> Iterator[str]:
+def _messages(error: Exception) -> Iterator[str]:
     """What pydantic says of each argument; anything else as it is."""
     found = getattr(error, "errors", None)
     if found is None:

@@ -104,7 +104,7 @@ def follow(
     if not past.holds(rule, version):
         return None
     arguments: dict[str, str] = {}
-    told: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     for name in columns_of(rule):
         if name in METADATA:
             continue
@@ -114,8 +114,8 @@ def follow(
             return None
         arguments[name] = names[column.name]
         if fold_name(column.name) != fold_name(_own_name(name)):
-            told[name] = column.name
-    moved = replace(rule, kwargs=_renamed(rule, arguments), because=_because(rule, told, version))
+            new_names[name] = column.name
+    moved = replace(rule, kwargs=_renamed(rule, arguments), because=_because(rule, new_names, version))
     view = dict(_view(rule, past, version, definition)) if rule.where is not None else {}
     seen = replace(definition, columns=tuple(replace(column, name=name) for name, column in view.items()))
     return Followed(moved, seen, view)
@@ -161,8 +161,8 @@ def _renamed(rule: Rule, arguments: Mapping[str, str]) -> dict[str, object]:
     return kwargs
 
 
-def _because(rule: Rule, told: Mapping[str, str], version: int) -> str:
-    parts = [f"{old} is called {new} in version {version}, as the DDL says" for old, new in sorted(told.items())]
+def _because(rule: Rule, new_names: Mapping[str, str], version: int) -> str:
+    parts = [f"{old} is called {new} in version {version}, as the DDL says" for old, new in sorted(new_names.items())]
     return "; ".join((rule.because, *parts))
 
 

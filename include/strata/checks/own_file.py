@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from strata.checks.own_text import UnreadableFileError, compose, lines_of, read_json, yaml_values
-from strata.fields import Mistakes, nearest, read_fields, spoken
+from strata.fields import Mistakes, nearest, path_text, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,12 +115,12 @@ def _read(values: Any, mistakes: Mistakes) -> Iterator[OwnExpectation]:
     for at, entry in enumerate(read_fields(OwnSuite, values, (), mistakes).get("expectations", ())):
         path = ("expectations", at)
         if not isinstance(entry, dict):
-            mistakes.add(path, f"{spoken(path)} is not an object with a type and kwargs")
+            mistakes.add(path, f"{path_text(path)} is not an object with a type and kwargs")
             continue
         good = read_fields(OwnExpectation, entry, path, mistakes)
         _check_versions(good.get("versions"), (*path, "versions"), mistakes)
         if "type" in good and good["type"] not in known_types():
-            mistakes.add((*path, "type"), f"{spoken(path)}.type: {_no_such(good['type'])}")
+            mistakes.add((*path, "type"), f"{path_text(path)}.type: {_no_such(good['type'])}")
         elif "type" in good:
             _check_where(good, path, mistakes)
             yield OwnExpectation(**good)
@@ -130,9 +130,9 @@ def _check_versions(versions: OwnVersions | None, path: tuple[str | int, ...], m
     if versions is None:
         return
     if versions.first is None and versions.last is None:
-        mistakes.add(path, f"{spoken(path)} has neither from nor to: leave it out for all versions")
+        mistakes.add(path, f"{path_text(path)} has neither from nor to: leave it out for all versions")
     elif versions.first and versions.last and versions.first > versions.last:
-        mistakes.add(path, f"{spoken(path)} is empty: it goes from {versions.first} to {versions.last}")
+        mistakes.add(path, f"{path_text(path)} is empty: it goes from {versions.first} to {versions.last}")
 
 
 def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mistakes) -> None:
@@ -144,16 +144,16 @@ def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mi
     from strata.errors import Usage  # noqa: PLC0415  see above
 
     if "row_condition" in good.get("kwargs", {}):
-        mistakes.add((*path, "where"), f"{spoken(path)} has a row_condition, too: one of them is enough")
+        mistakes.add((*path, "where"), f"{path_text(path)} has a row_condition, too: one of them is enough")
     try:
         check_condition(good["where"])
     except Usage as error:
-        mistakes.add((*path, "where"), f"{spoken(path)}.where: {error.message}".replace("\n", "\n  "))
+        mistakes.add((*path, "where"), f"{path_text(path)}.where: {error.message}".replace("\n", "\n  "))
 
 
 def _no_such(name: str) -> str:
-    told = nearest(name, known_types()).partition(" (there are")[0]
-    return f'Great Expectations has no expectation "{name}"{told}'
+    suggestion = nearest(name, known_types()).partition(" (there are")[0]
+    return f'Great Expectations has no expectation "{name}"{suggestion}'
 
 
 @cache

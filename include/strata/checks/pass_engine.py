@@ -3,15 +3,14 @@ Not here: the pass (`one_pass.py`), users' own rules, which Great Expectations r
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 
-from strata.checks.image_chain import broken, broken_between, by_key, joined
+from strata.checks.image_chain import follow, joined
 from strata.checks.judged import COUNT, JudgedRule, JudgedSuite
-from strata.checks.one_pass import FileTask, merged, read_whole, tell_rows
+from strata.checks.one_pass import FileTask, merged, quote_rows, read_whole
+from strata.checks.passed import Between, in_order
 from strata.checks.profile import EXAMPLES, Example, FileProfile, RuleFound
 from strata.checks.row_rules import ROW_JUDGES
 from strata.checks.rules import rules_of_stream
@@ -23,26 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strata.checks.image_chain import Sampling
-    from strata.checks.one_pass import Pass, Whole
+    from strata.checks.one_pass import Whole
+    from strata.checks.passed import Passed
     from strata.checks.rules import ImageChain, Rule
     from strata.checks.subject import JudgedFile, Suite, TableSubject
-
-
-class Between(Struct, frozen=True):
-    """Images that do not follow from the last one of their key in the files before."""
-
-    count: int
-    rows: tuple[tuple[str, int, int], ...]
-    """The first of them: file, row and side."""
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[str, int, int]]) -> Between:
-        """Keeps the first."""
-        return cls(len(rows), tuple(rows[:EXAMPLES]))
-
-    def joined(self, other: Between) -> Between:
-        """Those of other keys, too."""
-        return Between(self.count + other.count, (*self.rows, *other.rows)[:EXAMPLES])
 
 
 class PassEngine:
@@ -50,21 +33,14 @@ class PassEngine:
 
     def __init__(
         self,
-        passes: Mapping[str, Pass],
+        passed: Passed,
         own: Callable[[TableSubject, Suite], list[Failure]],
-        between: Mapping[str, Between] | None = None,
     ) -> None:
-        """Takes what the pass has found.
-
-        Args:
-            passes: By the URL of the file.
-            own: Runs the users' own rules of a suite.
-            between: By group, where its files were compared already.
-        """
+        """Takes what the pass has found, and what runs the users' own rules of a suite."""
         self.suites: list[JudgedSuite] = []
-        self._passes = passes
+        self._passed = passed
+        self._passes = passed.passes
         self._own = own
-        self._between = between or {}
 
     def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:
         """As `run.Engine` has it."""
@@ -76,14 +52,14 @@ class PassEngine:
         """As `run.Engine` has it."""
         checks = 0
         failures: list[Failure] = []
-        across = _AcrossFiles(subject, self._passes, self._between)
+        across = _AcrossFiles(subject, self._passed)
         for suite in suites_of(subject, label, columns):
             checks += len(suite.rules) + len(suite.own)
             files = subject.files if suite.version is None else tuple(subject.files_of(suite.version))
             skipped = len(rules_of_stream(subject.facts)) if _is_one_of_many(suite, columns) else 0
             judged = tuple(self._judge(rule, skipped + at, files, across) for at, rule in enumerate(suite.rules))
-            self.suites.append(JudgedSuite(suite.name, str(subject.table), judged))
-            failures += [_failure(str(subject.table), one) for one in judged if not one.success]
+            self.suites.append(JudgedSuite(suite.name, subject.name, judged))
+            failures += [_failure(subject.name, one) for one in judged if not one.success]
             if suite.own:
                 failures += self._own(subject, suite)
         return checks, failures
@@ -123,10 +99,10 @@ def _is_one_of_many(suite: Suite, columns: Mapping[int, object]) -> bool:
 class _AcrossFiles:
     """Rules across the files of a table: by their first and last rows where these tell, else by all rows."""
 
-    def __init__(self, subject: TableSubject, passes: Mapping[str, Pass], between: Mapping[str, Between]) -> None:
-        self._between = between
+    def __init__(self, subject: TableSubject, passed: Passed) -> None:
+        self._between = passed.between
         self._subject = subject
-        self._passes = passes
+        self._passes = passed.passes
         self._whole: dict[str, Whole] = {}
 
     def unique(self, files: Sequence[JudgedFile]) -> RuleFound:
@@ -149,23 +125,15 @@ class _AcrossFiles:
         if ordered is None:
             return self._chained_whole(files, chain)
         found = merged(one for file in ordered if (one := self._passes[file.url].profile.chain) is not None)
-        between = self._between.get(task_of(self._subject, files[0]).group) or self._compare(ordered)
-        told = [
+        between = self._between.get(task_of(self._subject, files[0]).group, Between())
+        positions = [
             example
             for url, at, side in between.rows
             for file in ordered
             if file.url == url
             for example in self._tell(file, at, side, chain)
         ]
-        return merged([found, RuleFound(0, between.count, tuple(sorted(told)))])
-
-    def _compare(self, files: Sequence[JudgedFile]) -> Between:
-        some = [(file.url, edges) for file in files if (edges := self._passes[file.url].edges) is not None]
-        if len(some) < 2:
-            return Between(0, ())
-        found = broken_between([edges for _, edges in some])
-        rows = zip(*(column[:EXAMPLES].tolist() for column in found), strict=True)
-        return Between(len(found.at), tuple((some[number][0], at, side) for number, at, side in rows))
+        return merged([found, RuleFound(0, between.broken, tuple(sorted(positions)))])
 
     def _chained_whole(self, files: Sequence[JudgedFile], chain: ImageChain) -> RuleFound:
         """As for one file, of rows that are put in the order of the stream first."""
@@ -175,9 +143,7 @@ class _AcrossFiles:
         row = np.concatenate([part.row[part.events.at] for part in parts])
         file_of = np.repeat(np.arange(len(files)), [len(part.events.key) for part in parts])
         order = np.lexsort((events.side, row, seq))
-        # `at` becomes the number of the event in the stream, which leads back to file and row.
-        ordered = by_key(events.taken(order)._replace(at=np.arange(len(order))))
-        found = np.sort(ordered.at[broken(ordered)])
+        found = follow(events.taken(order)).broken
         examples = [
             example
             for one in order[found[:EXAMPLES]].tolist()
@@ -187,21 +153,11 @@ class _AcrossFiles:
         return RuleFound(rows, len(found), tuple(examples))
 
     def _tell(self, file: JudgedFile, at: int, side: int, chain: ImageChain) -> tuple[Example, ...]:
-        return tell_rows(file, [(at, side)], chain, self._subject.sensitive)
+        return quote_rows(file, [(at, side)], chain, self._subject.sensitive)
 
     def _in_order(self, files: Sequence[JudgedFile]) -> list[JudgedFile] | None:
-        """The files in the order of the stream; None if rows of one belong between those of another."""
-        profiles = [self._passes[file.url].profile for file in files]
-        if not all(profile.is_ordered for profile in profiles):
-            return None
-        some = sorted(
-            (profile.first, profile.last, at)
-            for at, profile in enumerate(profiles)
-            if profile.first is not None and profile.last is not None
-        )
-        if any(later[0] <= earlier[1] for earlier, later in pairwise(some)):
-            return None
-        return [files[at] for _, _, at in some]
+        found = in_order([self._passes[file.url].profile for file in files])
+        return None if found is None else [files[at] for at in found]
 
     def _read(self, file: JudgedFile) -> Whole:
         if file.url not in self._whole:

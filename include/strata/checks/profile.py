@@ -4,6 +4,7 @@ Not here: reading files (`one_pass.py`), the verdict on all of them (`pass_engin
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any, Final
 
 from msgspec import Struct
@@ -18,8 +19,13 @@ POSITION: Final = ("_gtid", "_seq", "_row")
 
 def example_text(example: Any) -> str:
     """An offending row as a verdict quotes it."""
-    text = json.dumps(example, ensure_ascii=False, default=str)
+    text = json.dumps(example, ensure_ascii=False, default=_value_text)
     return text if len(text) <= EXAMPLE_LENGTH else f"{text[: EXAMPLE_LENGTH - 3]}..."
+
+
+def _value_text(value: Any) -> str:
+    """A value that JSON does not know; a decimal as the server writes it, with all digits and no exponent."""
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 class Example(Struct, frozen=True, order=True):

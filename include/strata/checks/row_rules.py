@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata.checks.arrow_values import column_of, equals, flags_of, rows_with, set_of
+from strata.checks.arrow_values import by_value, column_of, equals, flags_of, rows_with, set_of
 from strata.checks.profile import EXAMPLES, Example, RuleFound, example_text
 from strata.checks.rules import IMAGES_AGREE, frame_column
 from strata.checks.sensitive import NOTHING
@@ -23,11 +23,12 @@ from strata.kernels.json_texts import find_no_json
 from strata.rows.row_hashes import bytes_of, offsets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata.checks.arrow_values import Flags
     from strata.checks.rules import Rule, Selection
     from strata.checks.sensitive import Sensitive
+    from strata.rows.row_hashes import Column
 
     _Judge = Callable[[pa.Array, dict[str, Any]], pa.Array | None]
 
@@ -44,6 +45,7 @@ class Rows:
         gtid: Callable[[int], str | None] = lambda _: None,
         keys: Sequence[str] = (),
         sensitive: Sensitive = NOTHING,
+        texts: Mapping[str, pa.ChunkedArray] | None = None,
     ) -> None:
         """Takes a batch.
 
@@ -52,19 +54,28 @@ class Rows:
             gtid: Of a row of the batch; asked only for examples.
             keys: Columns by which a row is known, as the change table calls them; examples have them.
             sensitive: What examples must not show.
+            texts: Columns beside those of the batch.
         """
         self.batch = batch
         self.gtid = gtid
         self.keys = tuple(map(frame_column, keys))
         self.sensitive = sensitive
-        self._places = {frame_column(name): at for at, name in enumerate(batch.schema.names)}
+        self._columns: dict[str, Column] = dict(zip(map(frame_column, batch.schema.names), batch.columns, strict=True))
+        self._columns |= {frame_column(name): column for name, column in (texts or {}).items()}
+        self._ops: dict[str, pa.Array] = {}
         self._selected: dict[Selection, tuple[Flags | None, int]] = {}
 
-    def column(self, name: str) -> pa.Array:
+    def column(self, name: str) -> Column:
         """A column by its name in the rules."""
         if name == IMAGES_AGREE:
-            return pc.equal(equals(self.column("_op"), "insert"), pc.is_null(self.column("_before")))
-        return self.batch.column(self._places[name])
+            return pc.equal(self.is_op("insert"), pc.is_null(self.column("_before")))
+        return self._columns[name]
+
+    def is_op(self, name: str) -> pa.Array:
+        """Whether a row is an operation; NULL where it has none."""
+        if name not in self._ops:
+            self._ops[name] = equals(self.column("_op"), name)
+        return self._ops[name]
 
     def selected(self, selection: Selection) -> tuple[Flags | None, int]:
         """The rows that a rule is about, None for all of them, and how many they are."""
@@ -75,7 +86,7 @@ class Rows:
         return self._selected[selection]
 
     def _select(self, selection: Selection) -> Flags | None:
-        parts = [] if selection.deletes else [flags_of(pc.invert(equals(self.column("_op"), "delete")))]
+        parts = [] if selection.deletes else [flags_of(pc.invert(self.is_op("delete")))]
         missing, invalid = self.column("_missing"), self.column("_invalid")
         if selection.unless_missing is not None:
             parts.append(~rows_with(missing, missing.values, selection.unless_missing))
@@ -90,13 +101,26 @@ def judge_rows(rows: Rows, rule: Rule) -> RuleFound:
     """How many rows of a batch a rule is about, how many break it, and the first of these."""
     name = rule.column or ""
     selected, count = rows.selected(rule.selection)
-    breaking = ROW_JUDGES[rule.expectation](rows.column(name), {**rule.kwargs, "members": rule.members})
-    if breaking is None:
+    flags = _breaking(rows.column(name), rule)
+    if flags is None:
         return RuleFound(count)
-    flags = flags_of(breaking)
     found = np.flatnonzero(flags if selected is None else flags & selected)
     examples = tuple(_example(rows, int(at), name) for at in found[:EXAMPLES])
     return RuleFound(count, len(found), examples)
+
+
+def _breaking(column: Column, rule: Rule) -> Flags | None:
+    """Which values break a rule; None for none of them."""
+    if isinstance(column, pa.ChunkedArray):
+        parts = [(len(chunk), _breaking(chunk, rule)) for chunk in column.chunks]
+        if all(part is None for _, part in parts):
+            return None
+        return np.concatenate([np.zeros(size, np.bool_) if part is None else part for size, part in parts])
+    judge, kwargs = ROW_JUDGES[rule.expectation], {**rule.kwargs, "members": rule.members}
+    # A dictionary has no NULL: its rows do.
+    is_of_rows = judge in (_null, _not_null)
+    found = judge(column, kwargs) if is_of_rows else by_value(column, lambda some: judge(some, kwargs))
+    return None if found is None else flags_of(found)
 
 
 def _example(rows: Rows, at: int, name: str) -> Example:
@@ -147,6 +171,11 @@ def _bound(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _not_in_set(column: pa.Array, kwargs: dict[str, Any]) -> pa.Array | None:
+    if not pa.types.is_string(column.type):
+        # Mostly all of them are one.
+        found = pc.min_max(column)
+        if found["min"] == found["max"] and found["min"].as_py() in (None, *kwargs["value_set"]):
+            return None
     known = pc.is_in(column, set_of(kwargs["value_set"], column.type))
     if known.true_count + column.null_count == len(column):
         return None

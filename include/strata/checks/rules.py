@@ -322,7 +322,7 @@ def rules_of_stream(facts: StreamFacts) -> list[Rule]:
             Rule(
                 "expect_column_values_to_not_be_null", error, "every change says where it comes from", {"column": name}
             )
-            for name in ("_seq", "_row", "_committed_at", "_binlog_file", "_interval")
+            for name in ("_op", "_seq", "_row", "_schema_version", "_committed_at", "_binlog_file", "_interval")
         ),
         Rule(
             "expect_column_values_to_be_between",

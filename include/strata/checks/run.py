@@ -71,7 +71,7 @@ def judge_interval(
     verdicts: list[TableVerdict] = []
     for subject in sorted(subjects, key=lambda subject: subject.table):
         if subject.files:
-            verdicts.append(judge_table(engine, label, subject, (earlier or {}).get(str(subject.table))))
+            verdicts.append(judge_table(engine, label, subject, (earlier or {}).get(subject.name)))
         elif subject.facts.rows:
             found.append(_nothing_staged(subject))
     digest = staged_digest((str(subject.table), file.digest) for subject in subjects for file in subject.files)
@@ -85,7 +85,7 @@ def judge_table(engine: Engine, label: str, subject: TableSubject, earlier: Comp
     """
     profiles = engine.profiles(subject)
     damaged = [
-        damaged_file(str(subject.table), file.url, file.rows, damage)
+        damaged_file(subject.name, file.url, file.rows, damage)
         for file in subject.files
         if (damage := profiles[file.url].damage) is not None
     ]
@@ -109,7 +109,7 @@ def judge_table(engine: Engine, label: str, subject: TableSubject, earlier: Comp
 
 def _verdict(subject: TableSubject, checks: int, failures: Sequence[Failure]) -> TableVerdict:
     rows = sum(file.rows for file in subject.files)
-    return TableVerdict(str(subject.table), rows, subject.versions, checks, tuple(failures))
+    return TableVerdict(subject.name, rows, subject.versions, checks, tuple(failures))
 
 
 def damaged_file(table: str, url: str, rows: int, damage: str) -> Failure:
@@ -135,7 +135,7 @@ def _columns_of(files: Sequence[JudgedFile], profiles: Mapping[str, FileProfile]
 def _unlike(subject: TableSubject, version: int, profiles: Mapping[str, FileProfile]) -> Failure:
     columns = profiles[subject.files_of(version)[0].url].columns
     return Failure(
-        table=str(subject.table),
+        table=subject.name,
         check="columns_are_those_of_the_version",
         column=None,
         severity=Severity.ERROR,
@@ -146,7 +146,7 @@ def _unlike(subject: TableSubject, version: int, profiles: Mapping[str, FileProf
 def _faults(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> list[Failure]:
     return [
         Failure(
-            table=str(subject.table),
+            table=subject.name,
             check=fault.check,
             column=None,
             severity=Severity.ERROR,
@@ -160,7 +160,7 @@ def _faults(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> list[
 
 def _nothing_staged(subject: TableSubject) -> Failure:
     return Failure(
-        table=str(subject.table),
+        table=subject.name,
         check="rows_were_decoded",
         column=None,
         severity=Severity.ERROR,
@@ -181,7 +181,7 @@ def _never_asked(subject: TableSubject, versions: Sequence[int]) -> list[Failure
 
 def _no_such_column(subject: TableSubject, rule: Rule, versions: Sequence[int]) -> Failure:
     return Failure(
-        table=str(subject.table),
+        table=subject.name,
         check=rule.expectation,
         column=rule.column,
         severity=rule.severity,

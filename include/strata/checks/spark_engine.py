@@ -64,7 +64,7 @@ class SparkEngine:
             rules = (*suite.rules, *suite.own)
             checks += len(rules)
             keys = () if suite.version is None else frame_keys(subject, suite.version, frame)
-            failures += self._judge.run(suite.name, str(subject.table), frame, rules, keys, subject.sensitive)
+            failures += self._judge.run(suite.name, subject.name, frame, rules, keys, subject.sensitive)
         return checks, failures
 
 

@@ -21,6 +21,7 @@ from strata.checks.rules import (
     rules_of_stream,
 )
 from strata.checks.sensitive import NOTHING, Sensitive
+from strata.store.full_names import full_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +57,11 @@ class TableSubject(Struct, frozen=True):
     sensitive: Sensitive = NOTHING
     past: Past = Past()
     """What is known of its versions."""
+
+    @property
+    def name(self) -> str:
+        """As verdicts call the table (`store/full_names.py`)."""
+        return full_name(self.table.database, self.table.table)
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -96,13 +102,13 @@ def suites_of(subject: TableSubject, label: str, columns: Mapping[int, Sequence[
     """
     stream = tuple(rules_of_stream(subject.facts))
     if len(columns) > 1:
-        yield Suite(f"{subject.table} {label}, all versions", None, stream)
+        yield Suite(f"{subject.name} {label}, all versions", None, stream)
     for version, names in columns.items():
         if names is not None:
             rules = rules_of_version(subject.definitions[version], version, subject.exempt(version), names)
             shared = stream if len(columns) == 1 else ()
             own = tuple(_own_of_version(subject, version, names))
-            yield Suite(f"{subject.table} {label}, version {version}", version, (*shared, *rules), own)
+            yield Suite(f"{subject.name} {label}, version {version}", version, (*shared, *rules), own)
 
 
 def _own_of_version(subject: TableSubject, version: int, columns: Sequence[str]) -> Iterator[Rule]:

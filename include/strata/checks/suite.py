@@ -11,10 +11,12 @@ import time
 import warnings
 from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strata.checks.data_docs import hide, page_name, show
+from strata.checks.offline_pages import without_other_hosts
 from strata.checks.profile import EXAMPLES, POSITION, example_text
 from strata.checks.sensitive import MASK, NOTHING, position_of, without_values
 from strata.checks.verdict import Failure, Severity
@@ -33,6 +35,8 @@ _QUICKLY = "BOOLEAN_ONLY"
 _IN_DETAIL = {"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES}
 _GX_SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "warning"}
 _QUERY = "unexpected_rows_expectation"
+_ROWS = {"partial_unexpected_list", "partial_unexpected_index_list", "details"}
+"""What a result has of offending rows; `details` has those of a query."""
 _SPARK_ERRORS = "SQLQueryContextLogger"
 """To which pyspark writes each exception of a query."""
 
@@ -105,6 +109,7 @@ class Judge:
         outcome = definition.run(batch_parameters={"dataframe": frame}, result_format=result_format)
         results: dict[int, dict[str, Any]] = {}
         for result in outcome.results:
+            _keep_decimals(result.result)
             found: dict[str, Any] = dict(result.to_json_dict())
             if result.expectation_config is not None:
                 results[result.expectation_config.meta["strata_rule"]] = found
@@ -202,6 +207,7 @@ class Judge:
         """Only the format that returns everything has the rows of a query; Great Expectations limits them to 200."""
         expectation = self._gx.ExpectationSuite(name="one", expectations=[_expectation(0, rule)]).expectations[0]
         found = batch.get_batch(batch_parameters={"dataframe": frame}).validate(expectation, result_format="COMPLETE")
+        _keep_decimals(found.result)
         rows = found.to_json_dict()["result"].get("details", {}).get("unexpected_rows")
         if not isinstance(rows, list):
             return []
@@ -242,7 +248,10 @@ class Judge:
                     continue
                 parent = target if relative.parent == Path() else target.folder(relative.parent.as_posix())
                 content = page.read_bytes()
-                parent.write(relative.name, show(content.decode()).encode() if page.suffix == ".html" else content)
+                if page.suffix == ".html":
+                    # What others have named is still hidden: tags are those of the templates.
+                    content = show(without_other_hosts(content.decode())).encode()
+                parent.write(relative.name, content)
         return target.join("index.html")
 
     def _hide_markup(self) -> None:
@@ -260,10 +269,24 @@ class Judge:
         if sensitive is NOTHING:
             return stored
         for result in found["results"]:
-            result["exception_info"] = _told_of(result.get("exception_info") or {}, sensitive)
+            result["exception_info"] = _exception_shown(result.get("exception_info") or {}, sensitive)
             if (result.get("expectation_config") or {}).get("meta", {}).get("strata_hides"):
                 result["result"] = without_values(result.get("result") or {})
         return json.dumps(found)
+
+
+def _keep_decimals(result: dict[str, Any]) -> None:
+    """Makes texts of the decimals among offending rows: Great Expectations makes floats of them, 2.0 of 2."""
+    for name in _ROWS & result.keys():
+        result[name] = _without_decimals(result[name])
+
+
+def _without_decimals(found: Any) -> Any:
+    if isinstance(found, Decimal):
+        return f"{found:f}"
+    if isinstance(found, dict):
+        return {name: _without_decimals(value) for name, value in found.items()}
+    return [_without_decimals(value) for value in found] if isinstance(found, list) else found
 
 
 _STATIC = "static"
@@ -282,7 +305,7 @@ def _expectation(number: int, rule: Rule, sensitive: Sensitive = NOTHING) -> dic
     }
 
 
-def _told_of(info: dict[str, Any], sensitive: Sensitive) -> dict[str, Any]:
+def _exception_shown(info: dict[str, Any], sensitive: Sensitive) -> dict[str, Any]:
     """What a page shows of an exception: its message and trace may quote any value of the table."""
     if not info.get("exception_message") and not any(isinstance(value, dict) for value in info.values()):
         return info

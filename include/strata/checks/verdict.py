@@ -28,7 +28,7 @@ class Failure(Struct, frozen=True):
     """One check that did not hold, or could not be run."""
 
     table: str
-    """`database.table`; empty for a check of the stream."""
+    """As `store/full_names.py` has it; empty for a check of the stream."""
     check: str
     """Name of the expectation, as Great Expectations writes it, or of a check of the stream."""
     column: str | None
@@ -47,6 +47,7 @@ class TableVerdict(Struct, frozen=True):
     """The outcome of all checks of one table in one interval."""
 
     table: str
+    """As `store/full_names.py` has it."""
     rows: int
     versions: tuple[int, ...]
     """Schema versions that decoded the rows, in order."""
@@ -99,7 +100,7 @@ class IntervalVerdict(Struct, frozen=True):
         return sum(table.checks for table in self.tables)
 
     def failures_of(self, table: str) -> tuple[Failure, ...]:
-        """What stands against publishing one table (`database.table`): of the table, and of the stream as a whole."""
+        """What stands against publishing one table (`store/full_names.py`): its own, and what the stream has."""
         return tuple(failure for failure in self.errors if failure.table in {"", table})
 
 

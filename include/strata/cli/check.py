@@ -14,11 +14,11 @@ from rich.table import Table
 from strata.cli.doctor import print_findings
 from strata.cli.options import LOCAL, Master, SourceName
 from strata.cli.report import print_report
+from strata.cli.table_name import table_name
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import ChecksFailedError, Usage
-from strata.schema.model.definition import TableName
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _show_table(source: Source, table: str, *, as_json: bool) -> int:
     from strata.jobs.check.own_at_versions import what_is_checked  # noqa: PLC0415  see above
     from strata.store.database import open_store  # noqa: PLC0415  see above
 
-    found = what_is_checked(open_store(source.store_url), source.name, TableName.of(table), source.settings.checks)
+    found = what_is_checked(open_store(source.store_url), source.name, table_name(table), source.settings.checks)
     if as_json:
         print_report(found.to_json(), as_json=True)
     else:
@@ -143,15 +143,15 @@ def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
     from strata.jobs.check.progress import CheckProgress  # noqa: PLC0415  the command's help must not load Arrow
 
     console = Terminal(markup=False, stderr=True)
-    columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[counts]}"), TimeElapsedColumn())
     is_off = not (is_shown and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=is_off) as bar:
-        task = bar.add_task("checking", total=None, told="")
+        task = bar.add_task("checking", total=None, counts="")
 
         class Bar(CheckProgress):
             def show(self, files: int, rows: int, all_files: int, all_rows: int) -> None:
-                told = f"{rows:,} of {all_rows:,} rows, {files:,} of {all_files:,} files"
-                bar.update(task, total=all_rows, completed=rows, told=told)
+                counts = f"{rows:,} of {all_rows:,} rows, {files:,} of {all_files:,} files"
+                bar.update(task, total=all_rows, completed=rows, counts=counts)
 
         yield Bar(seconds=_BAR_SECONDS)
 

@@ -191,7 +191,7 @@ def _check_options(
 
 def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: bool, as_json: bool) -> None:
     """Says what was written, but for where the rows themselves are shown, and what was not."""
-    for text in output.told(reported=not is_shown):
+    for text in output.messages(reported=not is_shown):
         say(text, err=True)
     if not is_shown and (all_of_it or output.quarantined or not output.errors):
         print_report(output.report(), as_json=as_json)

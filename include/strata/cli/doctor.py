@@ -27,21 +27,28 @@ def doctor(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
 ) -> int:
-    """Looks at all that a source needs. Exit code 3 if something stands in the way."""
+    """Looks at all that a source needs, and a group. Exit code 3 if something stands in the way."""
     # Imported here: the command's help must not load Arrow.
+    from strata.jobs.doctor.check_groups import check_group  # noqa: PLC0415  see above
     from strata.jobs.doctor.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
-    failed = False
+    looked: list[tuple[str, str, tuple[Finding, ...]]] = []
     for name in [source] if source else sorted(settings.sources):
-        findings = check_source(settings.source(name))
-        failed = failed or stands_in_the_way(findings)
-        if context.obj["json"]:
-            for finding in findings:
-                typer.echo(json.dumps({"source": name, **finding.to_json()}, ensure_ascii=False))
-        else:
-            print_findings(Terminal(), name, findings)
-    return Permanent.exit_code if failed else 0
+        looked.append(("source", name, check_source(settings.source(name))))
+        _tell(context, *looked[-1])
+    for name in () if source else sorted(settings.groups):
+        looked.append(("group", name, tuple(check_group(settings.group(name)))))
+        _tell(context, *looked[-1])
+    return Permanent.exit_code if any(stands_in_the_way(findings) for *_, findings in looked) else 0
+
+
+def _tell(context: typer.Context, kind: str, name: str, findings: Sequence[Finding]) -> None:
+    if context.obj["json"]:
+        for finding in findings:
+            typer.echo(json.dumps({kind: name, **finding.to_json()}, ensure_ascii=False))
+    else:
+        print_findings(Terminal(), name if kind == "source" else f"group {name}", findings)
 
 
 def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path  # noqa: TC003  typer reads it
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,11 +16,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from strata.cli.options import SourceName, Tables
 from strata.cli.terminal import Terminal, say
 from strata.config.settings import load_settings
+from strata.errors import Usage
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from strata.jobs.dump.backups.take_in import Backup
     from strata.jobs.dump.dump_table import DumpProgress
     from strata.jobs.dump.dump_tables import DumpReport
 
@@ -34,24 +37,48 @@ def dump(
     pause: Annotated[
         int | None, typer.Option(min=0, help="Milliseconds between two chunks of a table; likewise.")
     ] = None,
+    from_mysqldump: Annotated[
+        Path | None, typer.Option(help="Take the rows from this file of mysqldump, plain or compressed.")
+    ] = None,
+    from_shell: Annotated[
+        Path | None, typer.Option(help="Take the rows from this folder of MySQL Shell's `util.dump...`.")
+    ] = None,
+    mysqld: Annotated[
+        str | None, typer.Option(help="The program that a backup is loaded into; by default the one on PATH.")
+    ] = None,
 ) -> None:
     """Reads tables that have no mirror yet, or those that are named, in chunks; goes on where it was killed.
 
-    Takes no lock and writes nothing on the server.
+    Takes no lock and writes nothing on the server. A backup is loaded into a mysqld of its own, in TMPDIR.
     """
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.whole.dump_source import dump_source  # noqa: PLC0415  see above
+    from strata.jobs.whole.dump_source import dump_source, take_backup  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
-    name = settings.source_name(source)
-    with _progress_bars() as tell:
-        report = dump_source(name, tuple(table or ()), settings=settings, parallel=parallel, pause_ms=pause, tell=tell)
+    name, patterns = settings.source_name(source), tuple(table or ())
+    backup = _backup(from_mysqldump, from_shell)
+    if backup is not None:
+        report = take_backup(name, patterns, settings=settings, backup=backup, mysqld=mysqld)
+    else:
+        with _progress_bars() as tell:
+            report = dump_source(name, patterns, settings=settings, parallel=parallel, pause_ms=pause, tell=tell)
     if context.obj["json"]:
         for one in report.tables:
             typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
     else:
         _say(report)
     report.raise_if_wrong()
+
+
+def _backup(from_mysqldump: Path | None, from_shell: Path | None) -> Backup | None:
+    from strata.jobs.dump.backups.mysqldump import MysqldumpFile  # noqa: PLC0415  as in dump
+    from strata.jobs.dump.backups.shell_dump import ShellDump  # noqa: PLC0415  as in dump
+
+    if from_mysqldump is not None and from_shell is not None:
+        raise Usage("--from-mysqldump and --from-shell exclude each other: take one in behind the other")
+    if from_mysqldump is not None:
+        return MysqldumpFile(from_mysqldump)
+    return None if from_shell is None else ShellDump(from_shell)
 
 
 def _say(report: DumpReport) -> None:

@@ -35,7 +35,9 @@ COMMANDS = (
     "quarantine",
     "status",
     "position",
+    "cut",
     "stream",
+    "cache",
     "token",
     "retain",
     "housekeep",
@@ -102,7 +104,10 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("stopped", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
+    except SystemExit as ended:
+        # Typer makes an exit of it (typer/core.py, `_main`).
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
         # The reader went away (`strata decode ... | head`); Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE

@@ -15,14 +15,17 @@ from strata.cli.options import SourceName, Tables
 from strata.cli.reconcile import show, show_json
 from strata.cli.terminal import Terminal, say
 from strata.config.settings import load_settings
+from strata.counted import counted
+from strata.errors import Usage
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from msgspec import Struct
 
     from strata.jobs.mirror.update_mirrors import MirrorOutcome
+    from strata.jobs.mirror.upkeep import KeptUp
     from strata.schema.model.definition import TableName
 
 GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server.")
@@ -40,14 +43,32 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
         _lines(report.mirrors)
     else:
         _say_outcomes(report.mirrors)
+    _require(settings.source_name(source), table, report.names + report.without)
     report.raise_if_wrong()
 
 
 def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
     for one in found:
-        at = f"at transaction {one.position.seq}" if one.position else "stands" if one.rows else "has no mirror"
+        rows = f", {counted(one.rows, 'row')}" if one.delta_version is not None else ""
+        at = (
+            f"at transaction {one.position.seq}" if one.position else "stands" if rows or one.error else "has no mirror"
+        )
         why = f": {one.error.message if one.error else one.behind}" if one.error or one.behind else ""
-        say(f" {one.table}  {at}{', dropped' if one.dropped else ''}, {one.rows:,} rows{why}")
+        say(f" {one.table}  {at}{', dropped' if one.dropped else ''}{rows}{why}")
+
+
+def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object]) -> None:
+    """Lets nobody who asked for some tables take silence for a yes.
+
+    Raises:
+        Usage: None of them has a mirror.
+    """
+    if patterns and not found:
+        raise Usage(
+            f"there is no mirror of {' or '.join(patterns)}",
+            source=source,
+            remedy="`strata mirror list` lists them; `mirrors` in the settings says which there are to be.",
+        )
 
 
 @GROUP.command("list")
@@ -57,6 +78,7 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
 
     found = load_settings(os.environ).source(source)
     mirrors = list_mirrors(found.lake, found.name, _matching(table))
+    _require(found.name, table, mirrors)
     if context.obj["json"]:
         _lines(mirrors)
         return
@@ -64,28 +86,30 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
     for one in mirrors:
-        others = f"changed by others: {one.changed_by_others}" if one.changed_by_others else ""
-        state = "dropped" if one.dropped else one.stopped or others or "follows"
+        others = (
+            f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
+        )
+        state = one.stopped or others or ("" if one.dropped else "follows")
+        state = ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
         at = one.position
         shown.add_row(one.table, f"{one.rows:,}", str(one.files), str(at.seq), at.gtid_executed, state)
     Terminal().print(shown)
 
 
 @GROUP.command()
-def compact(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
-    """Makes whole files of small and half-dead ones; no row changes, and readers are not disturbed."""
-    from strata.jobs.mirror.lock import alone  # noqa: PLC0415  see above
+def compact(context: typer.Context, source: SourceName = None, table: Tables = None) -> int:
+    """Makes whole files of small and half-dead ones; no row changes, and readers are not disturbed.
+
+    Exit code 1 if a mirror is left as it is because somebody else writes to it or has changed it.
+    """
     from strata.jobs.mirror.upkeep import compact_mirrors  # noqa: PLC0415  see above
+    from strata.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
-    with alone(found.address, found.lake, found.name):
-        done = compact_mirrors(found.lake, found.name, _matching(table))
-    if context.obj["json"]:
-        _lines(done)
-        return
-    for one in done:
-        if one.compacted and one.compacted.rows_rewritten:
-            say(f" {one.table}  {one.compacted.files_before} files made {one.compacted.files_after}")
+    locks = MirrorLocks(found.lake, found.name, found.address)
+    done = compact_mirrors(found.lake, found.name, _matching(table), locks=locks)
+    _require(found.name, table, done)
+    return _show_upkeep(context, done)
 
 
 @GROUP.command()
@@ -94,19 +118,45 @@ def vacuum(
     source: SourceName = None,
     table: Tables = None,
     retain_hours: Annotated[int, typer.Option(min=0, help="How long former states stay readable.")] = 168,
-) -> None:
-    """Deletes files that no state of the mirrors needs which is younger than that."""
+) -> int:
+    """Deletes files that no state of the mirrors needs which is younger than that. Exit codes are `compact`'s."""
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import vacuum_mirrors  # noqa: PLC0415  see above
+    from strata.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
-    done = vacuum_mirrors(found.lake, found.name, _matching(table), now_micros=now_micros(), retain_hours=retain_hours)
+    done = vacuum_mirrors(
+        found.lake,
+        found.name,
+        _matching(table),
+        locks=MirrorLocks(found.lake, found.name, found.address),
+        now_micros=now_micros(),
+        retain_hours=retain_hours,
+    )
+    _require(found.name, table, done)
+    return _show_upkeep(context, done)
+
+
+@GROUP.command()
+def keep(context: typer.Context, source: SourceName = None) -> int:
+    """Compacts mirrors that the settings have for worn, and vacuums all, as the DAG `keep_mirrors`: for a scheduler.
+
+    Exit codes are `compact`'s.
+    """
+    from strata.jobs.whole.keep_mirrors import keep_mirrors  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    return _show_upkeep(context, keep_mirrors(settings.source_name(source), settings=settings).mirrors)
+
+
+def _show_upkeep(context: typer.Context, done: Sequence[KeptUp]) -> int:
     if context.obj["json"]:
         _lines(done)
-        return
-    for one in done:
-        if one.vacuumed and one.vacuumed.files:
-            say(f" {one.table}  deleted {one.vacuumed.files} files")
+    else:
+        for one in done:
+            if one.said() is not None:
+                say(f" {one.table}  {one.said()}")
+    return 1 if any(one.left for one in done) else 0
 
 
 @GROUP.command()

@@ -90,7 +90,9 @@ def show(
     for one in pieces:
         mine = [decision for decision in decisions if _is_about(decision, one)]
         samples = some_rows(found, engine, one, rows) if rows else []
-        lines.append(_Shown(**_fields(_line(one)), files=_files(one), decisions=_told(mine), rows_shown=samples))
+        lines.append(
+            _Shown(**_fields(_line(one)), files=_files(one), decisions=_decisions_of(mine), rows_shown=samples)
+        )
     if context.obj["json"]:
         _print_lines(lines)
         return
@@ -270,7 +272,7 @@ def _is_about(decision: Decision, one: InQuarantine) -> bool:
     return (decision.start_at, decision.database_name, decision.table_name) == mine
 
 
-def _told(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
+def _decisions_of(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
     return tuple(
         _Decision(str(one.verb), one.because, one.decided_by, _time(one.decided_at), one.done_at is not None)
         for one in decisions

@@ -19,7 +19,7 @@ from strata.jobs.decode.file_ranges import UndecidedRows
 from strata.rows.blocks import Hole, Watermark
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
-from strata.tables.columns import published
+from strata.tables.named_columns import published
 from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroups, parquet_writer, write_row_group
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _Output:
             report["undecided"] = [str(prepared) for prepared in self.undecided]
         return report
 
-    def told(self, *, reported: bool) -> list[str]:
+    def messages(self, *, reported: bool) -> list[str]:
         """What is said on standard error: what is undecided, and what came again if no report says it."""
         return [*map(str, self.undecided), *(() if reported else self.repeated)]
 

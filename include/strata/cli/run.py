@@ -17,6 +17,7 @@ from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import Usage
 from strata.gtid.sets import GtidSet
+from strata.schema.model.patterns import require_matchable
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -25,10 +26,16 @@ if TYPE_CHECKING:
     from strata.jobs.whole.run_source import Wanted, WholeReport
 
 
-def run(
+def run(  # noqa: PLR0913  one for each option
     context: typer.Context,
     source: SourceName = None,
     *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Instead of what is owed: all that was committed from this time (ISO 8601, UTC) on."
+        ),
+    ] = None,
     until: Annotated[
         str | None, typer.Option(help="Only what was committed before this time (ISO 8601, UTC); what is later stays.")
     ] = None,
@@ -50,16 +57,20 @@ def run(
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.whole.run_source import Wanted  # noqa: PLC0415  see above
 
-    if until is not None and gtid_set is not None:
-        raise Usage("--until and --gtid-set exclude each other: a GTID set has an end of its own")
     if gtid_set is not None:
+        if until is not None or since is not None:
+            raise Usage("a run takes a GTID set or a span of time, not both")
         GtidSet.parse(gtid_set)
+    require_matchable(table or ())
     settings = load_settings(os.environ)
     name = settings.source(source).name
     end = parse_time(until)
     if end is not None and end > now_micros():
         raise Usage(f"--until {until} is in the future", remedy="Leave it out: a run takes all there is by now.")
-    wanted = Wanted(name, end, tuple(table or ()), gtid_set, failed)
+    begin = parse_time(since)
+    if begin is not None and begin >= (now_micros() if end is None else end):
+        raise Usage(f"there is no time between --from {since} and {until or 'now'}")
+    wanted = Wanted(name, end, tuple(table or ()), gtid_set, failed, begin)
     if dry_run:
         _rehearse(wanted, settings, as_json=context.obj["json"])
     else:

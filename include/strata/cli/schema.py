@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from strata.cli.table_name import table_name
 from strata.cli.terminal import say
 from strata.cli.track import source_name, store_url
 from strata.dialects.engines import Dialect
@@ -18,8 +19,8 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.answers.lines import written_time
 from strata.schema.answers.positions import at_time, position_of
-from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, History
-from strata.schema.model.definition import TableName
+from strata.schema.history.historian import History
+from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
-    from strata.schema.history.historian import StreamPosition
     from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.stream_positions import StreamPosition
 
 
 class Format(StrEnum):
@@ -66,7 +67,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     versions, known_as = _store_of(store, source)
     history = History(versions, known_as)
     at = _position(history, gtid_set, position, time)
-    name = _name(table) if table is not None else None
+    name = table_name(table) if table is not None else None
     if name is not None:
         require_table(versions, known_as, name)
     found = tables_at(history, at, name)
@@ -98,7 +99,7 @@ def history(
 
     found, tracked = _store_of(store, source)
     _ = History(found, tracked).tracked  # refuses a source that nobody has tracked
-    name = _name(table) if table is not None else None
+    name = table_name(table) if table is not None else None
     listed = changes(found, tracked, name, column)
     if _is_jsonl(context, output):
         _print_lines(change.line() for change in listed)
@@ -127,7 +128,7 @@ def diff(
     found = History(versions, known_as)
     before = _any_position(found, start) if start is not None else AtSeq(0)
     after = _any_position(found, end) if end is not None else AtSeq(found.tracked.seq)
-    name = _name(table) if table is not None else None
+    name = table_name(table) if table is not None else None
     if name is not None:
         require_table(versions, known_as, name)
     differing = differences(versions, known_as, before, after, name)
@@ -191,13 +192,6 @@ def _tell_end(history: History, position: StreamPosition) -> StreamPosition:
             file=sys.stderr,
         )
     return position
-
-
-def _name(text: str) -> TableName:
-    database, dot, table = text.partition(".")
-    if not dot or not database or not table:
-        raise Usage(f"{text!r} is not a table", remedy="Write it as database.table.")
-    return TableName(database, table)
 
 
 def _is_jsonl(context: typer.Context, output: Format) -> bool:

@@ -74,7 +74,7 @@ def print_history(changes: Iterable[TableChange]) -> None:
 def _head(entry: StoredEntry) -> str:
     """When, which table, by which transaction and where in the server's binlog."""
     name = str(entry.name) if entry.name.table else "all tables"
-    came_from = f" from {escape(entry.renamed_from)}" if entry.renamed_from else ""
+    came_from = f" from {escape(str(entry.renamed_from))}" if entry.renamed_from else ""
     where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
     by = f"{entry.gtid or f'transaction {entry.seq}'}{where} {entry.origin}"
     when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"

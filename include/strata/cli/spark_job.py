@@ -1,5 +1,5 @@
 """Runs one of `spark_jobs/` on this machine's spark-submit, and turns what it says into progress and errors.
-Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), Airflow's way (`dags/steps.py`)."""
+Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), Airflow's way (`dags/spark_step.py`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from strata import errors
-from strata.errors import ErrorFacts, Permanent, StrataError
+from strata.errors import Permanent
+from strata.jobs.run.spark_said import is_report, job_failure
 from strata.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment
 
 if TYPE_CHECKING:
@@ -27,13 +24,7 @@ CHECK = "check_interval.py"
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
 _JOBS: Final = _REPOSITORY / "spark_jobs"
-_REFUSED: Final = 65
-_UNAVAILABLE: Final = 75
-"""Exit codes of the jobs (`EX_DATAERR`, `EX_TEMPFAIL` of sysexits.h): what they have said is one of our errors."""
 _SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")
-_RAISED: Final = re.compile(r"^strata\.errors\.(\w+): (.+)$", re.MULTILINE)
-"""What a task raised so that Spark tried it again, as it stands in Spark's own report."""
-_SHOWN_CHARACTERS: Final = 2000
 
 
 def run_job(
@@ -78,7 +69,8 @@ def run_job(
                 raise
         said.seek(0)
         if process.returncode:
-            raise _failure(process.returncode, report, said)
+            # spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
+            raise job_failure(process.returncode, report, said.read())
     return report
 
 
@@ -89,7 +81,7 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
         found = _SLICES.match(line)
         if found and progress:
             progress(int(found[1]), int(found[2]))
-        if line.startswith("{"):
+        if is_report(line):
             report = line
     return report
 
@@ -112,29 +104,3 @@ def _refuse_without_spark(job: str) -> None:
             "there is no Java, which Spark needs: JAVA_HOME is not set, and `java` is not in PATH",
             remedy="Install Java 17 or later, or let JAVA_HOME name it.",
         )
-
-
-def _failure(code: int, report: str, said: IO[str]) -> StrataError:
-    """The error of a job that has failed: its own if it has said one, else Spark's last words.
-
-    spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
-    """
-    if code in {_REFUSED, _UNAVAILABLE}:
-        with suppress(msgspec.DecodeError):
-            return _as_error(msgspec.json.decode(report, type=ErrorFacts))
-    text = said.read()
-    raised = _RAISED.findall(text)
-    if raised:
-        name, message = raised[-1]
-        return _as_error(ErrorFacts(name, message.rstrip(".")))
-    last = "\n".join(line for line in text.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
-    what = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
-    return Permanent(f"{what}; it said last:\n{last}" if last else f"{what} and said nothing")
-
-
-def _as_error(facts: ErrorFacts) -> StrataError:
-    fields: dict[str, Any] = msgspec.structs.asdict(facts)
-    name, message = fields.pop("error"), fields.pop("message")
-    known = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
-    kind = known.get(name, Permanent)
-    return kind(message, **fields) if issubclass(kind, StrataError) else Permanent(message, **fields)

@@ -15,41 +15,81 @@ from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.jobs.run.specs import from_micros
+from strata.values import to_plain
 
 _SPOKEN = {".": "all tables", ".*": "tables that a statement does not tell"}
 """Entries of the history and the ledger that are no table."""
 
+_SOON_SECONDS = 86400.0
+_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
 if TYPE_CHECKING:
     from strata.jobs.land.land_state import LandState
+    from strata.jobs.progress.group_status import MemberStatus
+    from strata.jobs.progress.metrics import SourceMetrics
     from strata.jobs.progress.status import PreparedStatus, SourceStatus
+    from strata.store.read_again import ReadAgain
 
 
 def status(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
+    group: Annotated[str | None, typer.Option(help="A group of the settings: how far all of its sources are.")] = None,
 ) -> None:
     """Shows how far each step has come, and which tables wait for something."""
+    if group is not None:
+        _of_group(context, group)
+        return
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.progress.metrics import metrics_of  # noqa: PLC0415  see above
     from strata.jobs.progress.status import source_status  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, find_store, open_store  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     names = [source] if source else sorted(settings.sources)
     sources = [settings.source(name) for name in names]
-    found = [source_status(one, open_store(one.store_url, OnMissing.EMPTY), now=now_micros()) for one in sources]
+    now = now_micros()
+    found = [source_status(one, open_store(one.store_url, OnMissing.EMPTY), now=now) for one in sources]
+    metrics = [metrics_of(of, one, now=now) for one, of in zip(found, sources, strict=True)]
     if context.obj["json"]:
-        for one in found:
-            typer.echo(json.dumps(one.to_json(), ensure_ascii=False))
+        for one, numbers in zip(found, metrics, strict=True):
+            typer.echo(json.dumps({**one.to_json(), **to_plain(numbers)}, ensure_ascii=False))
         return
     console = Terminal()
-    for one, of in zip(found, sources, strict=True):
-        _print(console, one)
+    for one, numbers, of in zip(found, metrics, sources, strict=True):
+        _print(console, one, numbers)
         if find_store(of.store_url) is None:
             console.print(f"there is no store yet: `strata run --source {one.source}` makes it", highlight=False)
 
 
-def _print(console: Terminal, found: SourceStatus) -> None:
+def _of_group(context: typer.Context, name: str) -> None:
+    # Imported here: the command's help must not load Arrow.
+    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.progress.group_status import group_status  # noqa: PLC0415  see above
+
+    found = group_status(load_settings(os.environ).group(name), now=now_micros())
+    if context.obj["json"]:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        return
+    console = Terminal()
+    console.print(escape(found.line()), highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for title in ("source", "known until (UTC)", "landed until", "owed", "clock"):
+        table.add_column(title)
+    for one in found.members:
+        table.add_row(one.source, _time(one.until), _time(one.landed_until), f"{one.owed_rows:,}", _clock(one))
+    console.print(table)
+
+
+def _clock(one: MemberStatus) -> str:
+    if one.clock_correction_seconds is None:
+        return f"[red]{escape(one.error or '')}[/red]"
+    amount = f"corrected by {-one.clock_correction_seconds:+.3f} s" if one.clock_correction_seconds else "right"
+    return f"{amount}, to {one.clock_bound_seconds:.3f} s"
+
+
+def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> None:
     console.print(f"[bold]{found.source}[/bold]")
     steps = Table(box=None, pad_edge=False)
     for title in ("step", "transactions", "until (UTC)"):
@@ -62,7 +102,7 @@ def _print(console: Terminal, found: SourceStatus) -> None:
     console.print(steps)
     if found.landing:
         console.print(_landing(found.landing), highlight=False, soft_wrap=True)
-    for line in _left(found):
+    for line in (*_ages(numbers), *_left(found)):
         console.print(line, highlight=False, soft_wrap=True)
     for held in found.prepared:
         console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
@@ -87,6 +127,24 @@ def _tables(found: SourceStatus) -> Table:
     return tables
 
 
+def _ages(numbers: SourceMetrics) -> list[str]:
+    """How old what readers have is, and how long the server keeps what has not landed yet."""
+    lines = []
+    if numbers.lag_seconds is not None:
+        mirrors = "" if numbers.mirror_lag_seconds is None else f", mirrors {_length(numbers.mirror_lag_seconds)}"
+        lines.append(f"readers are {_length(numbers.lag_seconds)} behind{mirrors}")
+    left = numbers.purge_distance_seconds
+    if left is not None and left < _SOON_SECONDS:
+        purging = f"may be purged in {_length(left)}" if left > 0 else "may have been purged"
+        lines.append(f"[red]purge:[/red] what the server has and has not landed {purging}: run `strata land`")
+    return lines
+
+
+def _length(seconds: float) -> str:
+    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1])
+    return counted(round(seconds / unit), name)
+
+
 def _left(found: SourceStatus) -> list[str]:
     """What is not published, and what to run."""
     lines = []
@@ -103,6 +161,7 @@ def _left(found: SourceStatus) -> list[str]:
     if found.uncounted:
         lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
     lines += _withheld(found)
+    lines += [_read_again(one) for one in found.read_again]
     if found.statements:
         lines.append(
             f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
@@ -131,6 +190,16 @@ def _withheld(found: SourceStatus) -> list[str]:
         if table.discarded_rows
     ]
     return lines
+
+
+def _read_again(one: ReadAgain) -> str:
+    where = "it has no mirror yet" if one.seq is None else f"its mirror stands at transaction {one.seq:,}"
+    tried = f"; a dump began at {_time(one.tried_at)}" if one.tried_at else ""
+    error = f" and failed: {escape(one.error)}" if one.error else ""
+    return (
+        f"[yellow]to be read again:[/yellow] {escape(one.name)}: {escape(one.reason)} "
+        f"({where} since {_time(one.noticed_at)}{tried}{error})"
+    )
 
 
 def _prepared(held: PreparedStatus) -> str:

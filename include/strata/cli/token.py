@@ -1,29 +1,32 @@
-"""`strata token`: event tokens shown, compared and merged; by their texts alone, no source is asked.
+"""`strata token`: event tokens shown, compared and merged; by their texts alone, no source is asked. Of the settings,
+where there are any, only the clocks' bound is read.
 Not here: what tokens mean (`gtid/token.py`), their text form (`gtid/token_text.py`)."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+import math
+import os
+from typing import Annotated
 
 import typer
 
 from strata.cli.report import print_report
-from strata.gtid.token import FilePosition, merge
+from strata.errors import Usage
+from strata.gtid.token import merge
+from strata.gtid.token_shown import shown
 from strata.gtid.token_text import from_text, to_text
-
-if TYPE_CHECKING:
-    from strata.gtid.token import Place
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An event token.")]) -> None:
     """Shows what is in a token, source by source."""
     as_json = bool(context.obj["json"])
     for place in from_text(token).places:
-        print_report(_plain(place), as_json=as_json)
+        found = shown(place)
+        if not as_json:
+            copied = found.get("copied", ())
+            found["copied"] = [" ".join(str(part) for part in origin.values() if part) for origin in copied]
+        print_report(found, as_json=as_json)
 
 
 def compare(
@@ -33,7 +36,11 @@ def compare(
     clock_bound: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Seconds by which the servers' clocks may differ: tells sources apart by commit times."
+            min=0,
+            envvar="STRATA_CLOCK_BOUND",
+            show_envvar=True,
+            help="Seconds by which the servers' clocks may differ: tells sources apart by commit times. Without it "
+            "clock_bound of the settings, if STRATA_SETTINGS names some.",
         ),
     ] = None,
 ) -> None:
@@ -42,8 +49,21 @@ def compare(
     Before: who has reached B has executed all that A stands for. Unknown: neither holds the other, or they are of two
     histories.
     """
-    bound = None if clock_bound is None else int(clock_bound * 1_000_000)
+    bound = _bound_of_settings() if clock_bound is None else _micros(clock_bound)
     _answer(context, "order", from_text(a).compare(from_text(b), clock_bound=bound))
+
+
+def _micros(seconds: float) -> int:
+    if not math.isfinite(seconds):
+        raise Usage(f"the clocks' bound is {seconds}", remedy="Give seconds, as in --clock-bound 0.5.")
+    return int(seconds * 1_000_000)
+
+
+def _bound_of_settings() -> int | None:
+    # Imported here: a token is compared where there are no settings, and sooner.
+    from strata.config.settings import SETTINGS_VARIABLE, load_settings  # noqa: PLC0415  see above
+
+    return load_settings(os.environ).clock_bound if os.environ.get(SETTINGS_VARIABLE) else None
 
 
 def merged(
@@ -55,24 +75,6 @@ def merged(
 
 def _answer(context: typer.Context, name: str, value: str) -> None:
     typer.echo(json.dumps({name: value}) if context.obj["json"] else value)
-
-
-def _plain(place: Place) -> dict[str, Any]:
-    found = place.position
-    executed = (
-        {"binlog_file": found.at.file, "binlog_pos": found.at.offset, "server_uuid": found.server_uuid}
-        if isinstance(found, FilePosition)
-        else {"gtid_executed": str(found)}
-    )
-    inside = found.steps if isinstance(found, FilePosition) else {str(part.gtid): part.steps for part in place.parts}
-    when = (_EPOCH + timedelta(microseconds=place.committed_at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {
-        "source": place.source,
-        **executed,
-        "committed_at": when if place.committed_at else None,
-        "lineage": place.lineage or None,
-        **({"inside": inside} if inside else {}),
-    }
 
 
 def register(app: typer.Typer) -> None:

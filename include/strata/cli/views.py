@@ -14,9 +14,11 @@ import typer
 from strata.cli.options import SourceName, Tables
 from strata.cli.terminal import say_exactly
 from strata.config.settings import load_settings
+from strata.errors import Usage
 
 if TYPE_CHECKING:
     from strata.jobs.views.make_views import MadeView
+    from strata.schema.model.definition import TableName
 
 
 class Engine(StrEnum):
@@ -36,29 +38,45 @@ class Reading(StrEnum):
 def views(
     context: typer.Context,
     source: SourceName = None,
+    group: Annotated[
+        str | None, typer.Option(help="A group of the settings: one view over the tables of all of its sources.")
+    ] = None,
     dialect: Annotated[Engine, typer.Option(help="For which engine.")] = Engine.DUCKDB,
     through: Annotated[
         Reading, typer.Option(help="Its reader of Delta tables, or the Parquet files that there are now.")
     ] = Reading.DELTA,
     table: Tables = None,
+    history: Annotated[  # noqa: FBT002  a switch of the command line
+        bool,
+        typer.Option("--history", help="Of mirrors: each version of each row, with its span (NAME__history)."),
+    ] = False,
 ) -> None:
     """Prints CREATE VIEW statements: per table one with all changes (NAME__changes) and one with the rows of now."""
     # Imported here: the command's help must not load Arrow and sqlglot.
     from strata.dialects.engines import Dialect  # noqa: PLC0415  see above
     from strata.dialects.relations import Through  # noqa: PLC0415  see above
+    from strata.jobs.views.make_histories import make_histories  # noqa: PLC0415  see above
     from strata.jobs.views.make_views import make_views  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 
-    found = load_settings(os.environ).source(source)
+    settings = load_settings(os.environ)
     patterns = table or ["*"]
-    made = make_views(
-        found.lake,
-        found.name,
-        open_store(found.store_url, OnMissing.EMPTY),
-        Dialect(dialect.value),
-        Through(through.value),
-        lambda name: any(fnmatchcase(str(name), pattern) for pattern in patterns),
-    )
+
+    def wanted(name: TableName) -> bool:
+        return any(fnmatchcase(str(name), pattern) for pattern in patterns)
+
+    engine_name, reading = Dialect(dialect.value), Through(through.value)
+    if group is not None:
+        from strata.jobs.views.group_views import make_group_views  # noqa: PLC0415  see above
+
+        if history:
+            raise Usage("a view of histories is of one source: give --source in the place of --group")
+        made = make_group_views(settings.group(group), engine_name, reading, wanted)
+    else:
+        found = settings.source(source)
+        store = open_store(found.store_url, OnMissing.EMPTY)
+        make = make_histories if history else make_views
+        made = make(found.lake, found.name, store, engine_name, reading, wanted)
     for one in made:
         if context.obj["json"]:
             typer.echo(json.dumps(_line(one), ensure_ascii=False))

@@ -3,18 +3,19 @@ Not here: secrets. A source names a connection; its URL comes from the environme
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-from urllib.parse import parse_qs, parse_qsl, quote, urlencode
+from urllib.parse import parse_qs
 
 from msgspec import Meta, Struct
 
+from strata.config.connections import connection_as_url
+from strata.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
 from strata.config.places import address_beside, is_usable_lake, place_beside, store_beside
+from strata.config.renames import MirrorRenames  # noqa: TC001  msgspec asks for it when it reads
 from strata.config.toml_file import key_lines
 from strata.errors import SettingsError, UnknownSourceError
 from strata.fields import Mistakes, read_fields
@@ -22,21 +23,20 @@ from strata.schema.model.patterns import can_match
 from strata.wire.connection import ServerAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 SETTINGS_VARIABLE = "STRATA_SETTINGS"
-"""Names the TOML file."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 STORE_DATABASE = "strata"
 """Where the version table lives on a source's primary."""
-_NAME: Final = re.compile("(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,64}")
-"""Of a source; the store keeps no longer one."""
 
 # What values a setting takes; a mistake is told in the words of the description.
 _Text = Annotated[str, Meta(min_length=1, description="a text")]
 _Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in ["shop.*"]')]
 _Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
+_Minutes = Annotated[int, Meta(gt=5, description="a whole number above 5, for a run begins after its five minutes")]
 _Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
+_Percent = Annotated[int, Meta(gt=0, le=100, description="a whole number from 1 to 100")]
 _Switch = Annotated[bool, Meta(description="true or false")]
 _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
 _Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
@@ -62,6 +62,8 @@ class SourceSettings(Struct, frozen=True):
     """Id of a connection that holds the store's URL, where that has a password; the source's own for its own server."""
     lineage: _Text | None = None
     """Names the history of the source in its tokens; another one where the same GTIDs are other transactions."""
+    copied_from: _Texts = ()
+    """Other sources whose rows it has by copies that kept their GTIDs: it was split off, or replicates with filters."""
     tables: _Texts = ("*.*",)
     """Patterns of `database.table` to decode; versions are tracked for all."""
     exclude: _Texts = ()
@@ -108,6 +110,16 @@ class SourceSettings(Struct, frozen=True):
     mirror_mode: _MirrorMode = "deletion_vectors"
     """How new mirrors take changes: with deletion vectors, or, for readers that do not know these, by copies of the
     files that change."""
+    mirror_renames: MirrorRenames = "copy"
+    """What becomes of mirrors whose tables rename columns: `copy`, `keep` or `add`, for all or by pattern of tables."""
+    mirror_read_again: _Switch = True
+    """Whether a run itself dumps the tables whose mirrors stand because no log tells their rows."""
+    compact_files: _Number = 50
+    """How many small files a mirror may have before upkeep makes whole ones of them."""
+    compact_dead_percent: _Percent = 20
+    """How many percent of the rows in a mirror's files may be dead, likewise."""
+    keep_mirror_hours: _Number = 168
+    """How long former states of a mirror stay readable; upkeep deletes the files that only older ones need."""
     dump_parallel: _Number = 2
     """How many tables a dump reads at once, each over a connection of its own."""
     dump_chunk_mb: _Number = 64
@@ -128,14 +140,24 @@ class SourceSettings(Struct, frozen=True):
         return None if self.owed_since is None else (self.owed_since - _EPOCH) // timedelta(microseconds=1)
 
 
-class _File(Struct, frozen=True):
+class FileSettings(Struct, frozen=True):
     """What stands at the top of the file."""
 
     lake: Annotated[str, Meta(min_length=1, description='a folder or URL, as in lake = "/data/lake"')]
+    """Where everything is: landed segments, change tables, mirrors, runs; a relative folder is beside the file."""
     sources: Annotated[dict[str, Any], Meta(description="a table of tables, as in [sources.shop]")]
+    """The servers, by name."""
     store: _Text | None = None
     """As that of a source, for all sources that name no store themselves."""
     store_connection: _Text | None = None
+    """Id of a connection that holds the store's URL, for all sources that name none themselves."""
+    fresh_within_minutes: _Minutes | None = None
+    """Airflow gives an alert where a scheduled run has not ended so long after its span began; none by default."""
+    clock_bound: Duration | None = None
+    """By how much the clocks of servers may differ: tokens without a source in common are told apart by time beyond it;
+    by default they are not."""
+    groups: Annotated[dict[str, Any], Meta(description="a table of tables, as in [groups.orders]")] = {}
+    """Sources that are read as one, by name."""
 
 
 # What carries secrets is a dataclass: one that has a field with `repr=False` shows it nowhere, rich's traces included.
@@ -150,11 +172,33 @@ class Source:
     lake: str
     store_url: str = field(repr=False)
     settings: SourceSettings
+    copied_from: Mapping[str, str] = field(default_factory=dict)
+    """Sources whose GTIDs it has by copy, and their lineages."""
 
     @property
     def lineage(self) -> str:
         """Names its history, in tokens."""
         return self.settings.lineage or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group, ready to be used."""
+
+    name: str
+    sources: tuple[Source, ...]
+    """In the order of their names."""
+    max_skew: int
+    """Microseconds."""
+    clock_bound: int
+    """Microseconds."""
+    global_keys: tuple[str, ...] = ()
+    journal: str | None = None
+    """Path of the journal's file."""
+    former: tuple[Source, ...] = ()
+    """Sources of the settings that are in no group: a hop may lead from them."""
+    source_gtid_column: str | None = None
+    """`database.table.column` in which copiers keep the old source's GTID set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +211,11 @@ class Settings:
     find_connection: Callable[[str], str | None] = field(repr=False)
     folder: Path = field(default_factory=Path)
     """Of the settings file: what is relative there, or in a connection, is beside it."""
+    groups: Mapping[str, GroupSettings] = field(default_factory=dict)
+    fresh_within_minutes: int | None = None
+    """How old what readers have may get before Airflow alerts; None: it does not."""
+    clock_bound: int | None = None
+    """By how much the clocks of servers may differ (microseconds), for `Token.compare`; None: nobody says."""
 
     def watched(self) -> list[str]:
         """Names of the sources whose stream is watched, in order."""
@@ -204,7 +253,38 @@ class Settings:
         store_url = found.store
         if found.store_connection and found.store_connection != found.connection:
             store_url = store_beside(self.folder, self._connection_url(name, found.store_connection))
-        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found)
+        copied_from = {other: self.sources[other].lineage or "" for other in found.copied_from}
+        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found, copied_from)
+
+    def group(self, name: str, *, former: Collection[str] = ()) -> Group:
+        """A group with its sources.
+
+        Args:
+            name: Its name.
+            former: Sources that hops lead from which no journal has; with a journal all that are in no group are known.
+
+        Raises:
+            UnknownSourceError: The file has no such group.
+            SettingsError: As for `source`.
+        """
+        found = self.groups.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.groups)) or "none"
+            raise UnknownSourceError(
+                f"there is no group {name!r}; the settings have: {known}",
+                remedy="A group is a table [groups.NAME] with `sources`; docs/groups.md shows one.",
+            )
+        taken = {member for group in self.groups.values() for member in group.sources}
+        return Group(
+            name,
+            tuple(map(self.source, sorted(found.sources))),
+            micros_of(found.max_skew),
+            micros_of(found.clock_bound),
+            found.global_keys,
+            found.journal and place_beside(self.folder, found.journal),
+            tuple(map(self.source, sorted(self.sources.keys() - taken if found.journal else set(former) - taken))),
+            found.source_gtid_column,
+        )
 
     def _connection_url(self, source: str, connection: str) -> str:
         text = self.find_connection(connection)
@@ -215,7 +295,7 @@ class Settings:
                 remedy=f"Add it in Airflow (Admin, Connections), or set {connection_variable(connection)} to "
                 "mysql://USER:PASSWORD@HOST:PORT/.",
             )
-        return _connection_as_url(text)
+        return connection_as_url(text)
 
 
 def connection_variable(connection: str) -> str:
@@ -254,18 +334,22 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
     folder = Path(path).parent
     top = _take_top(raw, folder, mistakes)
     sources = _take_sources(top, folder, mistakes)
+    groups = take_groups(top.get("groups", {}), top.get("sources", {}), mistakes)
     if mistakes:
         raise SettingsError(str(mistakes), file=path, remedy="docs/settings.md names every setting.")
     return Settings(
         lake=place_beside(folder, top["lake"]),
         sources=sources,
+        groups=groups,
+        fresh_within_minutes=top.get("fresh_within_minutes"),
+        clock_bound=micros_of(top["clock_bound"]) if "clock_bound" in top else None,
         folder=folder,
         find_connection=find_connection or (lambda name: environ.get(connection_variable(name))),
     )
 
 
 def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, Any]:
-    top = read_fields(_File, {"sources": {}, **raw}, (), mistakes, noun="setting")
+    top = read_fields(FileSettings, {"sources": {}, **raw}, (), mistakes, noun="setting")
     lake = top.get("lake", "")
     if "?" in lake or "@" in lake.partition("://")[2]:
         mistakes.add(
@@ -280,6 +364,7 @@ def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str
             "Spark and Delta do not take as they stand",
         )
     _check_store(top, (), mistakes)
+    check_clock_bound(top, (), mistakes)
     if not top.get("sources"):
         mistakes.add(("sources",), "there is no source: add a table [sources.NAME]")
     return top
@@ -289,7 +374,7 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
     found: dict[str, SourceSettings] = {}
     for name, given in top.get("sources", {}).items():
         path = ("sources", name)
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             mistakes.add(path, f"sources.{name}: a name has letters, digits, - and _ (it becomes a folder), at most 64")
         if not isinstance(given, dict):
             mistakes.add(path, f"sources.{name} is not a table")
@@ -301,6 +386,7 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
         for key in ("tables", "exclude", "mirrors"):
             _check_patterns(good.get(key), (*path, key), mistakes)
         _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
+        _check_others(good.get("copied_from", ()), top["sources"].keys() - {name}, (*path, "copied_from"), mistakes)
         if not mistakes:
             found[name] = SourceSettings(**_beside(folder, good))
     return found
@@ -320,6 +406,12 @@ def _check_patterns(patterns: tuple[str, ...] | None, path: tuple[str, ...], mis
     for pattern in patterns or ():
         if not can_match(pattern):
             mistakes.add(path, f'{name}: "{pattern}" matches no table: it has no dot, as in "{pattern}.*"')
+
+
+def _check_others(named: tuple[str, ...], others: Collection[str], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    for name in named:
+        if name not in others:
+            mistakes.add(path, f'{".".join(path)}: "{name}" is no other source of these settings')
 
 
 def _check_columns(patterns: tuple[str, ...], path: tuple[str, ...], mistakes: Mistakes) -> None:
@@ -354,39 +446,3 @@ def _holds_password(url: str) -> bool:
     # As text: a password that is not escaped as it should be is one, too.
     account = url.partition("://")[2].rpartition("@")[0]
     return ":" in account or bool(parse_qs(url.partition("?")[2]).keys() & {"password", "passwd"})
-
-
-_EXTRA: Final = "__extra__"
-"""What Airflow calls the option into which it writes an Extra that no options can express, such as an empty one."""
-
-
-def _connection_as_url(text: str) -> str:
-    """Airflow keeps a connection as a URL or as JSON; both to a URL."""
-    if not text.lstrip().startswith("{"):
-        head, _, query = text.partition("?")
-        options = dict(parse_qsl(query))
-        if _EXTRA not in options:
-            return text
-        options |= _as_object(options.pop(_EXTRA), "the Extra of a connection is no JSON")
-        return f"{head}?{urlencode(options)}" if options else head
-    given = _as_object(text, "a connection starts like JSON and is none")
-    login = quote(given.get("login") or "", safe="")
-    if given.get("password"):
-        login += ":" + quote(given["password"], safe="")
-    port = f":{given['port']}" if given.get("port") else ""
-    extra = given.get("extra") or {}
-    extra = _as_object(extra, "the extra of a connection is no JSON") if isinstance(extra, str) else extra
-    query = "?" + urlencode(extra) if extra else ""
-    at = f"{login}@" if login else ""
-    return f"{given.get('conn_type', 'mysql')}://{at}{given.get('host', '')}{port}/{given.get('schema') or ''}{query}"
-
-
-def _as_object(text: str, mistake: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        # Never the text itself: it holds a password.
-        raise SettingsError(mistake)
-    return found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 BEFORE: Final = "_before"
-_SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
+SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
 _CALLS: Final = {
     Dialect.DUCKDB: {"fail": "error", "contains": "list_contains", "has_key": "map_contains"},
     Dialect.SPARK: {"fail": "raise_error", "contains": "array_contains", "has_key": "map_contains_key"},
@@ -111,7 +111,7 @@ class Writer:
         filled = [
             exp.alias_(
                 self._over(
-                    exp.IgnoreNulls(this=exp.LastValue(this=exp.Column(this=_name(f"v{at}")))), newest_first=False
+                    exp.IgnoreNulls(this=exp.LastValue(this=exp.Column(this=name_of(f"v{at}")))), newest_first=False
                 ),
                 f"v{at}",
                 quoted=True,
@@ -119,7 +119,7 @@ class Writer:
             for at, _ in enumerate(self._source.columns)
         ]
         newest = self._over(exp.RowNumber(), newest_first=True)
-        inner = exp.select(exp.Column(this=_name("put")), *filled, exp.alias_(newest, "newest", quoted=True)).from_(
+        inner = exp.select(exp.Column(this=name_of("put")), *filled, exp.alias_(newest, "newest", quoted=True)).from_(
             "events"
         )
         ranked = exp.CTE(this=inner, alias=_alias("ranked"))
@@ -138,11 +138,11 @@ class Writer:
         return exp.Window(
             this=function,
             partition_by=[
-                exp.Column(this=_name(f"k{at}")) for at, one in enumerate(self._source.columns) if one.is_key
+                exp.Column(this=name_of(f"k{at}")) for at, one in enumerate(self._source.columns) if one.is_key
             ],
             order=exp.Order(
                 expressions=[
-                    exp.Ordered(this=exp.Column(this=_name(name)), desc=newest_first, nulls_first=False)
+                    exp.Ordered(this=exp.Column(this=name_of(name)), desc=newest_first, nulls_first=False)
                     for name in ("seq", "row", "put")
                 ]
             ),
@@ -151,7 +151,7 @@ class Writer:
     # Rows of the log ----------------------------------------------------------------------------
 
     def _changes_of(self, branch: Branch) -> exp.Select:
-        is_delete = exp.EQ(this=_column("_op"), expression=exp.Literal.string("delete"))
+        is_delete = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
         selected = []
         for column, place in zip(self._source.columns, branch.places, strict=True):
             found = self._then(place, column)
@@ -161,26 +161,26 @@ class Writer:
             selected.append(exp.alias_(found, column.published, quoted=True))
         images = exp.Struct(
             expressions=[
-                exp.PropertyEQ(this=_name(column.published), expression=self._then(place, column, BEFORE))
+                exp.PropertyEQ(this=name_of(column.published), expression=self._then(place, column, BEFORE))
                 for column, place in zip(self._source.columns, branch.places, strict=True)
             ]
         )
-        has_image = exp.Not(this=exp.Is(this=_column(BEFORE), expression=exp.null()))
+        has_image = exp.Not(this=exp.Is(this=column_of(BEFORE), expression=exp.null()))
         selected.append(exp.alias_(exp.Case(ifs=[exp.If(this=has_image, true=images)]), BEFORE, quoted=True))
-        selected += [_column(name) for name in (*_SHARED, "_schema_version", "_missing", "_invalid")]
+        selected += [column_of(name) for name in (*SHARED, "_schema_version", "_missing", "_invalid")]
         return (
             exp.select(*selected)
             .from_(self._relation(branch.relation))
-            .where(_is_in("_schema_version", branch.versions))
+            .where(is_in("_schema_version", branch.versions))
         )
 
     def _events(self) -> Iterable[exp.Select]:
         """What puts a row under a key, and what takes one away."""
         for branch in self._source.branches:
-            is_left = exp.GT(this=_column("_seq"), expression=exp.Literal.number(self._source.removed_until))
-            own = exp.and_(_is_in("_schema_version", branch.versions), is_left)
-            is_put = exp.NEQ(this=_column("_op"), expression=exp.Literal.string("delete"))
-            is_taken = exp.NEQ(this=_column("_op"), expression=exp.Literal.string("insert"))
+            is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
+            own = exp.and_(is_in("_schema_version", branch.versions), is_left)
+            is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
+            is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
             relation = self._relation(branch.relation)
             yield exp.select(*self._put(branch)).from_(relation).where(own, is_put)
             yield exp.select(*self._taken(branch)).from_(relation.copy()).where(own.copy(), is_taken)
@@ -220,7 +220,7 @@ class Writer:
         if column.is_key:
             return self._struct(self._key(place, column), column)
         is_missing = self._lists("_missing", place.missing)
-        is_insert = exp.EQ(this=_column("_op"), expression=exp.Literal.string("insert"))
+        is_insert = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
         moved = self._not_known("the image of a row that changed its key lacks it", column)
         given = self._placed(place.lacking or Place(unknown="what an INSERT gave it"), column)
         branches = [
@@ -240,8 +240,8 @@ class Writer:
 
     def _opened(self, at: int) -> exp.Expr:
         column = self._source.columns[at]
-        held = exp.Column(this=_name(f"v{at}"))
-        value, why = (exp.Dot(this=held.copy(), expression=_name(part)) for part in ("v", "u"))
+        held = exp.Column(this=name_of(f"v{at}"))
+        value, why = (exp.Dot(this=held.copy(), expression=name_of(part)) for part in ("v", "u"))
         lacks = exp.Literal.string(f"{column.name}: the log has no image with it")
         fails = [
             exp.If(this=exp.Is(this=held, expression=exp.null()), true=self._fails(lacks, column)),
@@ -257,10 +257,13 @@ class Writer:
             nothing = [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in columns]
             fail = self._call("fail", exp.Literal.string(self._source.message))
             is_known = exp.Case(
-                ifs=[exp.If(this=_is_in("_schema_version", versions), true=exp.false())],
+                ifs=[exp.If(this=self._is_known(versions), true=exp.false())],
                 default=exp.Cast(this=fail, to=exp.DataType.build("BOOLEAN")),
             )
             yield exp.select(*nothing).from_(self._relation(relation)).where(is_known)
+
+    def _is_known(self, versions: Sequence[int]) -> exp.Expr:
+        return is_in("_schema_version", versions)
 
     def _event_columns(self) -> list[tuple[str, pa.DataType]]:
         found: list[tuple[str, pa.DataType]] = [("put", pa.int32()), ("seq", pa.int64()), ("row", pa.int64())]
@@ -274,7 +277,7 @@ class Writer:
         own = [(column.published, column.kind) for column in self._source.columns]
         utc = pa.timestamp("us", tz="UTC")
         kinds = {"_seq": pa.int64(), "_row": pa.int64(), "_binlog_pos": pa.int64(), "_committed_at": utc}
-        shared = [(name, kinds.get(name, pa.string())) for name in _SHARED]
+        shared = [(name, kinds.get(name, pa.string())) for name in SHARED]
         invalid = pa.map_(pa.string(), pa.string())
         rest = [("_schema_version", pa.int64()), ("_missing", pa.list_(pa.string())), ("_invalid", invalid)]
         return [*own, (BEFORE, pa.struct(own)), *shared, *rest]
@@ -290,36 +293,17 @@ class Writer:
         if not place.physical:
             given = exp.null() if place.literal is None else exp.Literal.string(place.literal)
             return self._typed(given, column.kind)
-        found = [_column(name, inside) for name in place.physical]
+        found = [column_of(name, inside) for name in place.physical]
         typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
 
     def _typed(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
-        return exp.Cast(this=value, to=exp.DataType.build(self._type(kind), dialect=self._dialect.value))
-
-    def _type(self, kind: pa.DataType) -> str:
-        if pa.types.is_decimal(kind):
-            return f"DECIMAL({kind.precision},{kind.scale})"
-        spark = self._dialect is Dialect.SPARK
-        if pa.types.is_struct(kind):
-            quote, between, brackets = ("`", ": ", "<>") if spark else ('"', " ", "()")
-            fields = (
-                f"{quote}{one.name.replace(quote, quote * 2)}{quote}{between}{self._type(one.type)}"
-                for one in kind.fields
-            )
-            return f"STRUCT{brackets[0]}{', '.join(fields)}{brackets[1]}"
-        if pa.types.is_map(kind):
-            inner = f"{self._type(kind.key_type)}, {self._type(kind.item_type)}"
-            return f"MAP<{inner}>" if spark else f"MAP({inner})"
-        if pa.types.is_list(kind):
-            inner = self._type(kind.value_type)
-            return f"ARRAY<{inner}>" if spark else f"{inner}[]"
-        return _PLAIN_TYPES[self._dialect][kind]
+        return typed(value, kind, self._dialect)
 
     def _struct(self, value: exp.Expr, column: ViewColumn, why: exp.Expr | None = None) -> exp.Expr:
         fields = {"v": value, "u": why or exp.null()}
         made = exp.Struct(
-            expressions=[exp.PropertyEQ(this=_name(name), expression=one) for name, one in fields.items()]
+            expressions=[exp.PropertyEQ(this=name_of(name), expression=one) for name, one in fields.items()]
         )
         return self._typed(made, _held_type(column))
 
@@ -330,11 +314,11 @@ class Writer:
         return self._typed(self._call("fail", message), column.kind)
 
     def _lists(self, column: str, name: str) -> exp.Expr:
-        found = self._call("contains", _column(column), exp.Literal.string(name))
+        found = self._call("contains", column_of(column), exp.Literal.string(name))
         return exp.Coalesce(this=found, expressions=[exp.false()])
 
     def _has_key(self, column: str, name: str) -> exp.Expr:
-        found = self._call("has_key", _column(column), exp.Literal.string(name))
+        found = self._call("has_key", column_of(column), exp.Literal.string(name))
         return exp.Coalesce(this=found, expressions=[exp.false()])
 
     def _call(self, what: str, *arguments: exp.Expr) -> exp.Expr:
@@ -349,32 +333,66 @@ class Writer:
         return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
 
 
+def type_text(dialect: Dialect, kind: pa.DataType) -> str:
+    """A type of a change table as an engine writes it."""
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    spark = dialect is Dialect.SPARK
+    if pa.types.is_struct(kind):
+        quote, between, brackets = ("`", ": ", "<>") if spark else ('"', " ", "()")
+        fields = (
+            f"{quote}{one.name.replace(quote, quote * 2)}{quote}{between}{type_text(dialect, one.type)}"
+            for one in kind.fields
+        )
+        return f"STRUCT{brackets[0]}{', '.join(fields)}{brackets[1]}"
+    if pa.types.is_map(kind):
+        inner = f"{type_text(dialect, kind.key_type)}, {type_text(dialect, kind.item_type)}"
+        return f"MAP<{inner}>" if spark else f"MAP({inner})"
+    if pa.types.is_list(kind):
+        inner = type_text(dialect, kind.value_type)
+        return f"ARRAY<{inner}>" if spark else f"{inner}[]"
+    return _PLAIN_TYPES[dialect][kind]
+
+
+def typed(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """A value as one of a type."""
+    return exp.Cast(this=value, to=exp.DataType.build(type_text(dialect, kind), dialect=dialect.value))
+
+
 def _held_type(column: ViewColumn) -> pa.DataType:
     """A value, or why it is not known."""
     return pa.struct([("v", column.kind), ("u", pa.string())])
 
 
-def _name(text: str) -> exp.Identifier:
+def name_of(text: str) -> exp.Identifier:
+    """An identifier, quoted."""
     return exp.to_identifier(text, quoted=True)
+
+
+def aliased(query: exp.Expr, name: str) -> exp.CTE:
+    """A query under a name."""
+    return exp.CTE(this=query, alias=_alias(name))
 
 
 def _alias(text: str) -> exp.TableAlias:
     return exp.TableAlias(this=exp.to_identifier(text))
 
 
-def _column(name: str, inside: str = "") -> exp.Expr:
+def column_of(name: str, inside: str = "") -> exp.Expr:
+    """A column, or a field of a struct."""
     if inside:
-        return exp.Dot(this=exp.Column(this=_name(inside)), expression=_name(name))
-    return exp.Column(this=_name(name))
+        return exp.Dot(this=exp.Column(this=name_of(inside)), expression=name_of(name))
+    return exp.Column(this=name_of(name))
 
 
 def _order() -> list[exp.Expr]:
-    return [exp.alias_(_column("_seq"), "seq", quoted=True), exp.alias_(_column("_row"), "row", quoted=True)]
+    return [exp.alias_(column_of("_seq"), "seq", quoted=True), exp.alias_(column_of("_row"), "row", quoted=True)]
 
 
-def _is_in(name: str, values: Sequence[int]) -> exp.Expr:
-    return exp.In(this=_column(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])
+def is_in(name: str, values: Sequence[int]) -> exp.Expr:
+    """Whether a column has one of some numbers."""
+    return exp.In(this=column_of(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])
 
 
 def _equal(name: str, value: int) -> exp.Expr:
-    return exp.EQ(this=exp.Column(this=_name(name)), expression=exp.Literal.number(value))
+    return exp.EQ(this=exp.Column(this=name_of(name)), expression=exp.Literal.number(value))

@@ -3,8 +3,10 @@ Not here: making them from events (`scanner.py`), their form on disk (`index.py`
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
+Known = TypeVar("Known")
+
 
 class TransactionBatch(Struct, frozen=True):
     """Consecutive transactions of one file. Each field is a column; `*_end` say where the entries of each row end."""
@@ -34,8 +38,8 @@ class TransactionBatch(Struct, frozen=True):
     positions: Numbers
     """Offsets in the server's file."""
     sids: tuple[Sid, ...]
-    """Who numbered them; `slots` points in here."""
-    slots: Numbers
+    """Who numbered them; `sid_numbers` points in here."""
+    sid_numbers: Numbers
     """-1 for an anonymous transaction."""
     numbers: Numbers
     committed_at: Numbers
@@ -68,7 +72,7 @@ class TransactionBatch(Struct, frozen=True):
 
     def add_to(self, executed: GtidSetBuilder) -> None:
         """Adds the GTIDs to a set."""
-        add_gtids(executed, self.sids, self.slots, self.numbers)
+        add_gtids(executed, self.sids, self.sid_numbers, self.numbers)
 
     def decide(self, undecided: Undecided) -> None:
         """Takes its steps of XA."""
@@ -79,9 +83,30 @@ class TransactionBatch(Struct, frozen=True):
         """Whether rows are all that there is: no statement, and the server lost nothing."""
         return not len(self.statements) and not self.incidents
 
-    def gtid_spans(self) -> tuple[tuple[Sid, Span], ...]:
-        """The GTIDs as spans of each server's numbers; an anonymous transaction is in none."""
-        return tuple(gtid_spans(self.sids, self.slots, self.numbers))
+    def gtid_spans(self, begin: int = 0) -> tuple[tuple[Sid, Span], ...]:
+        """The GTIDs from a row on as spans of each server's numbers; an anonymous transaction is in none."""
+        return tuple(gtid_spans(self.sids, self.sid_numbers[begin:], self.numbers[begin:]))
+
+    def record(self, row: int) -> TransactionRecord:
+        """One row, from 0."""
+        sid = int(self.sid_numbers[row])
+        ends = (self.entries_end, self.statements_end, self.splits_end)
+        entries, statements, splits = (slice(int(end[row - 1]) if row else 0, int(end[row])) for end in ends)
+        return TransactionRecord(
+            self.first_seq + row,
+            Gtid(self.sids[sid], int(self.numbers[row])) if sid >= 0 else None,
+            int(self.begins[row]),
+            int(self.ends[row]),
+            self.binlog_file,
+            int(self.positions[row]),
+            int(self.committed_at[row]),
+            int(self.commit_timestamps[row]),
+            tuple(self._table_rows(entries)),
+            tuple(self.statements[statements].tolist()),
+            tuple(self._split_points()[splits]) if splits.start < splits.stop else (),
+            _of_row(self.incidents, row),
+            _of_row(self.marks, row),
+        )
 
     def records(self) -> Iterator[TransactionRecord]:
         """The same, row by row."""
@@ -95,7 +120,7 @@ class TransactionBatch(Struct, frozen=True):
             self.begins.tolist(),
             self.ends.tolist(),
             self.positions.tolist(),
-            self.slots.tolist(),
+            self.sid_numbers.tolist(),
             self.numbers.tolist(),
             self.committed_at.tolist(),
             self.commit_timestamps.tolist(),
@@ -105,12 +130,12 @@ class TransactionBatch(Struct, frozen=True):
             strict=True,
         )
         for row, columns_of_row in enumerate(columns):
-            begin, end, position, slot, number, committed_at, stamp, entries_end, statements_end, splits_end = (
+            begin, end, position, sid_number, number, committed_at, stamp, entries_end, statements_end, splits_end = (
                 columns_of_row
             )
             yield TransactionRecord(
                 self.first_seq + row,
-                Gtid(sids[slot], number) if slot >= 0 else None,
+                Gtid(sids[sid_number], number) if sid_number >= 0 else None,
                 begin,
                 end,
                 file,
@@ -125,11 +150,12 @@ class TransactionBatch(Struct, frozen=True):
             )
             entries, statements, splits = entries_end, statements_end, splits_end
 
-    def _table_rows(self) -> list[TableRows]:
+    def _table_rows(self, some: slice = slice(None)) -> list[TableRows]:
         # Most transactions do one row to one table: equal entries share one value.
         seen: dict[tuple[int, int, int], TableRows] = {}
         found = []
-        entries = zip(self.entry_tables.tolist(), self.entry_events.tolist(), self.entry_rows.tolist(), strict=True)
+        columns = (self.entry_tables, self.entry_events, self.entry_rows)
+        entries = zip(*(column[some].tolist() for column in columns), strict=True)
         for entry in entries:
             value = seen.get(entry)
             if value is None:
@@ -150,16 +176,22 @@ class TransactionBatch(Struct, frozen=True):
         return found
 
 
-def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> None:
-    """Adds GTIDs that are given as columns to a set; slot -1 stands for an anonymous transaction."""
-    for sid, span in gtid_spans(sids, slots, numbers):
+def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:
+    """What is known of a row, among what is known of few."""
+    at = bisect_left(known, row, key=itemgetter(0))
+    return known[at][1] if at < len(known) and known[at][0] == row else None
+
+
+def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
+    """Adds GTIDs that are given as columns to a set; sid_number -1 stands for an anonymous transaction."""
+    for sid, span in gtid_spans(sids, sid_numbers, numbers):
         executed.add_span(sid, span)
 
 
-def gtid_spans(sids: tuple[Sid, ...], slots: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
+def gtid_spans(sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
     """GTIDs that are given as columns, as spans of each server's numbers; one that comes twice is in one span."""
-    for slot, sid in enumerate(sids):
-        mine = numbers[slots == slot]
+    for sid_number, sid in enumerate(sids):
+        mine = numbers[sid_numbers == sid_number]
         if not len(mine):
             continue
         # The servers take turns, and a replica's commits change places; in order, each has a few runs of numbers.

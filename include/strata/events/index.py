@@ -159,6 +159,18 @@ class IndexWriter:
         self._file.close()
 
 
+class RowCounts(Struct, frozen=True):
+    """Consecutive transactions and their tables."""
+
+    first_seq: int
+    entries_end: npt.NDArray[np.int64]
+    """Where the entries of each transaction end."""
+    tables: tuple[tuple[str, str], ...]
+    """Databases and tables; `entry_tables` points in here."""
+    entry_tables: npt.NDArray[np.int64]
+    entry_rows: npt.NDArray[np.int64]
+
+
 class SegmentIndex:
     """The index of one landed segment, as it lies on disk."""
 
@@ -209,6 +221,16 @@ class SegmentIndex:
                     yield from_arrow(batch, self.summary.binlog_file)
             seq += rows
 
+    def row_counts(self, first_seq: int = 0) -> Iterator[RowCounts]:
+        """What tables have of the transactions, in batches as those of `batches`, of which nothing else is read."""
+        seq = self.summary.first_seq
+        for group in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            if seq + rows > first_seq:
+                ends, entries = _unlist(self._read(group, ["tables"]).column(0).chunk(0))
+                yield RowCounts(seq, ends, *_tables(entries), from_numbers(entries.field("rows")))
+            seq += rows
+
     def record(self, seq: int) -> TransactionRecord:
         """The transaction `seq`, which must be in this segment."""
         first = self.summary.first_seq
@@ -250,9 +272,9 @@ class SegmentIndex:
                 break
             for batch in self._read(group, ["sid", "gno"]).to_batches():
                 sids = batch.column("sid")
-                slots, numbers = from_numbers(sids.indices, -1), from_numbers(batch.column("gno"))
+                sid_numbers, numbers = from_numbers(sids.indices, -1), from_numbers(batch.column("gno"))
                 names = tuple(_parse_sid(text) for text in sids.dictionary.to_pylist())
-                add_gtids(executed, names, slots[:left], numbers[:left])
+                add_gtids(executed, names, sid_numbers[:left], numbers[:left])
                 left -= len(batch)
         return executed.build()
 
@@ -313,9 +335,9 @@ def check_index(folder: Folder, name: str) -> SegmentSummary:
 
 def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
     """A batch in the form it is stored in."""
-    anonymous = batch.slots < 0
+    anonymous = batch.sid_numbers < 0
     sids = to_texts([str(sid) for sid in batch.sids] or [""])
-    slots = to_numbers(np.where(anonymous, 0, batch.slots).astype(np.int32), anonymous)
+    sid_numbers = to_numbers(np.where(anonymous, 0, batch.sid_numbers).astype(np.int32), anonymous)
     incidents, marks = dict(batch.incidents), dict(batch.marks)
     databases = to_texts([database for database, _ in batch.tables] or [""])
     tables = to_texts([table for _, table in batch.tables] or [""])
@@ -340,7 +362,7 @@ def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
             to_numbers(np.arange(batch.first_seq, batch.first_seq + len(batch))),
-            pa.DictionaryArray.from_arrays(slots, sids),
+            pa.DictionaryArray.from_arrays(sid_numbers, sids),
             to_numbers(batch.numbers, anonymous),
             to_numbers(batch.begins),
             to_numbers(batch.ends),
@@ -387,7 +409,7 @@ def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
         ends=from_numbers(batch.column("end")),
         positions=from_numbers(batch.column("binlog_pos")),
         sids=tuple(_parse_sid(text) for text in sids.dictionary.to_pylist()),
-        slots=from_numbers(sids.indices, -1),
+        sid_numbers=from_numbers(sids.indices, -1),
         numbers=from_numbers(batch.column("gno")),
         committed_at=from_numbers(batch.column("committed_at")),
         commit_timestamps=from_numbers(batch.column("commit_timestamp")),

@@ -4,6 +4,7 @@ Not here: landing (`jobs/land/land_binlog.py`), the form of an index (`index.py`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -272,11 +273,16 @@ class LandedStream:
         if seq < self.first_seq:
             raise StreamHoleError(
                 f"transaction {seq} has landed, and its segment was deleted as the settings' `keep_days` and `keep_gb` "
-                f"say; the first that is still here is {self.first_seq}",
+                f"say; the first that is still here is {self.first_seq}, committed at {self._first_time()}",
                 source=self.source,
                 remedy="Readers of the tables have what was published of it. To decode it once more, restore the "
                 "segments, or land the source from an archive under another name.",
             )
+
+    def _first_time(self) -> str:
+        """When the first transaction that is still here was committed."""
+        micros = self.segments[0].index.record(self.first_seq).committed_at
+        return datetime.fromtimestamp(micros // 1_000_000, UTC).isoformat(sep=" ")
 
     def _segment_of(self, seq: int) -> int:
         """Number of the first segment that ends at or behind a transaction."""

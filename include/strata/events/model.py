@@ -89,6 +89,11 @@ class QueryContext(Struct, frozen=True):
     explicit_defaults_for_timestamp: bool | None = None
     ddl_xid: int | None = None
     table_map_for_update: int | None = None
+    time_zone: str | None = None
+    """Of the session; only of statements that used it (`THD::time_zone_used`)."""
+    invoker: str | None = None
+    """`user@host`; only of statements that need it to give their object a definer (`THD::need_binlog_invoker`: views,
+    triggers, routines, events, accounts), never of what is done to tables."""
 
 
 class Query(Struct, frozen=True):
@@ -104,6 +109,8 @@ class Query(Struct, frozen=True):
     thread_specific: bool | None = None
     """Whether it uses a temporary table of its session (`LOG_EVENT_THREAD_SPECIFIC_F`); None where the header was not
     looked at."""
+    server_id: int | None = None
+    """Of the server that ran it first, by its event's header; None where that was not looked at."""
 
 
 class Xid(Struct, frozen=True):

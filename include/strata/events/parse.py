@@ -99,7 +99,6 @@ def parse_event(
         UnsupportedEventError: Its type is not known and may not be passed over.
     """
     kind = int(buffer[position + 4])
-    flags = int(buffer[position + 17]) | int(buffer[position + 18]) << 8
     try:
         if kind == EventType.FORMAT_DESCRIPTION:
             # Its checksum is there even where the others have none, so it is told apart inside.
@@ -107,19 +106,25 @@ def parse_event(
         parse = _PARSERS.get(kind)
         if parse is not None:
             event = parse(event_body(buffer, position, length, form), form)
-            return with_flags(event, flags) if isinstance(event, Query) else event
+            return with_header(event, buffer, position) if isinstance(event, Query) else event
         if kind in _UNPARSED:
             return OtherEvent(EventType(kind))
-        if flags & EventFlag.IGNORABLE:
+        if _flags(buffer, position) & EventFlag.IGNORABLE:
             return IgnoredEvent(kind)
     except StrataError as error:
         raise error.located(offset=position) from None
     raise unsupported(kind, position)
 
 
-def with_flags(query: Query, flags: int) -> Query:
-    """The statement with what its event's header says of it."""
-    return replace(query, thread_specific=bool(flags & EventFlag.THREAD_SPECIFIC))
+def with_header(query: Query, buffer: npt.NDArray[np.uint8], position: int) -> Query:
+    """The statement with what the header of its event, at byte `position` of `buffer`, says of it."""
+    server_id = int.from_bytes(buffer[position + 5 : position + 9].tobytes(), "little")
+    is_specific = bool(_flags(buffer, position) & EventFlag.THREAD_SPECIFIC)
+    return replace(query, thread_specific=is_specific, server_id=server_id)
+
+
+def _flags(buffer: npt.NDArray[np.uint8], position: int) -> int:
+    return int(buffer[position + 17]) | int(buffer[position + 18]) << 8
 
 
 def unsupported(event_type: int, position: int) -> UnsupportedEventError:

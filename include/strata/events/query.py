@@ -4,7 +4,7 @@ Not here: what the statement does (`schema/ddl/`), which statements end a transa
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strata.errors import CorruptEventError
 from strata.events.model import Query, QueryContext
@@ -74,7 +74,7 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
 
 
 def _read_variables(cursor: Cursor) -> QueryContext:
-    found: dict[str, int] = {}
+    found: dict[str, Any] = {}
     while cursor.left():
         read = _READERS.get(cursor.uint(1))
         if read is None:
@@ -82,59 +82,67 @@ def _read_variables(cursor: Cursor) -> QueryContext:
             # itself stops here too (Query_event's constructor).
             break
         read(cursor, found)
-    # EXPLICIT_DEFAULTS_FOR_TIMESTAMP is the only one that is not a number.
+    # EXPLICIT_DEFAULTS_FOR_TIMESTAMP is a number here.
     explicit = found.pop("explicit_defaults_for_timestamp", None)
     return QueryContext(explicit_defaults_for_timestamp=None if explicit is None else bool(explicit), **found)
 
 
-def _number(size: int, name: str) -> Callable[[Cursor, dict[str, int]], None]:
-    def read(cursor: Cursor, found: dict[str, int]) -> None:
+def _number(size: int, name: str) -> Callable[[Cursor, dict[str, Any]], None]:
+    def read(cursor: Cursor, found: dict[str, Any]) -> None:
         found[name] = cursor.uint(size)
 
     return read
 
 
-def _skip(size: int) -> Callable[[Cursor, dict[str, int]], None]:
-    def read(cursor: Cursor, _: dict[str, int]) -> None:
+def _skip(size: int) -> Callable[[Cursor, dict[str, Any]], None]:
+    def read(cursor: Cursor, _: dict[str, Any]) -> None:
         cursor.take(size)
 
     return read
 
 
-def _skip_text(trailing: int = 0, texts: int = 1) -> Callable[[Cursor, dict[str, int]], None]:
-    def read(cursor: Cursor, _: dict[str, int]) -> None:
-        for _each in range(texts):
-            cursor.take(cursor.uint(1) + trailing)
+def _skip_text(trailing: int = 0) -> Callable[[Cursor, dict[str, Any]], None]:
+    def read(cursor: Cursor, _: dict[str, Any]) -> None:
+        cursor.take(cursor.uint(1) + trailing)
 
     return read
 
 
-def _charsets(cursor: Cursor, found: dict[str, int]) -> None:
+def _charsets(cursor: Cursor, found: dict[str, Any]) -> None:
     found["client_charset"] = cursor.uint(2)
     found["connection_collation"] = cursor.uint(2)
     found["server_collation"] = cursor.uint(2)
 
 
-def _skip_databases(cursor: Cursor, _: dict[str, int]) -> None:
+def _time_zone(cursor: Cursor, found: dict[str, Any]) -> None:
+    found["time_zone"] = cursor.take(cursor.uint(1)).decode("utf-8", "replace")
+
+
+def _invoker(cursor: Cursor, found: dict[str, Any]) -> None:
+    user, host = (cursor.take(cursor.uint(1)).decode("utf-8", "replace") for _ in range(2))
+    found["invoker"] = f"{user}@{host}" if host else user
+
+
+def _skip_databases(cursor: Cursor, _: dict[str, Any]) -> None:
     count = cursor.uint(1)
     if count != _OVER_MAX_DATABASES:
         for _each in range(count):
             cursor.terminated()
 
 
-_READERS: dict[int, Callable[[Cursor, dict[str, int]], None]] = {
+_READERS: dict[int, Callable[[Cursor, dict[str, Any]], None]] = {
     _Variable.FLAGS2: _skip(4),
     _Variable.SQL_MODE: _number(8, "sql_mode"),
     _Variable.CATALOG: _skip_text(trailing=1),
     _Variable.AUTO_INCREMENT: _skip(4),
     _Variable.CHARSET: _charsets,
-    _Variable.TIME_ZONE: _skip_text(),
+    _Variable.TIME_ZONE: _time_zone,
     _Variable.CATALOG_NZ: _skip_text(),
     _Variable.LC_TIME_NAMES: _skip(2),
     _Variable.CHARSET_DATABASE: _number(2, "database_collation"),
     _Variable.TABLE_MAP_FOR_UPDATE: _number(8, "table_map_for_update"),
     _Variable.MASTER_DATA_WRITTEN: _skip(4),
-    _Variable.INVOKER: _skip_text(texts=2),
+    _Variable.INVOKER: _invoker,
     _Variable.UPDATED_DB_NAMES: _skip_databases,
     _Variable.MICROSECONDS: _skip(3),
     _Variable.EXPLICIT_DEFAULTS_FOR_TIMESTAMP: _number(1, "explicit_defaults_for_timestamp"),

@@ -186,7 +186,7 @@ class SegmentRecorder:
                     batch.add_to(self._executed)
                     batch.decide(self._undecided)
                     self.transactions += len(batch)
-                    self._numbered += int((batch.slots >= 0).sum())
+                    self._numbered += int((batch.sid_numbers >= 0).sum())
             except StrataError as error:
                 raise self._located(error) from None
             at = index.next

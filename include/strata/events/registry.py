@@ -65,6 +65,7 @@ class TableMapRegistry:
         self.widths: npt.NDArray[np.int64] = np.zeros(1 << 8, np.int64)
         self._numbers: dict[tuple[str, str], int] = {}
         self._count = 0
+        self._body_end = self._widths_end = 0
 
     def add(self, table_map: TableMap) -> None:
         """Takes a TABLE_MAP that is not known yet.
@@ -80,20 +81,20 @@ class TableMapRegistry:
         at = self._count
         body = np.frombuffer(table_map.body, np.uint8)
         self.table_maps = grown(self.table_maps, at + 2)
-        added, behind = self.table_maps[at], self.table_maps[at + 1]
-        behind.body, behind.widths = added.body + len(body), added.widths + len(cells.widths)
-        self.bodies = grown(self.bodies, behind.body)
-        self.widths = grown(self.widths, behind.widths)
-        self.bodies[added.body : behind.body] = body
-        self.widths[added.widths : behind.widths] = cells.widths
-        added.table, added.json_columns = table, cells.json_columns
+        begin, first = self._body_end, self._widths_end
+        self._body_end, self._widths_end = begin + len(body), first + len(cells.widths)
+        self.bodies = grown(self.bodies, self._body_end)
+        self.widths = grown(self.widths, self._widths_end)
+        self.bodies[begin : self._body_end] = body
+        self.widths[first : self._widths_end] = cells.widths
+        self.table_maps[at] = begin, first, table, cells.json_columns
+        self.table_maps[at + 1] = self._body_end, self._widths_end, 0, 0
         self._count += 1
         if len(self.places) < 2 * self._count:
             self.places = np.zeros(2 * len(self.places), np.int64)
             for known in range(at):
-                self._place(known)
-        self._place(at)
+                self._place(known, int(self.table_maps[known].body), int(self.table_maps[known + 1].body))
+        self._place(at, begin, self._body_end)
 
-    def _place(self, number: int) -> None:
-        begin, end = int(self.table_maps[number].body), int(self.table_maps[number + 1].body)
+    def _place(self, number: int, begin: int, end: int) -> None:
         self.places[free_place(self.places, self.bodies, begin, end)] = number + 1

@@ -218,7 +218,7 @@ def _write_index(
                 batch.add_to(executed)
                 batch.decide(undecided)
                 transactions += len(batch)
-                if (batch.slots < 0).any():
+                if (batch.sid_numbers < 0).any():
                     resume = Resume.FILE
             summary = SegmentSummary(
                 segment=str(name),

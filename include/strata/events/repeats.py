@@ -83,16 +83,16 @@ def _read_gtids(binlog: BinlogFile, events: Events, servers: ServerRegistry) -> 
 
 def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:
     """Which of the GTIDs are not new; `seen` takes them."""
-    slots, numbers = np.ascontiguousarray(found.T)
-    spans = list(gtid_spans(tuple(servers.sids), slots, numbers))
+    sid_numbers, numbers = np.ascontiguousarray(found.T)
+    spans = list(gtid_spans(tuple(servers.sids), sid_numbers, numbers))
     distinct = sum(last - first + 1 for _, (first, last) in spans)
     if distinct == len(found) and not any(seen.overlaps(sid, span) for sid, span in spans):
         for sid, span in spans:
             seen.add_span(sid, span)
         return []
     again = []
-    for which, (slot, number) in enumerate(found.tolist()):
-        gtid = Gtid(servers.sids[slot], number)
+    for which, (sid_number, number) in enumerate(found.tolist()):
+        gtid = Gtid(servers.sids[sid_number], number)
         if seen.contains(gtid):
             again.append(which)
         seen.add(gtid)

@@ -3,7 +3,7 @@ Not here: the walk (`kernels/transactions.py`), what the arrays mean (`batch.py`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 from msgspec import Struct
@@ -19,25 +19,33 @@ if TYPE_CHECKING:
     from strata.kernels.arrays import Ints
     from strata.kernels.records import Records
 
+_ENDS: Final = ("entries_end", "statements_end", "splits_end")
+
 Array = TypeVar("Array", bound="npt.NDArray[Any]")
 
 
 def grown(array: Array, least: int) -> Array:
-    """The array itself if it has `least` rows, else a copy with at least twice as many, the new ones 0."""
+    """The array itself if it has `least` entries, else a copy with at least twice as many, the new ones 0."""
     if len(array) >= least:
         return array
-    larger = np.zeros((max(least, 2 * len(array)), *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
+    larger = np.zeros(max(least, 2 * len(array)), array.dtype)
+    if len(array):
+        # As bytes: numpy copies records field by field, which takes ten times as long.
+        larger.view(np.uint8)[: array.nbytes] = array.view(np.uint8)
     return cast("Array", larger)
+
+
+Columns = dict[str, "Ints"]
+"""The fields of records by name, each in an array of its own."""
 
 
 class Taken(Struct, frozen=True):
     """What finished transactions left, as in `Notes`."""
 
-    transactions: Records[Transaction]
-    entries: Records[Entry]
+    transactions: Columns
+    entries: Columns
     statements: Ints
-    splits: Records[Split]
+    splits: Columns
     split_maps: Ints
 
 
@@ -45,12 +53,12 @@ class ScanBuffers:
     """What a walk writes to; the open transaction's part stays when the finished ones are taken."""
 
     def __init__(self) -> None:
-        self.transactions = records(Transaction, 64)
-        self.entries = records(Entry, 64)
-        self.statements: Ints = np.zeros(64, np.int64)
-        self.splits = records(Split, 4)
+        self.transactions = records(Transaction, 0)
+        self.entries = records(Entry, 0)
+        self.statements: Ints = np.empty(0, np.int64)
+        self.splits = records(Split, 0)
         self.split_maps: Ints = np.zeros(64, np.int64)
-        self.maps = records(OpenMap, 64)
+        self.maps = records(OpenMap, 0)
         self.present = np.empty(PRESENT_COLUMNS, np.int64)
         self.key = np.zeros(GTID_BYTES, np.uint8)
         self.states = records(IndexState, 1)
@@ -71,7 +79,7 @@ class ScanBuffers:
         )
 
     def reserve(self, events: int) -> None:
-        """Reserves what is needed for what `events` more events can add, all but `split_maps`."""
+        """Reserves what `events` more events can add, all but `split_maps`. Nothing is reserved from the start."""
         state = self.state
         self.transactions = grown(self.transactions, state.transactions + events + 1)
         self.entries = grown(self.entries, state.entries + events + 1)
@@ -86,29 +94,42 @@ class ScanBuffers:
     def take(self) -> Taken:
         """Copies of what the finished transactions left, which is then forgotten. There is at least one."""
         state = self.state
-        last = self.transactions[state.transactions - 1]
-        split_maps = int(self.splits[last.splits_end - 1].maps_end) if last.splits_end else 0
+        # Each of these reads of a field takes as long as three of a number.
+        used_entries, used_statements, used_splits = state.entries, state.statements, state.splits
+        transactions = _take_rows(self.transactions, state.transactions, state.transactions)
+        entries, statements, splits = (int(transactions[name][-1]) for name in _ENDS)
+        split_maps = int(self.splits[splits - 1].maps_end) if splits else 0
         taken = Taken(
-            _cut(self.transactions, state.transactions, state.transactions),
-            _cut(self.entries, last.entries_end, state.entries),
-            _cut(self.statements, last.statements_end, state.statements),
-            _cut(self.splits, last.splits_end, state.splits),
+            transactions,
+            _take_rows(self.entries, entries, used_entries),
+            _cut(self.statements, statements, used_statements),
+            _take_rows(self.splits, splits, used_splits),
             _cut(self.split_maps, split_maps, state.split_maps),
         )
         state.transactions = state.first_entry = state.first_statement = 0
-        state.entries -= len(taken.entries)
-        state.statements -= len(taken.statements)
-        state.splits -= len(taken.splits)
-        state.split_maps -= split_maps
-        self.splits["maps_end"][: state.splits] -= split_maps
-        self.maps["entry"][: state.maps] -= len(taken.entries)
+        state.entries, state.statements = used_entries - entries, used_statements - statements
+        if used_splits:
+            state.splits = used_splits - splits
+            state.split_maps -= split_maps
+            self.splits["maps_end"][: used_splits - splits] -= split_maps
+        if entries:
+            self.maps["entry"][: state.maps] -= entries
         return taken
 
 
-def _cut(array: Array, count: int, used: int) -> Array:
-    """Takes `count` rows from the front; those behind them, up to `used`, move there."""
-    # As numbers: numpy copies records field by field, which takes ten times as long.
+def _take_rows(array: Records[Any], count: int, used: int) -> Columns:
+    """Takes `count` records from the front; those behind them, up to `used`, move there."""
+    # As numbers, for the same reason.
     numbers = array.view(np.int64).reshape(len(array), -1)
-    taken = numbers[:count].copy()
-    numbers[: used - count] = numbers[count:used].copy()
-    return cast("Array", taken.view(array.dtype)[:, 0])
+    taken = numbers[:count].T.copy()
+    if used > count:
+        numbers[: used - count] = numbers[count:used].copy()
+    return dict(zip(array.dtype.names or (), taken, strict=True))
+
+
+def _cut(array: Ints, count: int, used: int) -> Ints:
+    """The same with numbers."""
+    taken = array[:count].copy()
+    if used > count:
+        array[: used - count] = array[count:used].copy()
+    return taken

@@ -3,7 +3,7 @@ Not here: walking over the bytes (`kernels/transactions.py`), opening files (`tr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata.events.model import XaMark
-    from strata.kernels.records import Records
     from strata.wire.chain import EventChain
     from strata.wire.format import FormatDescription
 
@@ -215,7 +214,7 @@ class TransactionScanner:
 
     def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
         taken = self._buffers.take()
-        ended, entries, splits = (_columns(array) for array in (taken.transactions, taken.entries, taken.splits))
+        ended, entries, splits = taken.transactions, taken.entries, taken.splits
         begins, stamps, incidents = ended["begin"], ended["stamp"], ended["incident"]
         committed = np.maximum(np.maximum.accumulate(stamps), self.clock.now)
         self.clock.advance(int(committed[-1]))
@@ -227,7 +226,7 @@ class TransactionScanner:
             ends=ended["end"],
             positions=self._server_positions(begins, ended["log_begin"]),
             sids=tuple(self._servers.sids),
-            slots=ended["sid"],
+            sid_numbers=ended["sid"],
             numbers=ended["gno"],
             committed_at=committed,
             commit_timestamps=stamps,
@@ -261,8 +260,3 @@ class TransactionScanner:
     def _incident(self, buffer: npt.NDArray[np.uint8], position: int) -> str:
         length = int.from_bytes(buffer[position + 9 : position + 13].tobytes(), "little")
         return parse_incident(event_body(buffer, position, length, self._format)).message or "events were lost"
-
-
-def _columns(array: Records[Any]) -> dict[str, npt.NDArray[np.int64]]:
-    """The numbers of records by name, each in an array of its own."""
-    return {name: array[name].copy() for name in array.dtype.names or ()}

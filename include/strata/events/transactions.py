@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strata.errors import CorruptEventError, StrataError
 from strata.events.model import Query, TableMap
-from strata.events.parse import parse_event, with_flags
+from strata.events.parse import parse_event, with_header
 from strata.events.places import chain_of
 from strata.events.query import parse_query
 from strata.events.scanner import TransactionScanner
@@ -176,5 +176,5 @@ def _inner_statements(binlog: BinlogFile, offset: int, length: int) -> Iterator[
                 end = int(index.positions[at] + index.lengths[at])
                 if classify(chunk.buffer, first, end, post_header) == Word.STATEMENT:
                     query = parse_query(chunk.buffer[first:end].tobytes(), binlog.format)
-                    yield with_flags(query, int(chunk.buffer[first - 2]) | int(chunk.buffer[first - 1]) << 8)
+                    yield with_header(query, chunk.buffer, first - HEADER_BYTES)
             begin = index.next

@@ -14,7 +14,7 @@ from strata.gtid.position import BinlogPosition  # noqa: TC001  msgspec asks for
 from strata.gtid.sets import Gtid, GtidSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class Order(StrEnum):
@@ -44,6 +44,34 @@ class Part(Struct, frozen=True):
     """How many of its statements and rows have been, in the order of the stream."""
 
 
+class Origin(Struct, frozen=True):
+    """What a source holds of another one, whose rows a resharding or a filtered replication copied."""
+
+    source: str
+    position: GtidSet | FilePosition
+    """All up to here has been copied, as far as the copy has any of it. Where the GTIDs were kept this is the copy's
+    own position."""
+    lineage: str = ""
+    """Of the other source."""
+
+    @property
+    def place(self) -> Place:
+        """As a place of the other source."""
+        return Place(self.source, self.position, self.lineage)
+
+
+def kept_origins(copied_from: Mapping[str, str], position: GtidSet | FilePosition) -> tuple[Origin, ...]:
+    """What a position holds of other sources by copies that kept their GTIDs.
+
+    Args:
+        copied_from: Names of the other sources, and their lineages.
+        position: Of the copy. A place in files says nothing of another server's.
+    """
+    if not isinstance(position, GtidSet):
+        return ()
+    return tuple(Origin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
+
+
 class Place(Struct, frozen=True):
     """Where the stream of one source is."""
 
@@ -58,6 +86,9 @@ class Place(Struct, frozen=True):
     that of tokens of different histories within a bound of the clocks (`Token.compare`)."""
     parts: tuple[Part, ...] = ()
     """Transactions behind the position of which some has been given, in the order of their texts; a stream has one."""
+    origins: tuple[Origin, ...] = ()
+    """Other sources whose rows it holds by copy, each history once, in the order of `_lineages`. Who has reached the
+    position holds them too."""
 
     def is_within(self, other: Place) -> bool:
         """Whether `other` has provably executed all of this: the same history, and it contains this position."""
@@ -96,10 +127,11 @@ class Place(Struct, frozen=True):
             parts = _farthest(part for part in (*self.parts, *other.parts) if not both.contains(part.gtid))
         else:
             position = self.position if other.is_within(self) else other.position
-        return Place(self.source, position, self.lineage, max(self.committed_at, other.committed_at), parts)
+        committed_at = max(self.committed_at, other.committed_at)
+        return Place(self.source, position, self.lineage, committed_at, parts, _lineages(self.origins + other.origins))
 
     def _is_comparable(self, other: Place) -> bool:
-        return (self.source, self._history) == (other.source, other._history)
+        return self.history == other.history
 
     def executed(self) -> GtidSet | None:
         """All transactions that it stands for, those of which it has only a part among them; None for a file."""
@@ -108,8 +140,12 @@ class Place(Struct, frozen=True):
         return reduce(GtidSet.add, (part.gtid for part in self.parts), self.position)
 
     @property
-    def _history(self) -> str:
+    def history(self) -> tuple[str, str]:
         """Equal for places whose positions count the same things."""
+        return self.source, self._history
+
+    @property
+    def _history(self) -> str:
         numbered = (
             f"files of server {self.position.server_uuid}" if isinstance(self.position, FilePosition) else "GTIDs"
         )
@@ -127,9 +163,17 @@ class Token(Struct, frozen=True):
     """One for each source, in the order of their names. Use `of` and `over` to make them so."""
 
     @classmethod
-    def of(cls, source: str, position: GtidSet | FilePosition, *, lineage: str = "", committed_at: int = 0) -> Self:
+    def of(
+        cls,
+        source: str,
+        position: GtidSet | FilePosition,
+        *,
+        lineage: str = "",
+        committed_at: int = 0,
+        origins: Iterable[Origin] = (),
+    ) -> Self:
         """A token of one source."""
-        return cls((Place(source, position, lineage, committed_at),))
+        return cls((Place(source, position, lineage, committed_at, origins=_lineages(origins)),))
 
     @classmethod
     def over(cls, places: Iterable[Place]) -> Self:
@@ -152,8 +196,8 @@ class Token(Struct, frozen=True):
         Args:
             other: The other one.
             clock_bound: By how much the clocks of two servers may differ (microseconds). Tokens that have no source in
-                common are then told apart by their commit times, where those are further apart. Such an answer is no
-                part of the partial order: it may contradict what a third token says.
+                common, by copy neither, are then told apart by their commit times, where those are further apart. Such
+                an answer is no part of the partial order: it may contradict what a third token says.
         """
         found = self._by_sets(other)
         if found is Order.UNKNOWN and clock_bound is not None and not self._shares_source(other):
@@ -174,7 +218,11 @@ class Token(Struct, frozen=True):
         return Token.over((*self.places, *other.places))
 
     def _shares_source(self, other: Token) -> bool:
-        return bool({place.source for place in self.places} & {place.source for place in other.places})
+        return bool(self._sources() & other._sources())
+
+    def _sources(self) -> set[str]:
+        copied = {origin.source for place in self.places for origin in place.origins}
+        return copied | {place.source for place in self.places}
 
     def _by_clocks(self, other: Token, bound: int) -> Order:
         mine, its = [place.committed_at for place in self.places], [place.committed_at for place in other.places]
@@ -185,8 +233,34 @@ class Token(Struct, frozen=True):
         return Order.AFTER if max(its) + bound < min(mine) else Order.UNKNOWN
 
     def _is_within(self, other: Token) -> bool:
-        its = {place.source: place for place in other.places}
-        return all(place.source in its and place.is_within(its[place.source]) for place in self.places)
+        reached = _Reached(other.places)
+        reached.follow((*self.places, *other.places))
+        return all(map(reached.holds, self.places))
+
+
+class _Reached:
+    """All that who is at some places provably holds, by copy too."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._known: dict[tuple[str, str], Place] = {}
+        for place in places:
+            self._learn(place)
+
+    def _learn(self, place: Place) -> None:
+        known = self._known.get(place.history)
+        self._known[place.history] = place if known is None else known.union(place)
+
+    def holds(self, place: Place) -> bool:
+        known = self._known.get(place.history)
+        return known is not None and place.is_within(known)
+
+    def follow(self, places: Iterable[Place]) -> None:
+        """Learns what was copied from where, of any places that have been reached; whose token says so is no matter."""
+        waiting = [place for place in places if place.origins]
+        while found := [place for place in waiting if self.holds(place)]:
+            waiting = [place for place in waiting if place not in found]
+            for origin in (origin for place in found for origin in place.origins):
+                self._learn(origin.place)
 
 
 def _farthest(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -196,6 +270,16 @@ def _farthest(parts: Iterable[Part]) -> tuple[Part, ...]:
         known = found.get(str(part.gtid))
         found[str(part.gtid)] = part if known is None or known.steps < part.steps else known
     return tuple(found[text] for text in sorted(found))
+
+
+def _lineages(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    """Each history once, in order."""
+    found: dict[tuple[str, str], Place] = {}
+    for origin in origins:
+        place = origin.place
+        known = found.get(place.history)
+        found[place.history] = place if known is None else known.union(place)
+    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))
 
 
 def merge(tokens: Iterable[Token]) -> Token:

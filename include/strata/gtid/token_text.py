@@ -1,5 +1,5 @@
 """The text form of event tokens: short, with characters that every URL and header takes, refused when damaged.
-Not here: what tokens mean (`token.py`).
+Not here: what tokens mean (`token.py`), their bytes (`token_packed.py`).
 
 `v1.` and, in base64url without padding (RFC 4648), a CRC32 (4 bytes, big-endian) and MessagePack (array of places):
 
@@ -16,6 +16,10 @@ A token that stands inside of a transaction begins with `v2.`: its places have a
 
 and behind the base64 each of them has `.` and a number, steps * 65536 + check. So the tokens of the rows of one
 transaction differ in the last number only (`StepTexts`).
+
+A token of rows that were copied begins with `v3.`: its places have the fifth field, and a sixth,
+
+    [[source, lineage, position], ...]      what was copied; the position is nil where it is the place's own
 """
 
 from __future__ import annotations
@@ -23,19 +27,21 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from typing import Annotated, Any, Literal
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from strata.errors import InvalidTokenError, Usage
-from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import MAX_GNO, Gtid, GtidSet, Sid
-from strata.gtid.token import FilePosition, Part, Place, Token
+from strata.gtid.token import Place, Token
+from strata.gtid.token_packed import COPIED, PARTIAL, READERS, WHOLE, array_head, packed_place
 
-_WHOLE, _PARTIAL = "v1", "v2"
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from strata.gtid.token_packed import PackedPlace
+
+Numbers = Any
+"""An array of 64-bit integers: this room has no arrays of its own."""
 _FORM = re.compile(r"(v[0-9]+)\.([A-Za-z0-9_-]+)((?:\.[0-9]+)*)")
 _CRC_BYTES = 4
 _CHECKS = 1 << 16
@@ -43,78 +49,75 @@ _MULTIPLIER = 40503
 """Odd, and near 2^16 by the golden ratio: neighbouring numbers get checks that lie far apart."""
 _MOST_STEPS = 1 << 44
 
-_Uuid = Annotated[bytes, Meta(min_length=16, max_length=16)]
-_Number = Annotated[int, Meta(ge=1, le=MAX_GNO)]
-_Unsigned = Annotated[int, Meta(ge=0)]
-_Name = Annotated[str, Meta(min_length=1)]
-_Tag = Annotated[str, Meta(pattern=r"\A([a-z_][a-z0-9_]{0,31})?\Z")]
-_Micros = Annotated[int, Meta(ge=0, lt=253_402_300_800_000_000)]
-"""Up to the year 9999, where Python's times end."""
-
-
-class _OfServer(Struct, array_like=True, forbid_unknown_fields=True):
-    uuid: _Uuid
-    tag: _Tag
-    bounds: Annotated[list[_Number], Meta(min_length=2)]
-
-
-class _Gtids(Struct, array_like=True, forbid_unknown_fields=True, tag=0):
-    servers: list[_OfServer]
-
-
-class _File(Struct, array_like=True, forbid_unknown_fields=True, tag=1):
-    uuid: _Uuid
-    file: _Name
-    offset: _Unsigned
-
-
-class _Place(Struct, array_like=True, forbid_unknown_fields=True):
-    source: _Name
-    lineage: str
-    committed_at: _Micros
-    position: _Gtids | _File
-
-
-class _Gtid(Struct, array_like=True, forbid_unknown_fields=True):
-    uuid: _Uuid
-    tag: _Tag
-    gno: _Number
-
-
-class _PartialPlace(Struct, array_like=True, forbid_unknown_fields=True):
-    source: _Name
-    lineage: str
-    committed_at: _Micros
-    position: _Gtids | _File
-    inside: list[_Gtid | Literal[0]]
-
-
-_PLACES = msgspec.msgpack.Decoder(list[_Place])
-_PARTIAL_PLACES = msgspec.msgpack.Decoder(list[_PartialPlace])
-
 
 def to_text(token: Token) -> str:
     """The text of a token: about 75 characters for one server's GTIDs, 25 to 35 more for each further server, and 40
     more for one that stands inside of a transaction."""
-    steps = [number for place in token.places for number in _steps_of(place)]
-    if not steps:
-        return f"{_WHOLE}.{_sealed([_packed(place) for place in token.places])[1]}"
-    crc, text = _sealed([_packed_partial(place) for place in token.places])
-    return ".".join((_PARTIAL, text, *(str(number * _CHECKS + _check(crc, number)) for number in steps)))
+    return text_of([packed_place(place) for place in token.places])
+
+
+def text_of(places: Collection[PackedPlace]) -> str:
+    """As `to_text` of a token with these places, in the order of their sources."""
+    if not any(place.steps or place.is_copied for place in places):
+        return f"{WHOLE}.{_sealed_bytes(_joined([place.whole for place in places]))[1]}"
+    version, crc, text = _sealed_inside(places)
+    numbers = (step_number(crc, steps) for place in places for steps in place.steps)
+    return ".".join((version, text, *map(str, numbers)))
+
+
+def _sealed_inside(places: Collection[PackedPlace]) -> tuple[str, int, str]:
+    """The version of a text in which numbers may follow, its CRC, and what is in front of the numbers."""
+    if any(place.is_copied for place in places):
+        return COPIED, *_sealed_bytes(_joined([place.copied for place in places]))
+    return PARTIAL, *_sealed_bytes(_joined([place.partial for place in places]))
 
 
 class StepTexts:
     """The texts of one place inside a transaction, by its steps: what many rows of one transaction need."""
 
-    def __init__(self, place: Place) -> None:
-        """Takes a place with one part, or with steps behind a position in a file; how many is no matter."""
-        self._crc, text = _sealed([_packed_partial(place)])
-        self.head = f"{_PARTIAL}.{text}."
+    def __init__(self, place: Place | Sequence[PackedPlace], at: int = 0) -> None:
+        """Takes a place with one part, or with steps behind a position in a file; how many is no matter.
+
+        Args:
+            place: The place; of a token with more sources all of them, in the order of their names.
+            at: Which of them, from 0, is the place.
+        """
+        places = (packed_place(place),) if isinstance(place, Place) else place
+        version, self.crc, text = _sealed_inside(places)
+        # What other places have of transactions of their own: a reader was given a part, and goes on elsewhere.
+        before, after = (
+            [str(step_number(self.crc, steps)) for one in some for steps in one.steps]
+            for some in (places[:at], places[at + 1 :])
+        )
+        self.head = ".".join((version, text, *before, ""))
         """All texts begin with it; the number follows."""
+        self.tail = "".join(f".{number}" for number in after)
+        """All end with it."""
 
     def text(self, steps: int) -> str:
-        """As `to_text` of a token of that place alone, with so many steps."""
-        return f"{self.head}{steps * _CHECKS + _check(self._crc, steps)}"
+        """As `to_text` of such a token, with so many steps."""
+        return f"{self.head}{step_number(self.crc, steps)}{self.tail}"
+
+
+def _joined(packed: Sequence[bytes]) -> bytes:
+    """An array in MessagePack of what has been packed."""
+    return array_head(len(packed)) + b"".join(packed)
+
+
+def step_number(crc: int, steps: int) -> int:
+    """What stands behind the head of the text of a place inside a transaction."""
+    return steps * _CHECKS + _check(crc, steps)
+
+
+def steps_of(number: int) -> int:
+    """The steps of a `step_number`, whose check is left to others."""
+    return number // _CHECKS
+
+
+def step_numbers(crcs: Numbers, steps: Numbers) -> Numbers:
+    """The `step_number` of many."""
+    seeds = (crcs >> 16 ^ crcs) & (_CHECKS - 1)
+    return steps * _CHECKS + ((seeds ^ steps ^ steps >> 16) * _MULTIPLIER & (_CHECKS - 1))
 
 
 def _seed(crc: int) -> int:
@@ -125,8 +128,7 @@ def _check(crc: int, steps: int) -> int:
     return (_seed(crc) ^ steps ^ steps >> 16) * _MULTIPLIER & (_CHECKS - 1)
 
 
-def _sealed(places: list[Any]) -> tuple[int, str]:
-    body = msgspec.msgpack.encode(places)
+def _sealed_bytes(body: bytes) -> tuple[int, str]:
     crc = zlib.crc32(body)
     return crc, base64.urlsafe_b64encode(crc.to_bytes(_CRC_BYTES, "big") + body).decode().rstrip("=")
 
@@ -141,7 +143,7 @@ def from_text(text: str) -> Token:
     form = _FORM.fullmatch(text)
     if form is None:
         raise _refused(text, "is not an event token", "A token begins with `v1.`; `strata token show TOKEN` reads one.")
-    if form[1] not in (_WHOLE, _PARTIAL):
+    if form[1] not in READERS:
         raise _refused(text, f"is an event token of version {form[1]}", "Read it with a newer version of Strata.")
     try:
         raw = base64.b64decode(form[2] + "=" * (-len(form[2]) % 4), b"-_", validate=True)
@@ -151,8 +153,8 @@ def from_text(text: str) -> Token:
     if zlib.crc32(body).to_bytes(_CRC_BYTES, "big") != crc:
         raise _refused(text, "is cut or damaged")
     try:
-        places = _read_partial(body, form[3]) if form[1] == _PARTIAL else _read_whole(body)
-        token = Token(places)
+        steps = [min(steps_of(int(number)), _MOST_STEPS) for number in form[3].split(".")[1:]]
+        token = Token(READERS[form[1]](body, steps))
     except (msgspec.DecodeError, Usage) as error:
         raise _refused(text, f"is no token that Strata has written: {error}") from None
     sources = [place.source for place in token.places]
@@ -162,82 +164,6 @@ def from_text(text: str) -> Token:
     return token
 
 
-def _read_whole(body: bytes) -> tuple[Place, ...]:
-    return tuple(map(_unpacked, _PLACES.decode(body)))
-
-
-def _read_partial(body: bytes, numbers: str) -> tuple[Place, ...]:
-    """Where the numbers do not fit to the places, the token has another text than the one that was read."""
-    left = [min(int(number) // _CHECKS, _MOST_STEPS) for number in numbers.split(".")[1:]]
-    found = []
-    for packed in _PARTIAL_PLACES.decode(body):
-        mine, left = left[: len(packed.inside)], left[len(packed.inside) :]
-        if len(mine) < len(packed.inside):
-            raise msgspec.DecodeError("a number is missing")
-        found.append(_unpacked_partial(packed, mine))
-    return tuple(found)
-
-
 def _refused(text: str, what: str, remedy: str = "Copy the whole of it again.") -> InvalidTokenError:
     shown = text if len(text) <= 60 else f"{text[:40]}...{text[-10:]}"
     return InvalidTokenError(f"{shown!r} {what}", remedy=remedy)
-
-
-def _packed(place: Place) -> _Place:
-    found = place.position
-    position = (
-        _File(UUID(found.server_uuid).bytes, found.at.file, found.at.offset)
-        if isinstance(found, FilePosition)
-        else _Gtids(
-            [
-                _OfServer(UUID(sid.uuid).bytes, sid.tag, [bound for span in spans for bound in span])
-                for sid, spans in found.items()
-            ]
-        )
-    )
-    return _Place(place.source, place.lineage, place.committed_at, position)
-
-
-def _steps_of(place: Place) -> list[int]:
-    if isinstance(place.position, FilePosition):
-        return [place.position.steps] if place.position.steps else []
-    return [part.steps for part in place.parts]
-
-
-def _packed_partial(place: Place) -> _PartialPlace:
-    found = _packed(place)
-    inside: list[_Gtid | Literal[0]] = [
-        _Gtid(UUID(part.gtid.sid.uuid).bytes, part.gtid.sid.tag, part.gtid.gno) for part in place.parts
-    ]
-    if isinstance(place.position, FilePosition) and place.position.steps:
-        inside = [0]
-    return _PartialPlace(found.source, found.lineage, found.committed_at, found.position, inside)
-
-
-def _unpacked_partial(packed: _PartialPlace, steps: list[int]) -> Place:
-    place = _unpacked(_Place(packed.source, packed.lineage, packed.committed_at, packed.position))
-    if isinstance(place.position, FilePosition):
-        return replace(place, position=replace(place.position, steps=sum(steps)))
-    parts = tuple(
-        Part(Gtid(Sid(str(UUID(bytes=one.uuid)), one.tag), one.gno), count)
-        for one, count in zip(packed.inside, steps, strict=True)
-        if one != 0
-    )
-    return replace(place, parts=parts)
-
-
-def _unpacked(place: _Place) -> Place:
-    found = place.position
-    if isinstance(found, _Gtids) and any(one.bounds != sorted(one.bounds) for one in found.servers):
-        raise msgspec.DecodeError("a span runs backwards")
-    position = (
-        FilePosition(str(UUID(bytes=found.uuid)), BinlogPosition.of(found.file, found.offset))
-        if isinstance(found, _File)
-        else GtidSet.of(
-            {
-                Sid(str(UUID(bytes=one.uuid)), one.tag): list(zip(one.bounds[::2], one.bounds[1::2], strict=False))
-                for one in found.servers
-            }
-        )
-    )
-    return Place(place.source, position, place.lineage, place.committed_at)

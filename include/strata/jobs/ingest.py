@@ -30,7 +30,7 @@ from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.land.land_state import Doing, read_state
-from strata.jobs.mirror.lock import alone
+from strata.jobs.mirror.note_waiting import note_waiting
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
 from strata.jobs.plan.owed import MEGABYTE, Request
 from strata.jobs.plan.plan_slices import plan_run
@@ -41,18 +41,20 @@ from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.watch import notify_versions
+from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
+from strata.mirrors.renames import renames_by
 from strata.schema.live.engine import Moment
 from strata.schema.model.patterns import matches
 from strata.store.database import open_store
 from strata.store.decisions import DecisionLedger
 from strata.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
-from strata.store.verdicts import VerdictLedger
+from strata.store.verdicts import Outcome, VerdictLedger
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -281,6 +283,7 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
     """What became of a run that is published and cleared: the same that publishing it again would tell."""
     plan, pieces, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
     ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
+    verdicts = {(one.start, one.table): one.outcome for one in VerdictLedger(engine).select(plan.source, set(ends))}
     for planned in plan.tables:
         piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
         if piece is None or piece.state is not State.PUBLISHED:
@@ -291,20 +294,24 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
                 table=planned.name,
                 remedy=f"`strata plan --source {plan.source} --failed` takes what is not published.",
             )
-        entry = published.get(plan.source, planned.interval, planned.name)
-        tables = () if entry is None else (_table_of(entry, ends[planned.interval]),)
+        entry = published.get(plan.source, planned.interval, planned.full_name)
+        tables = () if entry is None else (_table_of(planned.name, entry, ends, verdicts),)
         yield TableOutcome(planned, State.PUBLISHED, tables)
 
 
-def _table_of(entry: PublishedInterval, gtid_executed: str) -> PublishedTable:
+def _table_of(
+    name: str, entry: PublishedInterval, ends: Mapping[int, str], verdicts: Mapping[tuple[int, str], Outcome]
+) -> PublishedTable:
     return PublishedTable(
-        table=entry.table,
+        table=name,
         interval=entry.interval_start,
         delta_version=entry.delta_version,
         rows=entry.rows,
         schema_versions=entry.details.schema_versions,
-        gtid_executed=gtid_executed,
+        gtid_executed=ends[entry.interval_start],
         changed=0,
+        verdict=verdicts.get((entry.interval_start, entry.table), Outcome.PASSED),
+        by_version=entry.details.by_version,
     )
 
 
@@ -329,9 +336,11 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     planned, now = outcome.planned, now_micros()
     published = PublishedLedger(engine)
     for table in outcome.published:
-        details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions)
+        details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions, table.by_version)
         published.put(
-            PublishedInterval(plan.source, table.interval, table.table, table.delta_version, table.rows, now, details)
+            PublishedInterval(
+                plan.source, table.interval, planned.full_name, table.delta_version, table.rows, now, details
+            )
         )
     ledger = TableIntervalLedger(engine)
     before = ledger.get(plan.source, planned.interval, planned.database, planned.table)
@@ -372,9 +381,6 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> 
         source: The source's name.
         patterns: Only tables that match one of these; all if there is none.
         settings: The settings.
-
-    Raises:
-        AlreadyRunningError: Another process commits to mirrors of this source all the time.
     """
     found = settings.source(source)
     if not found.settings.mirrors:
@@ -387,8 +393,18 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> 
             not patterns or matches(table, patterns, folded=folded)
         )
 
-    with alone(found.address, found.lake, source):
-        return update_mirrors(found.lake, source, engine, wanted, mode=Mode(found.settings.mirror_mode))
+    locks = MirrorLocks(found.lake, source, found.address)
+    report = update_mirrors(
+        found.lake,
+        source,
+        engine,
+        wanted,
+        mode=Mode(found.settings.mirror_mode),
+        locks=locks,
+        renames=renames_by(found.settings.mirror_renames, folded=folded),
+    )
+    note_waiting(engine, report, now=now_micros())
+    return report
 
 
 def report_left(source: str, run: str, *, settings: Settings) -> None:

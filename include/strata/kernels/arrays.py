@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     CodePoints = NDArray[np.int32]
     Offsets = NDArray[np.int32]
+    Slots = NDArray[np.int32]
     Days = NDArray[np.int32]
     Integers = NDArray[np.signedinteger[Any]]
     """Of one, two, four or eight bytes."""

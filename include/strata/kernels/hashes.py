@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from strata.kernels.folds import fold_product
 from strata.kernels.jit import kernel, part
-from strata.kernels.memory import load_i64, load_u8
+from strata.kernels.memory import load_i64, load_u8, load_u32
 
 if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Int, Ints, Offsets
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _FIRST = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio, odd
 _SECOND = np.int64(-4417276706812531889)  # of MurmurHash3's last step
 _NULL = np.int64(0x2545F4914F6CDD1D)
+_LANE = np.int64(0x1B873593CC9E2D51)
 
 
 @part
@@ -31,18 +33,40 @@ def stir(found: Int, word: Int) -> Int:
 
 
 @part
+def _folded(data: Bytes, at: Int, other: Int, found: Int) -> Int:
+    """A hash with the words from `at` and from `other` in it."""
+    return fold_product(load_i64(data, at) ^ _FIRST, load_i64(data, other) ^ found)
+
+
+@part
 def bytes_hash(data: Bytes, at: Int, size: Int, found: Int) -> Int:
-    """A hash with `size` bytes from `at` in it, and with their number."""
-    found = stir(found, size)
-    end = at + size
-    while at + 8 <= end:
-        found = stir(found, load_i64(data, at))
-        at += np.int64(8)
-    rest = np.int64(0)
-    while at < end:
-        rest = (rest << np.int64(8)) | load_u8(data, at)
-        at += np.int64(1)
-    return stir(found, rest)
+    """A hash with `size` bytes from `at` in it, and with their number.
+
+    Words are folded in by twos, those of long values in two lanes: a product waits for the one before it in its lane.
+    The last two may share bytes with those before them. A fold forgets what it has found where the first word is
+    `_FIRST`.
+    """
+    found, end = stir(found, size), at + size
+    if size < 8:
+        rest = np.int64(0)
+        while at < end:
+            rest = (rest << np.int64(8)) | load_u8(data, at)
+            at += np.int64(1)
+        return stir(found, rest)
+    if size < 16:
+        return _folded(data, at, end - np.int64(8), found)
+    # Lanes that began alike would be alike, and gone, wherever the words repeat.
+    other = found ^ _LANE
+    while at + 32 <= end:
+        found = _folded(data, at, at + np.int64(8), found)
+        other = _folded(data, at + np.int64(16), at + np.int64(24), other)
+        at += np.int64(32)
+    if size >= 32:
+        found = stir(found, other)
+    if at + 16 <= end:
+        found = _folded(data, at, at + np.int64(8), found)
+        at += np.int64(16)
+    return found if at == end else _folded(data, end - np.int64(16), end - np.int64(8), found)
 
 
 @kernel
@@ -86,6 +110,8 @@ def hash_fixed(data: Bytes, width: Int, nulls: Bytes, hashes: Ints) -> Int:
             hashes[i] = stir(hashes[i], _NULL)
         elif width == 8:
             hashes[i] = stir(hashes[i], load_i64(data, i * np.int64(8)))
+        elif width == 4:
+            hashes[i] = stir(hashes[i], load_u32(data, i * np.int64(4)))
         else:
             hashes[i] = bytes_hash(data, i * width, width, hashes[i])
     return np.int64(-1)

@@ -1,4 +1,5 @@
-"""The machine instructions that Numba puts in the place of the functions of `memory.py` and `carryless.py`.
+"""The machine instructions that Numba puts in the place of the functions of `memory.py`, `carryless.py` and
+`folds.py`.
 Not here: when Numba compiles (`compiler.py`, the one place that imports this)."""
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-from strata.kernels import carryless, memory
+from strata.kernels import carryless, folds, memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SOURCES = frozenset({__file__, memory.__file__, carryless.__file__})
+_SOURCES = frozenset({__file__, memory.__file__, carryless.__file__, folds.__file__})
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 """As `compiler.py` has them."""
 
@@ -134,6 +135,26 @@ def _compiled_carryless(left: Any, right: Any) -> Any:  # noqa: ARG001 - Numba a
     return multiply
 
 
+def _fold(_context: Any, _left: Any, _right: Any) -> Any:
+    def generate(_: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word, wide = ir.IntType(64), ir.IntType(128)
+        product = builder.mul(*(builder.zext(each, wide) for each in arguments))
+        upper = builder.trunc(builder.lshr(product, wide(64)), word)
+        return builder.xor(builder.trunc(product, word), upper)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+_FOLD: Any = intrinsic(_fold)
+
+
+def _compiled_fold(left: Any, right: Any) -> Any:  # noqa: ARG001 - Numba asks by the types of the arguments
+    def fold(left: Any, right: Any) -> Any:
+        return _FOLD(left, right)
+
+    return fold
+
+
 def _replace(function: Callable[..., Any], compiled: Callable[..., Any]) -> None:
     overload(function, jit_options=_OPTIONS)(compiled)
     function.kernel_sources = _SOURCES  # for `compiler.py`
@@ -147,3 +168,4 @@ _replace_load(memory.load_big_u32, _load_intrinsic(32, swap=True), 4)
 _replace(memory.copy_bytes, _compiled_copy)
 _replace(memory.borrowed, _compiled_borrowed)
 _replace(carryless.carryless, _compiled_carryless)
+_replace(folds.fold_product, _compiled_fold)

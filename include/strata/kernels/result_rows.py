@@ -1,5 +1,5 @@
 """Takes the rows of a result set out of the packets of the client protocol, as cells that the decoder's gathers read.
-Not here: the socket (`wire/result_sets.py`), which form a column has (`rows/select/columns.py`), the gathers (`rows/`).
+Not here: the socket (`wire/result_sets.py`), which form a column has (`rows/select/forms.py`), the gathers (`rows/`).
 
 Format: rows of the binary protocol (manual, "Binary Protocol Resultset Row"; sql/protocol_classic.cc): a zero, a bit a
 column for NULL from bit 2 on, then the values. Values are copied, so that the packets may go.

@@ -20,6 +20,6 @@ def write_checkpoint_if_due(snapshot: Snapshot) -> None:
     if snapshot.version % EVERY:
         return
     try:
-        write_checkpoint(snapshot.url)
+        write_checkpoint(snapshot.url, snapshot.version)
     except LakeUnavailableError:
         return

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from strata.mirrors.apply import refuse_foreign
-from strata.mirrors.data_files import FILE_ROWS, read_file_rows, write_rows
-from strata.mirrors.log import added_since, commit_times, now_ms, read_snapshot
+from strata.mirrors.data_files import FILE_BYTES, FILE_ROWS, read_file_rows, write_rows
+from strata.mirrors.log import added_since, commit_times, now_ms, read_snapshot, readable_versions
+from strata.mirrors.log_cut import cut_log
 from strata.mirrors.vectors import FOLDER
 from strata.tables.port import CommitConflictError
 from strata.wire.storage import delete_file, file_times
@@ -47,10 +48,34 @@ class Vacuumed(Struct, frozen=True):
     files: int
     oldest_version: int
     """Of the Delta table, that can still be read."""
+    log_files: int = 0
+    """Of these files those of the table's log."""
+
+
+class Wear(Struct, frozen=True):
+    """What there is to compact."""
+
+    small_files: int
+    """Of which whole ones can be made; none if there is one alone."""
+    dead_files: int
+    """Of which many rows are dead."""
+    dead_rows: int
+    rows: int
+    """Dead ones included."""
+
+
+def wear_of(mirror: Mirror) -> Wear:
+    """How many of a mirror's files are small, and how many of its rows are dead."""
+    files = list(mirror.snapshot.files.values())
+    rows = sum(file.rows for file in files)
+    small = len(_small(files))
+    return Wear(small if small > 1 else 0, len(_dead(files)), rows - sum(file.live_rows for file in files), rows)
 
 
 def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
     """Writes small files, and those of which many rows are dead, anew; in one commit that changes no row.
+
+    One call makes about one whole file, so that no other writer waits for long: `wear_of` says whether more is left.
 
     Raises:
         MirrorDivergedError: Another program has changed the mirror's rows.
@@ -60,7 +85,7 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
     for _ in range(ATTEMPTS):
         mirror = mirror.refreshed()
         refuse_foreign(mirror)
-        chosen = _worth_it(list(mirror.snapshot.files.values()))
+        chosen = _some(_worth_it(list(mirror.snapshot.files.values())))
         before = len(mirror.snapshot.files)
         if not chosen:
             return mirror, Compacted(before, before, 0)
@@ -76,10 +101,27 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
 
 
 def _worth_it(files: Sequence[LiveFile]) -> list[LiveFile]:
-    dead = [file for file in files if file.live_rows < file.rows * (1 - _DEAD_SHARE)]
-    small = [file for file in files if file.rows < _SMALL_ROWS and file.size_bytes < _SMALL_BYTES]
+    dead, small = _dead(files), _small(files)
     # A small file alone becomes no larger.
     return dead if len(small) < 2 else [*small, *(file for file in dead if file not in small)]
+
+
+def _dead(files: Sequence[LiveFile]) -> list[LiveFile]:
+    return [file for file in files if file.live_rows < file.rows * (1 - _DEAD_SHARE)]
+
+
+def _small(files: Sequence[LiveFile]) -> list[LiveFile]:
+    return [file for file in files if file.rows < _SMALL_ROWS and file.size_bytes < _SMALL_BYTES]
+
+
+def _some(files: Sequence[LiveFile]) -> list[LiveFile]:
+    """As many as make a whole file; of small ones at least two, since four make none."""
+    rows = size = 0
+    for at, file in enumerate(files):
+        rows, size = rows + file.live_rows, size + file.size_bytes
+        if rows >= FILE_ROWS or size >= FILE_BYTES:
+            return list(files[: at + 1])
+    return list(files)
 
 
 def _rows(mirror: Mirror, files: Sequence[LiveFile]) -> Iterator[pa.Table]:
@@ -92,8 +134,51 @@ def _moved(action: dict[str, Any]) -> dict[str, Any]:
     return {kind: {**inner, "dataChange": False} for kind, inner in action.items()}
 
 
+class Doomed(Struct, frozen=True):
+    """Files that nothing needs, and never will: no version behind the oldest names them, and nobody is writing."""
+
+    urls: tuple[str, ...]
+    oldest_version: int
+
+    def delete(self) -> Vacuumed:
+        """Deletes them. Safe to repeat, and to be killed.
+
+        Raises:
+            LakeUnavailableError: The storage refuses.
+        """
+        for url in self.urls:
+            delete_file(url)
+        return Vacuumed(len(self.urls), self.oldest_version)
+
+
 def vacuum(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Vacuumed:
-    """Deletes data files and vectors that no version needs which is younger than some hours; the newest always stays.
+    """Deletes data files, vectors and log that no version needs which is younger than some hours; as `doomed_files`."""
+    done = doomed_files(mirror, now_micros=now_micros, retain_hours=retain_hours).delete()
+    return with_log_cut(mirror, done, now_micros=now_micros)
+
+
+def with_log_cut(mirror: Mirror, done: Vacuumed, *, now_micros: int) -> Vacuumed:
+    """What a vacuum did, with the log deleted in front of the oldest version that it keeps.
+
+    Comes behind the data files: where a history can begin depends on those that are left. Whoever asks holds the
+    mirror's lock.
+
+    Raises:
+        DamagedFileError: The log is not whole.
+        LakeUnavailableError: The storage refuses.
+    """
+    mirror = mirror.refreshed()
+    # Nobody who has just read the log shall miss what follows.
+    settled = _oldest(mirror, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
+    count = cut_log(mirror, min(done.oldest_version, settled))
+    return Vacuumed(done.files + count, done.oldest_version, count)
+
+
+def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Doomed:
+    """Data files and vectors that no version needs which is younger than some hours; the newest always stays.
+
+    Whoever asks holds the mirror's lock, so that no file is among them that is just being committed; whoever deletes
+    them need not.
 
     Args:
         mirror: The mirror.
@@ -106,21 +191,26 @@ def vacuum(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS)
     """
     mirror = mirror.refreshed()
     limit = now_micros - retain_hours * _HOUR_MICROS
-    times = commit_times(mirror.url)
-    # What became old by the commit that followed it was read until then.
-    oldest = max((version for version, time in times.items() if time * 1000 <= limit), default=min(times, default=0))
+    oldest = _oldest(mirror, limit)
     first = read_snapshot(mirror.url, oldest)
     needed = set() if first is None else {path for file in first.files.values() for path in _paths(file)}
     needed |= {path for file in added_since(mirror.url, oldest) for path in _paths(file)}
     unnamed = min(limit, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
-    deleted = 0
-    for folder in ("data", FOLDER):
-        root = f"{mirror.url}/{folder}"
-        for url, changed in file_times(root).items():
-            if url.removeprefix(f"{mirror.url}/") not in needed and changed < unnamed:
-                delete_file(url)
-                deleted += 1
-    return Vacuumed(deleted, oldest)
+    found = [
+        url
+        for folder in ("data", FOLDER)
+        for url, changed in file_times(f"{mirror.url}/{folder}").items()
+        if url.removeprefix(f"{mirror.url}/") not in needed and changed < unnamed
+    ]
+    return Doomed(tuple(found), oldest)
+
+
+def _oldest(mirror: Mirror, limit: int) -> int:
+    """The version that was the newest at some time, microseconds UTC: it became old by the commit that followed it."""
+    # In this order: of a version that comes meanwhile the time is known.
+    readable = readable_versions(mirror.url)
+    times = commit_times(mirror.url)
+    return max((version for version in readable if times[version] * 1000 <= limit), default=min(readable, default=0))
 
 
 def _paths(file: LiveFile) -> list[str]:

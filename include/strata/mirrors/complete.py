@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from strata.errors import Usage
 from strata.rows.partial_json import differences_of, rebuilt
-from strata.tables.layout import column_name
-from strata.tables.state import filled, row_codes, with_values
+from strata.tables.distinct import distinct
+from strata.tables.state import filled, refuse_unkeyed, row_codes, with_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,24 +42,13 @@ def completed(
     Raises:
         Usage: A column is known from nowhere.
     """
-    _refuse_unkeyed(definition, key, missing)
+    refuse_unkeyed(definition, key, missing)
     if not events.absent:
         return events.after
     if not key:
         return _from_before(events)
     state = rows_of(_distinct(events.before.select(key))).select(events.after.schema.names)
     return _one_by_one(events, key, state) if _changes_keys(events, key) else filled(state, events, key)
-
-
-def _refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.ChunkedArray) -> None:
-    """Images before changes have the key that the server chose, which may be another one of several unique keys."""
-    wanted = {f"_before.{one.name}" for one in definition.columns if not key or column_name(one.name) in key}
-    lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
-    if lacking:
-        raise Usage(
-            f"images before changes lack {', '.join(sorted(lacking))}, by which rows are told apart",
-            remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again.",
-        )
 
 
 def _from_before(events: Events) -> pa.Table:
@@ -80,7 +69,7 @@ def _distinct(keys: pa.Table) -> pa.Table:
 
 def _changes_keys(events: Events, key: Sequence[str]) -> bool:
     """Whether an update with a partial image after it gives its row another key."""
-    partial = np.unique(np.concatenate(list(events.absent.values())))
+    partial = distinct(np.concatenate(list(events.absent.values())))
     partial = partial[np.isin(events.put[partial], events.taken)]
     before = events.before.take(pa.array(np.searchsorted(events.taken, events.put[partial])))
     after = events.after.take(pa.array(partial))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.mirrors.layout import mirrors_url
 from strata.mirrors.position import MirrorPosition  # noqa: TC001  msgspec asks for it when it reads
@@ -61,8 +62,8 @@ def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
     """
     found = _read(lake, mirror.source).get(str(mirror.table))
     if found is None or (found.delta_version, found.identity) != (mirror.snapshot.version, mirror.identity):
-        return mirror.position
-    return found.position if found.position.seq > mirror.position.seq else mirror.position
+        return replace(mirror.position, taken="")
+    return found.position if found.position.seq > mirror.position.seq else replace(mirror.position, taken="")
 
 
 def _read(lake: str, source: str) -> dict[str, Confirmed]:

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 from strata.errors import DamagedFileError
 from strata.mirrors.actions import LiveFile
 from strata.mirrors.log import now_ms
+from strata.mirrors.renames import NUMBER, name_in_files, same_as
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.tables.statistics import delta_statistics
-from strata.wire.storage import arrow_file_system, write_file
+from strata.wire.storage import arrow_file_system, lake_errors, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,26 +32,30 @@ FILE_BYTES = 64 << 20
 """Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
 
 
-def write_rows(url: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[LiveFile]:
+def write_rows(
+    url: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch], unsynced: list[str] | None = None
+) -> Iterator[LiveFile]:
     """Writes rows as data files, each given when it is in its place; no more than one is held in memory.
 
     Args:
         url: The table.
-        schema: Its columns; what the parts lack is NULL.
+        schema: Its columns, with their names in files; what the parts lack is NULL.
         parts: Rows.
+        unsynced: Gets the files that a power cut may still take, for the commit (`log.commit`).
 
     Raises:
         LakeUnavailableError: The storage refuses.
     """
-    groups, file = RowGroups(), _File(url)
+    groups, file = RowGroups(), _File(url, unsynced)
+    stored = pa.schema([_stored(field) for field in schema])
     for part in parts:
-        for batch in _fitted(part, schema).to_batches(max_chunksize=1 << 16):
+        for batch in _fitted(part, stored, [same_as(field) for field in schema]).to_batches(max_chunksize=1 << 16):
             group = groups.add(batch)
             if group is not None:
                 file.add(group)
             if file.is_full:
                 yield file.close()
-                file = _File(url)
+                file = _File(url, unsynced)
     group = groups.take()
     if group is not None:
         file.add(group)
@@ -61,8 +66,9 @@ def write_rows(url: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.Record
 class _File:
     """One file in memory."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, unsynced: list[str] | None) -> None:
         self._url = url
+        self._unsynced = unsynced
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
         self.rows = 0
@@ -83,15 +89,27 @@ class _File:
         content = self._sink.getvalue()
         path = f"data/{uuid.uuid4().hex}.parquet"
         stats = delta_statistics(pq.read_metadata(pa.BufferReader(content)))
-        write_file(f"{self._url}/{path}", content)
+        write_file(f"{self._url}/{path}", content, unsynced=self._unsynced)
         return LiveFile(path, content.size, self.rows, msgspec.json.encode(stats).decode(), now_ms())
 
 
-def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+def _stored(field: pa.Field) -> pa.Field:
+    known = field.metadata or {}
+    return field.with_name(name_in_files(field)).with_metadata({NUMBER: known[NUMBER]} if NUMBER in known else None)
+
+
+def _there(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """Of the columns those that a file has, as it calls them."""
+    wanted = {name_in_files(field) for field in schema}
+    return [name for name in parquet.schema_arrow.names if name in wanted]
+
+
+def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence[str]) -> pa.Table:
+    """Rows in these columns, of which the part calls each otherwise."""
     names = part.schema.names
     columns = [
-        part.column(names.index(field.name)) if field.name in names else pa.nulls(part.num_rows, field.type)
-        for field in schema
+        part.column(names.index(name)) if name in names else pa.nulls(part.num_rows, field.type)
+        for field, name in zip(schema, called, strict=True)
     ]
     return pa.Table.from_arrays(
         [_as_chunks(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
@@ -121,9 +139,9 @@ def read_file_rows(
     """
     at = 0
     with _Opened(url, file) as parquet:
-        there = [name for name in parquet.schema_arrow.names if schema.get_field_index(name) >= 0]
-        for batch in parquet.iter_batches(batch_size=rows_at_once, columns=there):
-            table = _fitted(batch, schema)
+        called = [name_in_files(field) for field in schema]
+        for batch in parquet.iter_batches(batch_size=rows_at_once, columns=_there(parquet, schema)):
+            table = _fitted(batch, schema, called)
             low, high = np.searchsorted(dead, [at, at + table.num_rows])
             at += table.num_rows
             if high > low:
@@ -146,13 +164,27 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
         metadata = parquet.metadata
         ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
         groups = np.searchsorted(ends, rows, side="right")
-        wanted = np.unique(groups)
-        there = [name for name in parquet.schema_arrow.names if schema.get_field_index(name) >= 0]
-        found = _fitted(parquet.read_row_groups([int(group) for group in wanted], columns=there), schema)
+        wanted = np.flatnonzero(np.bincount(groups))
+        groups_read = parquet.read_row_groups([int(group) for group in wanted], columns=_there(parquet, schema))
+        found = _fitted(groups_read, schema, [name_in_files(field) for field in schema])
         starts = np.r_[0, ends[:-1]]
         kept = np.r_[0, np.cumsum((ends - starts)[wanted])[:-1]]
         place = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]
         return found.take(pa.array(place))
+
+
+def names_in(urls: Iterable[str]) -> set[str]:
+    """The columns that any of some files has.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    found: set[str] = set()
+    for url in urls:
+        with lake_errors(url):
+            files, path = arrow_file_system(url)
+            found.update(pq.read_schema(path, filesystem=files).names)
+    return found
 
 
 class _Opened:

@@ -20,6 +20,7 @@ from strata.mirrors.data_files import names_of, read_file_rows, read_some_rows
 from strata.mirrors.known_files import KnownFiles
 from strata.mirrors.vectors import read_vector
 from strata.rows.row_hashes import hash_rows
+from strata.tables.distinct import distinct
 from strata.tables.state import row_codes
 
 if TYPE_CHECKING:
@@ -71,9 +72,7 @@ class KeyIndex:
         if wanted.keys.num_rows == 0:
             return {}
         codes = self.codes(wanted.keys)
-        asked, of_key = np.unique(codes, return_inverse=True)
-        needed = np.zeros(len(asked), np.int64)
-        np.add.at(needed, of_key, wanted.counts)
+        asked, of_key, needed = _together(codes, wanted.counts)
         files = list(mirror.snapshot.files.values())
         found = self._candidates(mirror, files, asked)
         there = np.bincount(found[0], minlength=len(asked))
@@ -86,7 +85,7 @@ class KeyIndex:
 
     def find_known(self, mirror: Mirror, keys: pa.Table) -> dict[str, BitMap]:
         """The rows under those of the keys that the mirror has, by data file; rows of other keys may be among them."""
-        asked = np.unique(self.codes(keys))
+        asked = distinct(self.codes(keys))
         files = list(mirror.snapshot.files.values())
         return _by_file(files, self._candidates(mirror, files, asked))
 
@@ -127,7 +126,7 @@ class KeyIndex:
                 searched.update(segment.paths)
         places = np.concatenate(found, axis=1)
         is_live = places[1] >= 0
-        for at in np.unique(places[1][is_live]):
+        for at in np.flatnonzero(np.bincount(places[1][is_live])):
             file, of_file = files[at], places[1] == at
             dead = BitMap(places[2][of_file].astype(np.uint32)) & self.dead(mirror, file) if file.vector else None
             if dead:
@@ -155,7 +154,7 @@ class KeyIndex:
             wanted.keys.select(self._schema.names).take(pa.array(asked)),
             *(
                 read_some_rows(mirror.url, files[at], self._schema, open_rows[2][open_rows[1] == at])
-                for at in np.unique(open_rows[1])
+                for at in np.flatnonzero(np.bincount(open_rows[1]))
             ),
         ]
         exact = row_codes(pa.concat_tables(parts))
@@ -177,8 +176,22 @@ class KeyIndex:
         return np.concatenate([found[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
 
 
+def _together(codes: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Each code once, ascending; the place of each key's; how many rows with each there have to be."""
+    if np.all(codes[1:] > codes[:-1]):
+        return codes, np.arange(len(codes)), counts
+    asked, of_key = np.unique(codes, return_inverse=True)
+    return asked, of_key, np.bincount(of_key, counts, len(asked)).astype(np.int64)
+
+
 def _by_file(files: list[LiveFile], found: Ints) -> dict[str, BitMap]:
-    return {files[at].path: BitMap(found[2][found[1] == at].astype(np.uint32)) for at in np.unique(found[1])}
+    order = np.argsort(found[1], kind="stable")
+    numbers, rows = found[1][order], found[2][order].astype(np.uint32)
+    which = np.flatnonzero(np.bincount(numbers))
+    starts, ends = (np.searchsorted(numbers, which, side=side) for side in ("left", "right"))
+    return {
+        files[at].path: BitMap(rows[start:end]) for at, start, end in zip(which.tolist(), starts, ends, strict=True)
+    }
 
 
 def _missing(mirror: Mirror, wanted: Wanted, of_key: Ints, code: int) -> MirrorDivergedError:

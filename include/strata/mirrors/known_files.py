@@ -3,7 +3,6 @@ Not here: what a key's code is, which rows are dead (`key_index.py`)."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -102,11 +101,15 @@ class Segment:
 
 
 class KnownFiles:
-    """Segments by file, no more than some bytes of them; those that were not used for longest go first."""
+    """Segments by file, no more than some bytes of them.
+
+    Each search asks for all files in turn. If those that were not used for longest went first, a table that is larger
+    than the bound would be read whole each time; so the largest goes, of equal ones the newest: what fits stays.
+    """
 
     def __init__(self, bound_bytes: int) -> None:
         self._bound = bound_bytes
-        self._segments: OrderedDict[int, Segment] = OrderedDict()
+        self._segments: dict[int, Segment] = {}
         self._of: dict[str, int] = {}
         self._next = 0
         self.held_bytes = 0
@@ -114,10 +117,7 @@ class KnownFiles:
     def get(self, path: str) -> Segment | None:
         """The segment that has a file."""
         number = self._of.get(path)
-        if number is None:
-            return None
-        self._segments.move_to_end(number)
-        return self._segments[number]
+        return None if number is None else self._segments[number]
 
     def hold(self, path: str, codes: Ints) -> Segment:
         """Takes the codes of a file's rows."""
@@ -132,7 +132,7 @@ class KnownFiles:
             if len(small) >= _TOGETHER:
                 self._add(Segment.together([self._drop(number) for number in small]))
         while self.held_bytes > self._bound and len(self._segments) > 1:
-            self._drop(next(iter(self._segments)))
+            self._drop(max(self._segments, key=self._price_of))
         return made
 
     def keep(self, paths: Collection[str]) -> None:
@@ -140,6 +140,11 @@ class KnownFiles:
         for number, one in list(self._segments.items()):
             if not any(path in paths for path in one.paths):
                 self._drop(number)
+
+    def _price_of(self, number: int) -> tuple[bool, int, int]:
+        """What is gained by dropping it; many small files together cost most to read again."""
+        segment = self._segments[number]
+        return len(segment.paths) == 1, segment.nbytes, number
 
     def _add(self, segment: Segment) -> None:
         self._segments[self._next] = segment

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SEQ: Final = "_seq"
 """The column that says which transaction changed the row last; NULL: the row comes from a dump."""
+_LOCKS: Final = "_locks"
+"""Beside the databases, none of which can have this folder: `path_name` escapes a leading underscore."""
 
 
 def mirror_url(lake: str, source: str, table: TableName) -> str:
@@ -29,6 +31,16 @@ def mirrors_url(lake: str, source: str) -> str:
     return f"{lake.rstrip('/')}/mirrors/{path_name(source)}"
 
 
+def locks_url(lake: str, source: str) -> str:
+    """The folder of the locks on a source's mirrors; not in the tables, which other programs clean up."""
+    return f"{mirrors_url(lake, source)}/{_LOCKS}"
+
+
+def lock_name(table: TableName) -> str:
+    """Of the lock on a table's mirror, as a path."""
+    return f"{path_name(table.database)}/{path_name(table.table)}"
+
+
 def mirrored_tables(lake: str, source: str) -> list[TableName]:
     """The tables of a source that have a mirror, by name.
 
@@ -39,6 +51,7 @@ def mirrored_tables(lake: str, source: str) -> list[TableName]:
     return sorted(
         TableName(name_of_path(database), name_of_path(table))
         for database in list_folders(root)
+        if database != _LOCKS
         for table in list_folders(f"{root}/{database}")
     )
 

@@ -1,8 +1,9 @@
 """The log of a mirror's Delta table: what it says now or said then, and a commit that only one of several can make.
-Not here: what is committed (`table.py`, `apply.py`), checkpoints (`checkpoint.py`).
+Not here: what is committed (`table.py`, `apply.py`), what its actions come to (`log_state.py`), checkpoints
+(`checkpoint.py`).
 
 Written by hand because deltalake 1.6 cannot write deletion vectors. Only what a mirror's log can hold is read: no
-partitions, no column mapping, checkpoints in one file. Anything else is refused with its name.
+partitions, checkpoints in one file. Anything else is refused with its name.
 """
 
 from __future__ import annotations
@@ -11,121 +12,26 @@ import os
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from strata.errors import DamagedFileError
-from strata.mirrors.actions import ForeignCommit, LiveFile, Snapshot
-from strata.mirrors.modes import FEATURES
+from strata.errors import DamagedFileError, LakeUnavailableError
+from strata.mirrors.log_state import LogState, foreign_commit, info_of, live_file
 from strata.mirrors.position import MirrorPosition
-from strata.mirrors.vectors import Vector
 from strata.tables.port import CommitConflictError
-from strata.wire.storage import Folder, lake_errors, read_file
+from strata.wire.storage import Folder, lake_errors, read_file, sync_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from strata.mirrors.actions import ForeignCommit, LiveFile, Snapshot
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
-
-
-class _State:
-    """The table while its log is read."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.version = -1
-        self.protocol: dict[str, Any] = {}
-        self.metadata: dict[str, Any] = {}
-        self.files: dict[str, LiveFile] = {}
-        self.marks: dict[str, int] = {}
-        self.position: MirrorPosition | None = None
-        self.foreign: list[ForeignCommit] = []
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
-        """To go on from there."""
-        state = cls(snapshot.url)
-        state.version, state.position = snapshot.version, snapshot.position
-        state.files, state.marks = dict(snapshot.files), dict(snapshot.marks)
-        state.foreign = list(snapshot.foreign)
-        state.metadata = {
-            "id": snapshot.table_id,
-            "schemaString": snapshot.schema_text,
-            "configuration": dict(snapshot.properties),
-            "createdTime": snapshot.created_ms,
-        }
-        state.protocol = {"writerFeatures": sorted(snapshot.features)}
-        return state
-
-    def take(self, action: Mapping[str, Any]) -> None:
-        """One action of a commit or checkpoint."""
-        if add := action.get("add"):
-            path = unquote(add["path"])
-            self.files[path] = _live_file(path, add, self.url)
-        elif remove := action.get("remove"):
-            self._remove(remove)
-        elif metadata := action.get("metaData"):
-            self.metadata = metadata
-        elif protocol := action.get("protocol"):
-            self.protocol = protocol
-        elif mark := action.get("txn"):
-            self.marks[mark["appId"]] = int(mark["version"])
-
-    def _remove(self, remove: Mapping[str, Any]) -> None:
-        # A commit may name the file with its new vector before it removes the one with the old: they are two.
-        path = unquote(remove["path"])
-        known = self.files.get(path)
-        if known is not None and known.vector == Vector.of_log(remove.get("deletionVector"), self.url):
-            del self.files[path]
-
-    def take_commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
-        """One version of the log."""
-        # Removals first: who reads in order of the lines would lose a file that got another vector.
-        for action in sorted(actions, key=lambda one: "remove" not in one):
-            self.take(action)
-        self.version = version
-        info = _info(actions)
-        position = MirrorPosition.of_metadata(info, self.url)
-        if position is not None:
-            self.position, self.foreign = position, []
-        else:
-            self.foreign.append(_foreign(version, info, actions))
-
-    def snapshot(self) -> Snapshot:
-        """What was read.
-
-        Raises:
-            DamagedFileError: No mirror is there, or its table needs what mirrors do not.
-        """
-        features = frozenset(self.protocol.get("writerFeatures") or ()) | frozenset(
-            self.protocol.get("readerFeatures") or ()
-        )
-        if unknown := features - FEATURES:
-            raise DamagedFileError(
-                f"another program gave the mirror's table the features {', '.join(sorted(unknown))}",
-                file=self.url,
-                remedy="Move the folder away and dump the table again; copy a mirror to change it.",
-            )
-        if self.position is None:
-            raise DamagedFileError("there is a Delta table that is no mirror", file=self.url, remedy="Move it away.")
-        return Snapshot(
-            url=self.url,
-            version=self.version,
-            position=self.position,
-            schema_text=self.metadata["schemaString"],
-            properties=dict(self.metadata.get("configuration") or {}),
-            files=self.files,
-            marks=self.marks,
-            table_id=self.metadata["id"],
-            features=features,
-            foreign=tuple(self.foreign),
-            created_ms=int(self.metadata.get("createdTime") or 0),
-        )
+_CHECKPOINT: Final = ".checkpoint.parquet"
 
 
 def read_snapshot(url: str, version: int | None = None) -> Snapshot | None:
@@ -140,12 +46,8 @@ def read_snapshot(url: str, version: int | None = None) -> Snapshot | None:
         return None
     newest = max([*versions, *checkpoints])
     version = newest if version is None else version
-    state = _State(url)
-    start = max((one for one in checkpoints if one <= version), default=-1)
-    if start >= 0:
-        _read_checkpoint(state, start)
-        _read_back(state, start)
-    _read_commits(state, range(start + 1, version + 1), versions)
+    state = _begun(url, [one for one in checkpoints if one <= version], is_whole=0 in versions)
+    _read_commits(state, range(state.version + 1, version + 1), versions)
     return state.snapshot()
 
 
@@ -156,19 +58,49 @@ def newer(snapshot: Snapshot) -> Snapshot:
         DamagedFileError: As `read_snapshot`.
         LakeUnavailableError: The storage does not answer.
     """
-    state = _State.of(snapshot)
+    state = LogState.of(snapshot)
     while (actions := _read_commit(snapshot.url, state.version + 1)) is not None:
         state.take_commit(state.version + 1, actions)
-    if state.version == snapshot.version:
-        # Somebody may have cut the log behind a checkpoint.
-        return snapshot
-    return state.snapshot()
+    if not Folder.open(f"{snapshot.url}/{LOG}").exists(f"{state.version:0{_DIGITS}d}.json"):
+        # The log was cut meanwhile, from its old end on: what follows is there no more, and is not the newest.
+        return read_snapshot(snapshot.url) or snapshot
+    return snapshot if state.version == snapshot.version else state.snapshot()
 
 
 def position_of(url: str, version: int) -> MirrorPosition | None:
     """What a commit says of the mirror's position; None if it is gone, or of another program."""
     actions = _read_commit(url, version)
-    return MirrorPosition.of_metadata(_info(actions or ()), url)
+    return MirrorPosition.of_metadata(info_of(actions or ()), url)
+
+
+def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Iterator[tuple[str, Snapshot]]:
+    """The table after each version of the log from the last one on whose operation is such a one, with its operation.
+
+    Args:
+        url: The table.
+        is_first: Whether to begin with a commit of this operation; a log that was cut begins with what is left.
+        until: The last version.
+
+    Raises:
+        DamagedFileError: The log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    versions = [one for one in readable_versions(url) if one <= until]
+    oldest = versions[0] if versions and versions[0] > 0 else until + 1
+    first = next((one for one in reversed(versions) if is_first(_operation(url, one))), oldest)
+    found = read_snapshot(url, first) if first <= until else None
+    if found is None:
+        return
+    yield _operation(url, first), found
+    for version in range(first + 1, until + 1):
+        state = LogState.of(found)
+        _read_commits(state, range(version, version + 1), {version})
+        found = state.snapshot()
+        yield _operation(url, version), found
+
+
+def _operation(url: str, version: int) -> str:
+    return str(info_of(_read_commit(url, version) or ()).get("operation", "?"))
 
 
 def versions_of(url: str) -> list[int]:
@@ -180,6 +112,54 @@ def versions_of(url: str) -> list[int]:
     return sorted(_listed(url)[0])
 
 
+def readable_versions(url: str) -> list[int]:
+    """Versions that can still be opened, ascending: of a log that was cut, those from its oldest checkpoint on.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    commits, checkpoints = _listed(url)
+    first = 0 if 0 in commits else min(checkpoints, default=0)
+    return sorted(one for one in commits if one >= first)
+
+
+def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
+    """Where the log can be cut so that a version, and all behind it, stay readable.
+
+    Returns:
+        The first version that stays, and the files of the log in front of it: to be deleted in this order, so that
+        what is left is whole wherever the deleting ends.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    commits, checkpoints = _listed(url)
+    whole = (one for one in sorted(checkpoints & commits, reverse=True) if one <= oldest and _is_whole(url, one))
+    start = next(whole, -1)
+    # A checkpoint does not say the position: the last commit of ours does.
+    while start >= 0 and position_of(url, start) is None:
+        start -= 1
+    names = [
+        f"{one:0{_DIGITS}d}{end}"
+        for one in sorted(commits | checkpoints)
+        if one < start
+        for end, those in ((_CHECKPOINT, checkpoints), (".json", commits))
+        if one in those
+    ]
+    return start, tuple(f"{url}/{LOG}/{name}" for name in names)
+
+
+def snapshot_of(url: str, version: int, actions: Sequence[Mapping[str, Any]]) -> Snapshot:
+    """The table as the actions of one commit alone have it.
+
+    Raises:
+        DamagedFileError: They are none of a mirror's.
+    """
+    state = LogState(url)
+    state.take_commit(version, actions)
+    return state.snapshot()
+
+
 def commit(
     url: str,
     version: int,
@@ -188,6 +168,7 @@ def commit(
     *,
     operation: str,
     about: Mapping[str, str],
+    unsynced: Sequence[str] = (),
 ) -> None:
     """Writes one version of the log, which readers see whole or not at all.
 
@@ -198,6 +179,7 @@ def commit(
         position: Where the mirror is behind it.
         operation: In Delta's words.
         about: What it says besides, as custom metadata.
+        unsynced: Local files that it refers to and that a power cut may still take; the disk has them before it is.
 
     Raises:
         CommitConflictError: There is a commit of this number; nothing is changed.
@@ -213,10 +195,10 @@ def commit(
         **about,
     }
     lines = [msgspec.json.encode(one) for one in ({"commitInfo": info}, *actions)]
-    _put_if_absent(f"{url}/{LOG}/{version:0{_DIGITS}d}.json", b"\n".join(lines) + b"\n")
+    _put_if_absent(f"{url}/{LOG}/{version:0{_DIGITS}d}.json", b"\n".join(lines) + b"\n", unsynced)
 
 
-def _put_if_absent(url: str, content: bytes) -> None:
+def _put_if_absent(url: str, content: bytes, unsynced: Sequence[str] = ()) -> None:
     with lake_errors(url):
         folder = Folder.open(url.rpartition("/")[0])
         name = url.rpartition("/")[2]
@@ -229,10 +211,8 @@ def _put_if_absent(url: str, content: bytes) -> None:
         Path(folder.path).mkdir(parents=True, exist_ok=True)
         temporary = Path(folder.path) / f".{uuid.uuid4().hex}.part"
         try:
-            with temporary.open("wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
+            temporary.write_bytes(content)
+            sync_files([*unsynced, str(temporary)])
             # A link is made or refused, whoever comes at the same time; a rename would take the other one's place.
             os.link(temporary, Path(folder.path) / name)
         except FileExistsError:
@@ -248,7 +228,7 @@ def _listed(url: str) -> tuple[set[int], set[int]]:
         infos = folder.filesystem.get_file_info(fs.FileSelector(folder.path, allow_not_found=True))
     names = [info.base_name for info in infos]
     commits = {int(name[:_DIGITS]) for name in names if name.endswith(".json") and name[:_DIGITS].isdigit()}
-    checkpoints = {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == ".checkpoint.parquet"}
+    checkpoints = {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == _CHECKPOINT}
     return commits, checkpoints
 
 
@@ -263,7 +243,7 @@ def _read_commit(url: str, version: int) -> list[dict[str, Any]] | None:
         raise DamagedFileError(f"a commit of the mirror cannot be read: {error}", file=where) from None
 
 
-def _read_commits(state: _State, wanted: range, versions: set[int]) -> None:
+def _read_commits(state: LogState, wanted: range, versions: set[int]) -> None:
     for version in wanted:
         actions = _read_commit(state.url, version) if version in versions else None
         if actions is None:
@@ -275,12 +255,42 @@ def _read_commits(state: _State, wanted: range, versions: set[int]) -> None:
         state.take_commit(version, actions)
 
 
-def _read_checkpoint(state: _State, version: int) -> None:
-    where = f"{state.url}/{LOG}/{version:0{_DIGITS}d}.checkpoint.parquet"
+def _begun(url: str, checkpoints: Iterable[int], *, is_whole: bool) -> LogState:
+    """The table at the last checkpoint that can be read; in front of the first commit without one.
+
+    Raises:
+        LakeUnavailableError: None can be, and the log does not begin with its first commit.
+    """
+    torn: LakeUnavailableError | None = None
+    for version in sorted(checkpoints, reverse=True):
+        state = LogState(url)
+        try:
+            _read_checkpoint(state, version)
+        except LakeUnavailableError as error:
+            # A power cut may have torn one that an older version of Strata, or another program, wrote.
+            torn = torn or error
+            continue
+        _read_back(state, version)
+        return state
+    if torn is not None and not is_whole:
+        raise torn
+    return LogState(url)
+
+
+def _is_whole(url: str, checkpoint: int) -> bool:
+    try:
+        _read_checkpoint(LogState(url), checkpoint)
+    except LakeUnavailableError:
+        return False
+    return True
+
+
+def _read_checkpoint(state: LogState, version: int) -> None:
+    where = f"{state.url}/{LOG}/{version:0{_DIGITS}d}{_CHECKPOINT}"
     folder = Folder.open(f"{state.url}/{LOG}")
     with lake_errors(where):
         table = pq.read_table(
-            f"{folder.path}/{version:0{_DIGITS}d}.checkpoint.parquet",
+            f"{folder.path}/{version:0{_DIGITS}d}{_CHECKPOINT}",
             filesystem=folder.filesystem,
             columns=["add", "metaData", "protocol", "txn"],
         )
@@ -289,22 +299,17 @@ def _read_checkpoint(state: _State, version: int) -> None:
     state.version = version
 
 
-def _read_back(state: _State, version: int) -> None:
+def _read_back(state: LogState, version: int) -> None:
     """What stands behind a checkpoint: the position, and the commits of others since."""
     foreign: list[ForeignCommit] = []
     while version >= 0 and (actions := _read_commit(state.url, version)) is not None:
-        info = _info(actions)
+        info = info_of(actions)
         state.position = MirrorPosition.of_metadata(info, state.url)
         if state.position is not None:
             break
-        foreign.append(_foreign(version, info, actions))
+        foreign.append(foreign_commit(version, info, actions))
         version -= 1
     state.foreign = foreign[::-1]
-
-
-def _info(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What a commit says of itself."""
-    return next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
 
 
 def _plain(value: Any) -> Any:
@@ -316,21 +321,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _live_file(path: str, add: Mapping[str, Any], url: str) -> LiveFile:
-    stats = add.get("stats") or "{}"
-    rows = msgspec.json.decode(stats).get("numRecords")
-    if rows is None:
-        raise DamagedFileError("another program wrote a file without its number of rows into the mirror", file=url)
-    vector = Vector.of_log(add.get("deletionVector"), url)
-    return LiveFile(path, int(add["size"]), int(rows), stats, int(add["modificationTime"]), vector)
-
-
-def _foreign(version: int, info: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> ForeignCommit:
-    changes = [one.get(kind, {}).get("dataChange") for one in actions for kind in ("add", "remove") if kind in one]
-    schema = any("metaData" in one or "protocol" in one for one in actions)
-    return ForeignCommit(version, str(info.get("operation", "?")), changes_rows=schema or any(changes))
-
-
 def now_ms() -> int:
     """The time as the log keeps it."""
     return time.time_ns() // 1_000_000
@@ -338,11 +328,13 @@ def now_ms() -> int:
 
 def commit_times(url: str) -> dict[int, int]:
     """When each version was committed by the clock of who did, milliseconds UTC."""
-    return {version: int(_info(_read_commit(url, version) or ()).get("timestamp") or 0) for version in versions_of(url)}
+    return {
+        version: int(info_of(_read_commit(url, version) or ()).get("timestamp") or 0) for version in versions_of(url)
+    }
 
 
 def added_since(url: str, version: int) -> list[LiveFile]:
     """The files, with their vectors, that the versions behind one have added."""
     later = [one for one in versions_of(url) if one > version]
     adds = [one["add"] for at in later for one in _read_commit(url, at) or () if "add" in one]
-    return [_live_file(unquote(add["path"]), add, url) for add in adds]
+    return [live_file(add, url) for add in adds]

@@ -6,13 +6,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from strata.mirrors.schema_text import has_mapping
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _VECTORS: Final = "deletionVectors"
 _TIMES: Final = "timestampNtz"
+_MAPPING: Final = "columnMapping"
 _WRITER: Final = ("appendOnly", "invariants")
-FEATURES: Final = frozenset({_VECTORS, _TIMES, *_WRITER})
+FEATURES: Final = frozenset({_VECTORS, _TIMES, _MAPPING, *_WRITER})
 """Of Delta's protocol: what mirrors have. A table with any other was changed by another program."""
 
 
@@ -32,7 +35,13 @@ class Mode(StrEnum):
 
 def protocol_of(mode: Mode, schema_text: str) -> dict[str, Any]:
     """The action that says what readers and writers have to know, with no more features than are used."""
-    features = [*((_VECTORS,) if mode.has_vectors else ()), *((_TIMES,) if "timestamp_ntz" in schema_text else ())]
+    needed = {
+        _VECTORS: mode.has_vectors,
+        _TIMES: "timestamp_ntz" in schema_text,
+        # All NULL is what some readers make of column mapping at reader version 2: here it is a feature, or nothing.
+        _MAPPING: has_mapping(schema_text),
+    }
+    features = [name for name, is_needed in needed.items() if is_needed]
     if not features:
         return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
     return {
@@ -45,11 +54,11 @@ def protocol_of(mode: Mode, schema_text: str) -> dict[str, Any]:
     }
 
 
-def properties_of(mode: Mode, own: Mapping[str, str]) -> dict[str, str]:
-    """Properties of the table: the log is never cut, since its commits say positions."""
+def properties_of(mode: Mode, own: Mapping[str, str | None]) -> dict[str, str]:
+    """Properties of the table: other programs never cut the log, whose commits say positions (`log_cut.py` does)."""
     return {
         "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": "interval 36500 days",
         **({"delta.enableDeletionVectors": "true"} if mode.has_vectors else {}),
-        **own,
+        **{key: value for key, value in own.items() if value is not None},
     }

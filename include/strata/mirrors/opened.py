@@ -14,6 +14,7 @@ from strata.gtid.sets import GtidSet
 from strata.gtid.token import Order, Token
 from strata.gtid.token_text import from_text
 from strata.mirrors.current import position_now
+from strata.mirrors.position import Naming
 from strata.mirrors.table import Mirror
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class OpenMirror(Struct, frozen=True):
     lake: str
     mirror: Mirror
     at: MirrorPosition
+    naming: Naming = Naming()
 
     @property
     def position(self) -> Token:
@@ -43,7 +45,7 @@ class OpenMirror(Struct, frozen=True):
         Raises:
             Usage: The source has no GTIDs, so that no token can name the point.
         """
-        return self.at.token(self.mirror.source)
+        return self.at.token(self.mirror.source, self.naming)
 
     @property
     def is_dropped(self) -> bool:
@@ -85,11 +87,11 @@ class OpenMirror(Struct, frozen=True):
 
         Raises:
             MirrorBehindError: It does not hold it in time, or never will: the mirror stands, and says why.
-            Usage: The token names another source, or the mirror's source has no GTIDs.
+            Usage: The token names another source (or another lineage) that the mirror's own is no copy of, or the
+                mirror's source has no GTIDs.
         """
         wanted = from_text(token) if isinstance(token, str) else token
-        if {place.source for place in wanted.places} != {self.mirror.source}:
-            raise Usage(f"the token is not of {self.mirror.source} alone", source=self.mirror.source)
+        self._refuse_others(wanted)
         found, end, wait = self, time.monotonic() + timeout_seconds, _FIRST_WAIT_SECONDS
         while wanted.compare(found.position) not in (Order.BEFORE, Order.EQUAL):
             left = end - time.monotonic()
@@ -97,8 +99,20 @@ class OpenMirror(Struct, frozen=True):
                 raise found._behind()
             time.sleep(min(wait, left))
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
-            found = _now(self.lake, found.mirror.refreshed())
+            found = _now(self.lake, found.mirror.refreshed(), self.naming)
         return found
+
+    def _refuse_others(self, wanted: Token) -> None:
+        known = {self.mirror.source: self.naming.lineage, **self.naming.copied_from}
+        for place in wanted.places:
+            if known.get(place.source) != place.lineage:
+                raise Usage(
+                    f"the token is not of {self.mirror.source} alone: it names {place.source} with lineage "
+                    f"{place.lineage!r}, and the mirror was opened for lineage {self.naming.lineage!r}",
+                    source=self.mirror.source,
+                    remedy="Open the mirror with `lineage` and `copied_from` as the settings have them, and wait for a "
+                    "token of its source.",
+                )
 
     def _behind(self) -> MirrorBehindError:
         mirror = self.mirror
@@ -110,9 +124,9 @@ class OpenMirror(Struct, frozen=True):
         )
 
 
-def open_mirror(lake: str, source: str, table: str, at: At | None) -> OpenMirror:
+def open_mirror(lake: str, source: str, table: str, at: At | None, naming: Naming) -> OpenMirror:
     """See `strata.mirrors.open`."""
-    reached = None if at is None else _not_behind(source, at)
+    reached = None if at is None else _not_behind(source, at, naming)
     mirror = Mirror.open(lake, source, table, reached)
     if mirror is None:
         raise Usage(
@@ -121,22 +135,22 @@ def open_mirror(lake: str, source: str, table: str, at: At | None) -> OpenMirror
             table=table,
             remedy="Name it in `mirrors` of the settings; `strata mirror list` lists those that there are.",
         )
-    return _now(lake, mirror) if at is None else OpenMirror(lake, mirror, mirror.position)
+    return _now(lake, mirror, naming) if at is None else OpenMirror(lake, mirror, mirror.position, naming)
 
 
-def _now(lake: str, mirror: Mirror) -> OpenMirror:
-    return OpenMirror(lake, mirror, position_now(lake, mirror))
+def _now(lake: str, mirror: Mirror, naming: Naming) -> OpenMirror:
+    return OpenMirror(lake, mirror, position_now(lake, mirror), naming)
 
 
-def _not_behind(source: str, at: At) -> Callable[[MirrorPosition], bool]:
+def _not_behind(source: str, at: At, naming: Naming) -> Callable[[MirrorPosition], bool]:
     point = _point(at) if isinstance(at, str) else at
     if isinstance(point, datetime):
         if point.tzinfo is None:
             raise Usage("a time without a zone may be any", remedy="Give it one, as in `datetime(..., tzinfo=UTC)`.")
         limit = (point - _EPOCH) // timedelta(microseconds=1)
         return lambda position: position.committed_at <= limit
-    wanted = Token.of(source, point) if isinstance(point, GtidSet) else point
-    return lambda position: position.token(source).compare(wanted) in (Order.BEFORE, Order.EQUAL)
+    wanted = Token.of(source, point, lineage=naming.lineage) if isinstance(point, GtidSet) else point
+    return lambda position: position.token(source, naming).compare(wanted) in (Order.BEFORE, Order.EQUAL)
 
 
 def _point(text: str) -> Token | GtidSet | datetime:

@@ -3,27 +3,38 @@ Not here: commits (`log.py`), event tokens (`gtid/token.py`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  msgspec asks for it when it packs
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from strata.errors import DamagedFileError, InvalidGtidSetError, Usage
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Token
+from strata.gtid.token import Token, kept_origins
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from strata.schema.model.definition import TableName
 
 FORMAT = 1
 """Number of the form in which commits keep positions; every older one keeps opening."""
 
 _FORMAT, _SEQ = "strata.mirror_format", "strata.seq"
+_TAKEN = "strata.taken"
 _EXECUTED, _COMMITTED, _VERSION = "strata.gtid_executed", "strata.committed_at", "strata.schema_version"
 
 
-class MirrorPosition(Struct, frozen=True):
+class Naming(Struct, frozen=True):
+    """What tokens of a source say besides its name, as the settings have it."""
+
+    lineage: str = ""
+    copied_from: Mapping[str, str] = {}
+    """Other sources whose GTIDs it has by copy, and their lineages."""
+
+
+UNNAMED = Naming()
+
+
+class MirrorPosition(Struct, frozen=True, omit_defaults=True):
     """A mirror at this position equals the table behind the transaction `seq` of its source's landed stream."""
 
     seq: int
@@ -34,8 +45,10 @@ class MirrorPosition(Struct, frozen=True):
     """The commit clock there, microseconds UTC; 0: not known."""
     schema_version: int
     """Id of the version of the table's definition; 0 where no store gave one."""
+    taken: str = ""
+    """Which published files its rows come from (`taken.py`); empty where none was applied since they were read."""
 
-    def token(self, source: str, lineage: str = "") -> Token:
+    def token(self, source: str, naming: Naming = UNNAMED) -> Token:
         """The position as an event token.
 
         Raises:
@@ -47,7 +60,8 @@ class MirrorPosition(Struct, frozen=True):
             executed = GtidSet()
         if not executed and self.seq:
             raise Usage("the mirror's source has no GTIDs, so no token names its position", source=source)
-        return Token.of(source, executed, lineage=lineage, committed_at=self.committed_at)
+        origins = kept_origins(naming.copied_from, executed)
+        return Token.of(source, executed, lineage=naming.lineage, committed_at=self.committed_at, origins=origins)
 
     def metadata(self) -> dict[str, str]:
         """What a commit says of it, as custom metadata of Delta's log."""
@@ -57,6 +71,7 @@ class MirrorPosition(Struct, frozen=True):
             _EXECUTED: self.gtid_executed,
             _COMMITTED: str(self.committed_at),
             _VERSION: str(self.schema_version),
+            **({_TAKEN: self.taken} if self.taken else {}),
         }
 
     @classmethod
@@ -74,7 +89,7 @@ class MirrorPosition(Struct, frozen=True):
             numbers = int(found[_SEQ]), int(found[_COMMITTED]), int(found[_VERSION])
         except (KeyError, ValueError, TypeError):
             raise DamagedFileError("a commit of a mirror does not say its position", file=url) from None
-        return cls(numbers[0], str(found[_EXECUTED]), numbers[1], numbers[2])
+        return cls(numbers[0], str(found[_EXECUTED]), numbers[1], numbers[2], str(found.get(_TAKEN, "")))
 
 
 def app_id(source: str, table: TableName) -> str:

@@ -3,7 +3,7 @@ Not here: where the rows lie (`key_index.py`), writing them (`apply.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from msgspec import Struct
 from strata.mirrors.complete import completed
 from strata.mirrors.key_index import Wanted
 from strata.mirrors.layout import SEQ
-from strata.tables.state import Events, row_codes
+from strata.tables.state import Events, in_order, row_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition
 
     Ints = NDArray[np.int64]
+
+_BITS: Final = 63
 
 
 class Reduced(Struct, frozen=True):
@@ -42,7 +44,7 @@ def reduce_changes(
     """What changes of one schema version amount to, in the order (`_seq`, `_row`).
 
     Args:
-        changes: Rows of the change table in the shape of `definition`, in any order.
+        changes: Rows of the change table with the columns of `definition`, in any order.
         definition: The version's.
         key: Columns that name a row; none if a whole row names itself.
         rows_of: From keys to the rows that the mirror has under them, for images that lack columns.
@@ -50,7 +52,7 @@ def reduce_changes(
     Raises:
         Usage: An image lacks columns that are known from nowhere.
     """
-    ordered = changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
+    ordered = in_order(changes)
     events = Events.of(ordered, definition)
     seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
     after = completed(events, definition, key, ordered["_missing"], rows_of)
@@ -58,34 +60,55 @@ def reduce_changes(
     return (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
 
 
-def _order(events: Events) -> Ints:
-    """Images in order, those before changes and then those after them; within a change the image before goes first."""
-    return np.argsort(np.concatenate([2 * events.taken, 2 * events.put + 1]), kind="stable")
+def _times(events: Events) -> Ints:
+    """When each image counts, those before changes and then those after them; within a change the image before it
+    goes first."""
+    return np.concatenate([2 * events.taken, 2 * events.put + 1])
 
 
-def _codes(events: Events, put: pa.Table, names: list[str]) -> Ints:
-    return row_codes(pa.concat_tables([events.before.select(names), put.select(names)]))
+def _images(events: Events, put: pa.Table, names: list[str]) -> pa.Table:
+    return pa.concat_tables([events.before.select(names), put.select(names)])
 
 
 def _by_key(events: Events, put: pa.Table, names: list[str]) -> Reduced:
-    takes = events.before.num_rows
-    codes, order = _codes(events, put, names), _order(events)
-    count = codes.max(initial=-1) + 1
-    first, last = np.empty(count, np.int64), np.empty(count, np.int64)
-    # NumPy keeps the last of several values that are assigned to one place.
-    last[codes[order]] = order
-    first[codes[order[::-1]]] = order[::-1]
-    keys = pa.concat_tables([events.before.select(names), put.select(names)]).take(pa.array(first))
+    takes, images = events.before.num_rows, _images(events, put, names)
+    first, last = _edges(_numbers(images), _times(events))
     return Reduced(
-        gone=Wanted(keys, (first < takes).astype(np.int64), exact=True),
+        gone=Wanted(images.take(pa.array(first)), (first < takes).astype(np.int64), exact=True),
         put=put.take(pa.array(np.sort(last[last >= takes]) - takes)),
     )
 
 
+def _numbers(images: pa.Table) -> Ints:
+    """A number for each image; equal keys, and only those, have equal numbers. A key of one integer is its own."""
+    column = images.column(0)
+    if images.num_columns == 1 and pa.types.is_integer(column.type) and column.null_count == 0:
+        numbers = column.cast(pa.int64()).combine_chunks().to_numpy()
+        return np.asarray(numbers)
+    return row_codes(images)
+
+
+def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """Where the first and the last image of each number are, by their times, which differ; in order of the numbers."""
+    if not len(numbers):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    low, shift = int(numbers.min()), int(times.max()).bit_length()
+    if (int(numbers.max()) - low).bit_length() + shift > _BITS:
+        numbers, low = np.unique(numbers, return_inverse=True)[1], 0
+    # One number of both sorts in half of the time of a sort by one that gives places.
+    ordered = np.sort((numbers - low) << shift | times)
+    ends = np.append(np.flatnonzero(ordered[1:] >> shift != ordered[:-1] >> shift), len(ordered) - 1)
+    starts = np.append(0, ends[:-1] + 1)
+    place_at = np.empty(1 << shift, np.int32)
+    place_at[times] = np.arange(len(times), dtype=np.int32)
+    first, last = (place_at[ordered[at] & ((1 << shift) - 1)].astype(np.int64) for at in (starts, ends))
+    return first, last
+
+
 def _by_row(events: Events, put: pa.Table, names: list[str]) -> Reduced:
     """Of equal rows nobody can tell which one changed: those that the batch itself has put are taken first."""
-    takes = events.before.num_rows
-    codes, order = _codes(events, put, names), _order(events)
+    takes, images = events.before.num_rows, _images(events, put, names)
+    codes, order = row_codes(images), np.argsort(_times(events), kind="stable")
     weights = np.where(order < takes, -1, 1)
     grouped = np.argsort(codes[order], kind="stable")
     ordered, sums = codes[order][grouped], np.cumsum(weights[grouped])
@@ -95,7 +118,6 @@ def _by_row(events: Events, put: pa.Table, names: list[str]) -> Reduced:
     ends = np.r_[starts[1:], len(ordered)]
     needed = np.maximum(-lows, 0)
     left = needed + (sums[ends - 1] - before if len(starts) else 0)
-    images = pa.concat_tables([events.before.select(names), put.select(names)])
     is_needed = needed > 0
     keys = images.take(pa.array(order[grouped[starts[is_needed]]]))
     kept = [

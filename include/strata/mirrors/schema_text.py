@@ -1,12 +1,18 @@
 """Columns as Delta's log writes them (Delta protocol, "Schema Serialization Format").
-Not here: which columns a mirror has (`layout.py`)."""
+Not here: which columns a mirror has (`layout.py`), by what name files have them (`renames.py`)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
+
+from strata.mirrors.layout import mirror_schema
+from strata.mirrors.renames import IN_FILES, NUMBER, SAME_AS
+
+if TYPE_CHECKING:
+    from strata.schema.model.definition import TableDefinition
 
 _NAMES = {
     pa.int8(): "byte",
@@ -22,6 +28,9 @@ _NAMES = {
     pa.timestamp("us"): "timestamp_ntz",
     pa.timestamp("us", tz="UTC"): "timestamp",
 }
+_ID: Final = "delta.columnMapping.id"
+_PHYSICAL: Final = IN_FILES.decode()
+_SAME: Final = SAME_AS.decode()
 
 
 def schema_text(columns: pa.Schema) -> str:
@@ -29,13 +38,52 @@ def schema_text(columns: pa.Schema) -> str:
     return msgspec.json.encode({"type": "struct", "fields": [_field(field) for field in columns]}).decode()
 
 
-def column_names(text: str) -> list[str]:
-    """The names in a `schemaString`, in order."""
-    return [field["name"] for field in msgspec.json.decode(text)["fields"]]
+def has_mapping(text: str) -> bool:
+    """Whether a `schemaString` says what files call the columns. No name can look so: quotes in it are escaped."""
+    return f'"{_PHYSICAL}":' in text
+
+
+def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
+    """The columns of a mirror with what its `schemaString` says of them, names that they had among them."""
+    own = mirror_schema(definition)
+    if not has_mapping(text) and f'"{_SAME}":' not in text:
+        return own
+    found = {field["name"]: field for field in msgspec.json.decode(text)["fields"]}
+    former = [
+        pa.field(name, own.field(said["metadata"][_SAME]).type)
+        for name, said in found.items()
+        if _SAME in said["metadata"]
+    ]
+    fields = list(own)
+    return pa.schema([_said(field, found[field.name]) for field in [*fields[:-1], *former, fields[-1]]])
+
+
+def _said(field: pa.Field, found: dict[str, Any]) -> pa.Field:
+    kind, metadata = field.type, found["metadata"]
+    if pa.types.is_struct(kind):
+        inside = {one["name"]: one for one in found["type"]["fields"]}
+        kind = pa.struct([_said(kind.field(at), inside[kind.field(at).name]) for at in range(kind.num_fields)])
+    known = {
+        NUMBER: str(metadata.get(_ID, "")),
+        IN_FILES: metadata.get(_PHYSICAL, ""),
+        SAME_AS: metadata.get(_SAME, ""),
+    }
+    return pa.field(field.name, kind, metadata={key: value for key, value in known.items() if value})
 
 
 def _field(field: pa.Field) -> dict[str, Any]:
-    return {"name": field.name, "type": _type(field.type), "nullable": True, "metadata": {}}
+    return {"name": field.name, "type": _type(field.type), "nullable": True, "metadata": _metadata(field)}
+
+
+def _metadata(field: pa.Field) -> dict[str, Any]:
+    known = field.metadata or {}
+    found: dict[str, Any] = {}
+    if IN_FILES in known:
+        found |= {_ID: int(known[NUMBER]), _PHYSICAL: known[IN_FILES].decode()}
+    if SAME_AS in known:
+        column = known[SAME_AS].decode()
+        found |= {_SAME: column, "comment": f"the former name of {column}"}
+    return found
 
 
 def _type(kind: pa.DataType) -> Any:

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from strata.errors import Usage
 from strata.mirrors.checkpoint import write_checkpoint_if_due
 from strata.mirrors.data_files import names_of, read_file_rows, write_rows
-from strata.mirrors.layout import key_columns, mirror_schema, mirror_url
-from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, versions_of
+from strata.mirrors.layout import key_columns, mirror_url
+from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, readable_versions
 from strata.mirrors.modes import Mode, properties_of, protocol_of
 from strata.mirrors.position import app_id
-from strata.mirrors.schema_text import schema_text
+from strata.mirrors.renames import Renames, first_columns, mapping_properties
+from strata.mirrors.schema_text import columns_of, schema_text
 from strata.mirrors.vectors import read_vector, rows_of
 from strata.schema.model.definition import TableDefinition, TableName, definition_from_json
 from strata.tables.port import CommitConflictError
@@ -46,7 +47,7 @@ class Mirror(Struct, frozen=True):
     snapshot: Snapshot
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913  what a mirror is made of
         cls,
         lake: str,
         source: str,
@@ -56,6 +57,7 @@ class Mirror(Struct, frozen=True):
         position: MirrorPosition,
         *,
         mode: Mode = Mode.DELETION_VECTORS,
+        renames: Renames = Renames.COPY,
         replacing: Mirror | None = None,
     ) -> Self:
         """A new mirror with these rows, in one commit; files of one that was killed before it are never seen.
@@ -68,6 +70,7 @@ class Mirror(Struct, frozen=True):
             batches: Rows in `state_schema(definition)`; a column `_seq` besides, where it is known. Read once, bounded.
             position: Where in the stream the table has exactly these rows.
             mode: How it takes changes.
+            renames: What will become of columns that get another name.
             replacing: The mirror that is there, whose rows these take the place of; its earlier positions stay
                 readable. It keeps its identity unless the table was dropped meanwhile.
 
@@ -91,7 +94,7 @@ class Mirror(Struct, frozen=True):
         identity = uuid.uuid4().hex
         if replacing is not None and not replacing.is_dropped:
             identity = replacing.identity
-        schema = mirror_schema(definition)
+        schema = first_columns(definition, renames)
         added = list(write_rows(url, schema, batches))
         own = {
             "strata.source": source,
@@ -100,6 +103,7 @@ class Mirror(Struct, frozen=True):
             _MODE: mode.value,
             _DEFINITION: definition.to_json(),
             _FORMAT: str(definition.stored_format),
+            **mapping_properties(schema, {} if found is None else found.properties),
         }
         actions = [
             protocol_of(mode, schema_text(schema)),
@@ -107,7 +111,7 @@ class Mirror(Struct, frozen=True):
             *_ends(found),
             *(file.added() for file in added),
         ]
-        _commit(url, found, actions, position, source=source, table=table, operation="CREATE TABLE AS SELECT")
+        _commit(url, found, actions, position, app_id(source, table), operation="CREATE TABLE AS SELECT")
         made = cls.open(lake, source, table)
         if made is None:
             raise CommitConflictError
@@ -185,13 +189,13 @@ class Mirror(Struct, frozen=True):
 
     @property
     def gone_columns(self) -> frozenset[str]:
-        """Columns, folded, that data files have and the table has not any more."""
+        """Columns, folded, that data files have and the table has not any more; by their names in files."""
         return frozenset(filter(None, self.snapshot.properties.get(_GONE_COLUMNS, "").split("\n")))
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
-        return mirror_schema(self.definition)
+        """Its columns, with what the log says of their names."""
+        return columns_of(self.definition, self.snapshot.schema_text)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -228,8 +232,9 @@ class Mirror(Struct, frozen=True):
         *,
         operation: str,
         about: Mapping[str, str] | None = None,
+        unsynced: Sequence[str] = (),
     ) -> Mirror:
-        """One more commit on top of this value.
+        """One more commit on top of this value; of its files, `unsynced` have to reach the disk before it.
 
         Raises:
             CommitConflictError: Somebody else has committed since; nothing is changed.
@@ -240,10 +245,10 @@ class Mirror(Struct, frozen=True):
             self.snapshot,
             actions,
             position,
-            source=self.source,
-            table=self.table,
+            app_id(self.source, self.table),
             operation=operation,
             about=about,
+            unsynced=unsynced,
         )
         made = self.refreshed()
         write_checkpoint_if_due(made.snapshot)
@@ -257,24 +262,28 @@ class Mirror(Struct, frozen=True):
         self,
         changed: Mapping[str, str | None],
         definition: TableDefinition | None = None,
+        schema: pa.Schema | None = None,
     ) -> dict[str, Any]:
-        """The action that gives it other properties and, where there is one, another definition."""
+        """The action that gives it other properties and, where there are others, another definition and columns."""
         shown = self.definition if definition is None else definition
+        columns = self.schema if schema is None else schema
         properties = {
             **self.snapshot.properties,
             _DEFINITION: shown.to_json(),
             _FORMAT: str(shown.stored_format),
+            **mapping_properties(columns, self.snapshot.properties),
             **changed,
         }
         kept = {key: value for key, value in properties.items() if value is not None}
-        return _metadata(schema_text(mirror_schema(shown)), kept, self.snapshot.table_id, self.snapshot.created_ms)
+        return _metadata(schema_text(columns), kept, self.snapshot.table_id, self.snapshot.created_ms)
 
     def dropped(self, position: MirrorPosition) -> Mirror:
-        """Marked: the table is gone from the server; its rows stay readable as they were last."""
-        return self.with_properties({_DROPPED: str(position.seq), _STOPPED: None}, position)
+        """Marked: the table is gone from the server; its rows stay readable as they were last, or (`stopped`) as they
+        were when it could not go on."""
+        return self.with_properties({_DROPPED: str(position.seq)}, position)
 
-    def stopped_for(self, reason: str) -> Mirror:
-        """Marked: it cannot go on behind its position."""
+    def stopped_for(self, reason: str | None) -> Mirror:
+        """Marked: it cannot go on behind its position; None: it can again."""
         return self if self.stopped == reason else self.with_properties({_STOPPED: reason}, self.position)
 
 
@@ -287,15 +296,15 @@ def _commit(
     found: Snapshot | None,
     actions: Iterable[Mapping[str, Any]],
     position: MirrorPosition,
+    app: str,
     *,
-    source: str,
-    table: TableName,
     operation: str,
     about: Mapping[str, str] | None = None,
+    unsynced: Sequence[str] = (),
 ) -> None:
-    mark = {"txn": {"appId": app_id(source, table), "version": position.seq, "lastUpdated": now_ms()}}
+    mark = {"txn": {"appId": app, "version": position.seq, "lastUpdated": now_ms()}}
     version = 0 if found is None else found.version + 1
-    commit(url, version, [mark, *actions], position, operation=operation, about=about or {})
+    commit(url, version, [mark, *actions], position, operation=operation, about=about or {}, unsynced=unsynced)
 
 
 def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", created_ms: int = 0) -> dict[str, Any]:
@@ -317,7 +326,7 @@ def _ends(found: Snapshot | None) -> list[dict[str, Any]]:
 
 def _version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
     """The newest version that is not behind a point; -1 if none is, None if there is no table."""
-    versions = versions_of(url)
+    versions = readable_versions(url)
     if not versions:
         return None
 

@@ -5,26 +5,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata.errors import StrataError, Usage
-from strata.mirrors.data_files import write_rows
-from strata.mirrors.layout import SEQ, mirror_schema
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata.errors import ReadAgainError, StrataError, Usage
+from strata.mirrors.data_files import read_file_rows, write_rows
+from strata.mirrors.layout import SEQ
 from strata.mirrors.log import now_ms
 from strata.mirrors.modes import protocol_of
+from strata.mirrors.renames import Renames, first_columns, name_in_files, next_columns, origins_of, same_as
 from strata.mirrors.schema_text import schema_text
 from strata.mirrors.table import GONE_COLUMNS, STOPPED, Mirror
 from strata.schema.history.effects import EffectKind
 from strata.schema.model.folding import fold_name
 from strata.tables.convert import convert_rows, state_schema
+from strata.tables.partition_rows import in_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
+    import numpy as np
+    from numpy.typing import NDArray
 
     from strata.mirrors.position import MirrorPosition
     from strata.schema.history.effects import Effect
     from strata.schema.history.turns import Turn
     from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.partitions import HeldRows
 
 _MOVES_ROWS: Final = (EffectKind.EXCHANGE, EffectKind.READ_AGAIN)
 
@@ -33,8 +40,14 @@ class CannotFollowError(StrataError):
     """The mirror has to stay in front of a statement; the message says why."""
 
 
-def altered(mirror: Mirror, turn: Turn, position: MirrorPosition) -> Mirror:
+def altered(mirror: Mirror, turn: Turn, position: MirrorPosition, renames: Renames = Renames.COPY) -> Mirror:
     """The mirror behind an ALTER TABLE, or whatever else gave its table another definition.
+
+    Args:
+        mirror: The mirror in front of it.
+        turn: The statement.
+        position: Behind it.
+        renames: What becomes of columns that get another name.
 
     Raises:
         CannotFollowError: Nothing in the log tells what the rows have become.
@@ -45,20 +58,23 @@ def altered(mirror: Mirror, turn: Turn, position: MirrorPosition) -> Mirror:
     effect = _effect_of(turn)
     refuse_unknown(effect, is_empty=mirror.snapshot.live_rows == 0)
     if effect.kind is EffectKind.REMOVE:
-        return emptied(mirror, position, definition)
-    if _only_schema_changes(mirror, turn, effect):
-        gone = mirror.gone_columns | {fold_name(name) for name in effect.dropped}
+        return emptied(mirror, position, definition, renames)
+    columns = next_columns(mirror.schema, mirror.definition, turn, renames)
+    if _only_schema_changes(mirror, columns, turn, effect):
+        gone = (mirror.gone_columns | _in_files(mirror.schema)) - _in_files(columns)
         changed = {GONE_COLUMNS: "\n".join(sorted(gone)) or None, STOPPED: None}
         return mirror.commit(
-            [protocol_of(mirror.mode, schema_text(mirror_schema(definition))), mirror.metadata(changed, definition)],
+            [protocol_of(mirror.mode, schema_text(columns)), mirror.metadata(changed, definition, columns)],
             position,
             operation="ALTER TABLE",
             about={"strata.effect": effect.kind.value},
         )
-    return _rewritten(mirror, turn, position, definition)
+    return _rewritten(mirror, turn, position, columns)
 
 
-def emptied(mirror: Mirror, position: MirrorPosition, definition: TableDefinition) -> Mirror:
+def emptied(
+    mirror: Mirror, position: MirrorPosition, definition: TableDefinition, renames: Renames = Renames.COPY
+) -> Mirror:
     """The mirror of a table of this definition behind a TRUNCATE.
 
     Raises:
@@ -66,15 +82,68 @@ def emptied(mirror: Mirror, position: MirrorPosition, definition: TableDefinitio
         LakeUnavailableError: The storage does not answer.
     """
     now = now_ms()
+    is_same = definition == mirror.definition
+    columns = mirror.schema if is_same else first_columns(definition, renames)
     return mirror.commit(
         [
-            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, definition),
+            *([] if is_same else [protocol_of(mirror.mode, schema_text(columns))]),
+            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, definition, columns),
             *(file.removed(now) for file in mirror.snapshot.files.values()),
         ],
         position,
         operation="DELETE",
         about={"strata.effect": EffectKind.REMOVE.value},
     )
+
+
+def rearranged(
+    mirror: Mirror,
+    position: MirrorPosition,
+    held: HeldRows,
+    brought: Iterable[pa.Table] = (),
+    operation: str = "DELETE",
+) -> Mirror:
+    """The mirror without the rows of some partitions, and with those that came in their place.
+
+    Args:
+        mirror: Before.
+        position: Behind the statement.
+        held: The partitions.
+        brought: Rows in the columns of the mirror.
+        operation: What the commit calls it.
+
+    Raises:
+        CannotFollowError: Which rows they are is not known.
+        CommitConflictError: Somebody else has committed meanwhile.
+        LakeUnavailableError: The storage does not answer.
+    """
+    now, actions = now_ms(), []
+    for file in mirror.snapshot.files.values():
+        parts = [*read_file_rows(mirror.url, file, mirror.schema, mirror.dead_rows(file))]
+        kept = [part.filter(pc.invert(pa.array(_held(part, mirror, held)))) for part in parts]
+        if sum(part.num_rows for part in kept) < sum(part.num_rows for part in parts):
+            actions.append(file.removed(now))
+            actions += [one.added() for one in write_rows(mirror.url, mirror.schema, kept)]
+    actions += [one.added() for one in write_rows(mirror.url, mirror.schema, brought)]
+    about = {"strata.effect": (EffectKind.EXCHANGE if operation != "DELETE" else EffectKind.REMOVE).value}
+    return mirror.commit([mirror.metadata({STOPPED: None}), *actions], position, operation=operation, about=about)
+
+
+def rows_held(mirror: Mirror, held: HeldRows) -> Iterator[pa.Table]:
+    """The rows of some partitions.
+
+    Raises:
+        CannotFollowError: Which rows they are is not known.
+    """
+    for rows in mirror.batches():
+        yield rows.filter(pa.array(_held(rows, mirror, held)))
+
+
+def _held(rows: pa.Table, mirror: Mirror, held: HeldRows) -> NDArray[np.bool_]:
+    try:
+        return in_partitions(rows, mirror.definition, held)
+    except ReadAgainError as error:
+        raise CannotFollowError(error.facts().message) from error
 
 
 def converted_rows(mirror: Mirror, turn: Turn) -> Iterator[pa.Table]:
@@ -109,12 +178,14 @@ def refuse_unknown(effect: Effect, *, is_empty: bool) -> None:
     """
     if is_empty and not effect.brings_rows and effect.kind is not EffectKind.EXCHANGE:
         return
+    if effect.held is not None:
+        return
     if effect.brings_rows:
         raise CannotFollowError(effect.reason or "a statement brought rows that no log has")
     if effect.kind is EffectKind.REMOVE and not effect.is_whole:
         names = ", ".join(effect.partitions)
         raise CannotFollowError(
-            f"a statement removed the rows of partitions ({names}), and no log says which they were"
+            f"a statement removed the rows of partitions ({names}), and no log says which they were; {effect.reason}"
         )
     if effect.kind in _MOVES_ROWS:
         raise CannotFollowError(effect.reason or "a statement exchanged rows with another table")
@@ -132,32 +203,35 @@ def _definition_of(turn: Turn) -> TableDefinition:
     return turn.definition
 
 
-def _only_schema_changes(mirror: Mirror, turn: Turn, effect: Effect) -> bool:
-    """Whether the files can stay: each column of the table is in them under its name and type, or is NULL in all rows
-    and no file has a column of its name."""
+def _only_schema_changes(mirror: Mirror, columns: pa.Schema, turn: Turn, effect: Effect) -> bool:
+    """Whether the files can stay: each column is in them under its name there and its type, or is NULL in all rows and
+    no file has a column of its name."""
     if effect.kind not in (EffectKind.NONE, EffectKind.METADATA, EffectKind.FILL):
         return False
-    if turn.renamed_columns or any(one.value is not None for one in effect.filled):
+    if any(one.value is not None for one in effect.filled):
         return False
-    old, new = mirror.schema, mirror_schema(_definition_of(turn))
-    dropped = mirror.gone_columns | {fold_name(name) for name in effect.dropped}
-    added = {fold_name(name) for name in (*effect.added, *turn.added_columns)}
-    for field in new:
-        at = old.get_field_index(field.name)
-        is_kept = at >= 0 and old.field(at).type == field.type and fold_name(field.name) not in added
-        if not is_kept and fold_name(field.name) in dropped | {fold_name(name) for name in old.names}:
+    there = {name_in_files(field): field for field in mirror.schema}
+    used = mirror.gone_columns | _in_files(mirror.schema)
+    came_from = origins_of(mirror.definition, turn)
+    for field in columns:
+        known, old = there.get(name_in_files(field)), came_from.get(same_as(field))
+        is_kept = known is not None and old is not None and same_as(known) == old and known.type == field.type
+        if not is_kept and (old is not None or fold_name(name_in_files(field)) in used):
             return False
     return True
 
 
-def _rewritten(mirror: Mirror, turn: Turn, position: MirrorPosition, definition: TableDefinition) -> Mirror:
-    schema = mirror_schema(definition)
+def _in_files(columns: pa.Schema) -> frozenset[str]:
+    return frozenset(fold_name(name_in_files(field)) for field in columns)
+
+
+def _rewritten(mirror: Mirror, turn: Turn, position: MirrorPosition, schema: pa.Schema) -> Mirror:
     added = list(write_rows(mirror.url, schema, converted_rows(mirror, turn)))
     now = now_ms()
     return mirror.commit(
         [
             protocol_of(mirror.mode, schema_text(schema)),
-            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, definition),
+            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, _definition_of(turn), schema),
             *(file.removed(now) for file in mirror.snapshot.files.values()),
             *(file.added() for file in added),
         ],

@@ -77,12 +77,13 @@ class Vector(Struct, frozen=True):
         )
 
 
-def write_vectors(url: str, dead: Mapping[str, BitMap]) -> dict[str, Vector]:
+def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | None = None) -> dict[str, Vector]:
     """Writes one file with the vectors of some data files.
 
     Args:
         url: The table.
         dead: By data file, the numbers of its dead rows, all of them.
+        unsynced: Gets the file if a power cut may still take it, for the commit (`log.commit`).
 
     Returns:
         By data file, where its vector is.
@@ -98,7 +99,7 @@ def write_vectors(url: str, dead: Mapping[str, BitMap]) -> dict[str, Vector]:
         found[path] = Vector(place, at, len(vector), len(rows))
         parts += [len(vector).to_bytes(4, "big"), vector, zlib.crc32(vector).to_bytes(4, "big")]
         at += 8 + len(vector)
-    write_file(f"{url}/{FOLDER}/deletion_vector_{name}.bin", *parts)
+    write_file(f"{url}/{FOLDER}/deletion_vector_{name}.bin", *parts, unsynced=unsynced)
     return found
 
 

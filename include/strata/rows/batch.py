@@ -124,7 +124,7 @@ def _facts(block: RowBlock, binlog_file: str) -> list[pa.Array]:
     facts = block.rows.facts
     return [
         _OPERATIONS.chosen(facts[Fact.OP] + 1),
-        _gtids(facts[Fact.SID], facts[Fact.GNO], block.servers),
+        gtid_column(facts[Fact.SID], facts[Fact.GNO], block.servers),
         _numbers(pa.int64(), facts[Fact.SEQ]),
         _numbers(pa.int64(), facts[Fact.ROW]),
         _numbers(TIMESTAMP_UTC, facts[Fact.CLOCK]),
@@ -161,7 +161,8 @@ def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:
     return pa.Array.from_buffers(kind, len(facts), [None, pa.py_buffer(facts)], 0)
 
 
-def _gtids(sids: Ints, gnos: Ints, servers: Sequence[Sid]) -> pa.Array:
+def gtid_column(sids: Ints, gnos: Ints, servers: Sequence[Sid]) -> pa.Array:
+    """GTIDs as text, of columns as `TransactionBatch` has them; NULL where the server is -1."""
     count = len(sids)
     labels = Labels.of(tuple(f"{sid}:" for sid in servers))
     longest = int(np.diff(labels.starts).max(initial=0)) + _LONGEST_NUMBER

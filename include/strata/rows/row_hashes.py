@@ -3,7 +3,7 @@ Not here: what the hashes are compared for (`checks/image_chain.py`, `mirrors/ke
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Ints = npt.NDArray[np.int64]
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 _NONE = np.zeros(0, np.uint8)
 
@@ -34,11 +35,14 @@ def bytes_of(column: pa.Array) -> npt.NDArray[np.uint8]:
     return _NONE if content is None else np.frombuffer(content, np.uint8)
 
 
-def hash_rows(columns: Iterable[pa.Array], count: int) -> Ints:
+def hash_rows(columns: Iterable[Column], count: int) -> Ints:
     """One hash a row of the values of some columns; a NULL is told from every value."""
     hashes = np.full(count, 0x5BD1E995, np.int64)
     for column in columns:
-        _add(column, hashes)
+        begin = 0
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            _add(chunk, hashes[begin : begin + len(chunk)])
+            begin += len(chunk)
     return hashes
 
 

@@ -1,12 +1,13 @@
 """The application: routes, who may ask, and errors. It is the same in Airflow's web server and alone.
-Not here: what a page says (`overview.py`, `tables_page.py`, `table_page.py`), its looks (`templates/`, `static/`)."""
+Not here: what a page says (`overview.py`, `table_page.py`, ...), its looks (`templates/`, `static/`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Depends, FastAPI, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 from strata.errors import StrataError, Transient, UnknownSourceError, Usage
@@ -14,28 +15,30 @@ from strata.schema.answers.changes import changes
 from strata.schema.answers.positions import position_of
 from strata.schema.answers.search import search
 from strata.schema.answers.tables import tables_at
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
-from strata.serve.headers import add_headers
+from strata.serve.around import Around
+from strata.serve.headers import Headers
 from strata.serve.overview import overview
 from strata.serve.rendering import FOLDER, make_environment
 from strata.serve.run_page import run_changes
 from strata.serve.table_page import Asked, kind_of, table_view
 from strata.serve.tables_page import tables_view
+from strata.serve.verdict_page import verdict_view, verdicts_view
+from strata.store.verdicts import VerdictLedger
 from strata.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import sqlalchemy as sa
 
-    from strata.serve.run_page import Planned
     from strata.serve.sources import Sources
 
-    FindRuns = Callable[[str, str], Sequence[Planned] | None]
-
 _MOST_LINES: Final = 1000
+_MAP_INDEX: Final = re.compile("[0-9]{1,9}")
 
 _Source = Annotated[str, Query(max_length=64, description="Name of the source, as in the settings.")]
 _Database = Annotated[str, Query(max_length=64)]
@@ -43,11 +46,17 @@ _Table = Annotated[str, Query(max_length=64)]
 _At = Annotated[str, Query(max_length=100_000, description="A GTID set, FILE:OFFSET or time; empty for the end.")]
 _Text = Annotated[str, Query(max_length=200)]
 _Id = Annotated[str, Query(max_length=250)]
+_MapIndex = Annotated[str, Query(max_length=11, description="Of a task; anything else than a number is none.")]
 _VersionId = Annotated[int | None, Query(ge=1)]
+_Micros = Annotated[int, Query(ge=0, lt=1 << 63, description="Start of an interval, microseconds UTC.")]
+_Offset = Annotated[int, Query(ge=0, lt=1 << 31)]
 
 
 def make_app(
-    sources: Sources, guard: Callable[..., Any], clock: Callable[[], int], find_runs: FindRuns | None = None
+    sources: Sources,
+    guard: Callable[..., Any],
+    clock: Callable[[], int],
+    around: Around | None = None,
 ) -> FastAPI:
     """The application.
 
@@ -55,13 +64,13 @@ def make_app(
         sources: What the pages speak of.
         guard: A dependency of FastAPI's that refuses who may not read; it stands in front of every route.
         clock: The time now, microseconds UTC.
-        find_runs: What a DAG's run has planned, by the ids of both; None if there is no such run.
+        around: What else there is where it runs.
     """
     # FastAPI's own route of the description has no dependencies, and so no guard.
     app = FastAPI(title="Strata: schema history", dependencies=[Depends(guard)], openapi_url=None)
     app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), include_in_schema=False)
-    app.middleware("http")(add_headers)
-    _Pages(sources, clock, find_runs).add_to(app)
+    app.add_middleware(Headers)
+    _Pages(sources, clock, around or Around()).add_to(app)
     _Answers(sources).add_to(app)
     return app
 
@@ -78,10 +87,10 @@ def _store(sources: Sources, source: str) -> sa.Engine:
 class _Pages:
     """For people."""
 
-    def __init__(self, sources: Sources, clock: Callable[[], int], find_runs: FindRuns | None) -> None:
+    def __init__(self, sources: Sources, clock: Callable[[], int], around: Around) -> None:
         self._sources = sources
         self._clock = clock
-        self._find_runs = find_runs
+        self._around = around
         self._templates = make_environment()
 
     def add_to(self, app: FastAPI) -> None:
@@ -99,19 +108,37 @@ class _Pages:
             ("/table", self.table),
             ("/search", self.search),
             ("/run", self.run),
+            ("/airflow", self.airflow),
+            ("/verdicts", self.verdicts),
+            ("/verdict", self.verdict),
         ):
             app.add_api_route(path, endpoint, response_class=HTMLResponse, include_in_schema=False)
 
-    def run(self, dag_id: _Id, run_id: _Id) -> HTMLResponse:
-        """What changed in the span of a run of Airflow's."""
-        planned = self._find_runs(dag_id, run_id) if self._find_runs is not None else None
+    def run(self, dag_id: _Id, run_id: _Id, map_index: _MapIndex = "") -> HTMLResponse:
+        """What changed in the span of a run of Airflow's, or of one source's tasks in it."""
+        find = self._around.find_runs
+        mapped = int(map_index) if _MAP_INDEX.fullmatch(map_index) else None
+        planned = find(dag_id, run_id, mapped) if find is not None else None
         if planned is None:
             raise Usage(f"there is no run {run_id!r} of {dag_id!r}")
         return self._show("run.html", run_id=run_id, found=run_changes(self._sources, planned))
 
+    def airflow(self, source: _Source, run: _Id, to: Annotated[Literal["run", "log"], Query()] = "run") -> Any:
+        """From a run of ours to Airflow's page of it, or of what its last task has logged."""
+        find = self._around.find_task
+        task = find(run) if find is not None else None
+        if task is None:
+            raise Usage(
+                "no run of this Airflow's planned it: a command did, or Airflow has deleted its records",
+                source=source,
+                remedy=f"`strata intervals --source {source}` lists what it has done.",
+            )
+        return RedirectResponse(f"../{task.path_of_log if to == 'log' else task.path}", 303)
+
     def _show(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
         template = self._templates.get_template(name)
-        return HTMLResponse(template.render(now=self._clock(), kind_of=kind_of, **values), status)
+        given = {"now": self._clock(), "kind_of": kind_of, "around": self._around}
+        return HTMLResponse(template.render(**given, **values), status)
 
     async def refuse(self, request: Request, error: StrataError) -> HTMLResponse | JSONResponse:
         """An error of ours as an answer: what happened, and what to run next."""
@@ -122,7 +149,8 @@ class _Pages:
 
     def overview(self) -> HTMLResponse:
         """The sources."""
-        return self._show("overview.html", views=overview(self._sources))
+        views = overview(self._sources, self._around.numbers)
+        return self._show("overview.html", views=views)
 
     def tables(
         self, source: _Source, containing: _Text = "", after_database: _Database = "", after_table: _Table = ""
@@ -152,6 +180,21 @@ class _Pages:
         found = search(_store(self._sources, source), source, text.strip()) if text.strip() else None
         return self._show("search.html", source=source, text=text, found=found)
 
+    def verdicts(
+        self,
+        source: _Source,
+        before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+        unsound: Annotated[bool, Query()] = False,  # noqa: FBT002  a field of the address
+    ) -> HTMLResponse:
+        """The intervals of a source that were checked."""
+        view = verdicts_view(_store(self._sources, source), source, before, unsound=unsound)
+        return self._show("verdicts.html", source=source, unsound=unsound, view=view)
+
+    def verdict(self, source: _Source, start: _Micros, offset: _Offset = 0) -> HTMLResponse:
+        """What was found in one of them."""
+        view = verdict_view(_store(self._sources, source), source, start, offset)
+        return self._show("verdict.html", source=source, view=view)
+
 
 class _Answers:
     """For programs: the lines of `strata schema`, as JSON."""
@@ -164,6 +207,7 @@ class _Answers:
         app.add_api_route("/api/sources", self.sources, tags=["schema"])
         app.add_api_route("/api/schema", self.schema, tags=["schema"])
         app.add_api_route("/api/history", self.history, tags=["schema"])
+        app.add_api_route("/api/verdict", self.verdict, tags=["checks"])
 
     def sources(self) -> JSONResponse:
         """Names of the sources."""
@@ -182,3 +226,8 @@ class _Answers:
         store = SchemaStore(_store(self._sources, source))
         listed = [change.line() for change in changes(store, source, TableName(database, table))]
         return JSONResponse([to_plain(line) for line in listed[-_MOST_LINES:]])
+
+    def verdict(self, source: _Source, start: _Micros) -> JSONResponse:
+        """What the checks found in one interval, table by table, as the store has it."""
+        found = VerdictLedger(_store(self._sources, source)).select(source, [start])
+        return JSONResponse([to_plain(one) for one in found])

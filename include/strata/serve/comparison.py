@@ -36,6 +36,8 @@ class Comparison(Struct, frozen=True):
     columns: tuple[SideBySide, ...]
     others: tuple[str, ...]
     """What differs besides columns."""
+    effects: tuple[TableChange, ...]
+    """The changes in between that did something to the rows that were there, in stream order."""
 
 
 _OF_COLUMNS = (ColumnAdded, ColumnRemoved, ColumnChanged, ColumnRenamed)
@@ -60,8 +62,10 @@ def compare(life: Sequence[TableChange], first: int | None, second: int | None) 
             raise Usage(f"version {version_id} is none of this table")
     older, newer = sorted((places[first], places[second]))
     before, after = life[older], life[newer]
-    columns, others = _side_by_side(before.after, after.after, _renames(life[older + 1 : newer + 1]))
-    return Comparison(before, after, tuple(columns), tuple(others))
+    between = life[older + 1 : newer + 1]
+    columns, others = _side_by_side(before.after, after.after, _renames(between))
+    effects = tuple(change for change in between if change.has_effect and change.effect.text)
+    return Comparison(before, after, tuple(columns), tuple(others), effects)
 
 
 def _renames(changes: Iterable[TableChange]) -> Renames:

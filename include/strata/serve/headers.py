@@ -6,10 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -20,9 +17,22 @@ HEADERS: Final = {
 }
 
 
-async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """A middleware: puts the headers on whatever is answered."""
-    response = await call_next(request)
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+_RAW: Final = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Headers:
+    """A middleware: puts the headers on whatever is answered, and lets a stream pass as it comes."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(one for one in _RAW if one[0] not in given)]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)

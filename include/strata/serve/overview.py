@@ -1,8 +1,9 @@
-"""The first page: each source, how far it is, and what somebody has to look at.
-Not here: single tables (`table_page.py`), the lake, which a page does not open (`strata status` does)."""
+"""The first page: each source, how far it is, and what somebody has to look at, the most urgent first.
+Not here: single tables (`table_page.py`), reading the numbers that the lake has (`numbers.py`)."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
@@ -17,13 +18,38 @@ from strata.store.ledgers import IntervalLedger
 from strata.store.rows_in_time import waiting_rows
 from strata.store.table_intervals import State
 from strata.store.tables import schema_version
+from strata.store.verdicts import VerdictLedger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata.schema.answers.catalogue import TableSummary
     from strata.schema.history.versions import TrackedPosition
+    from strata.serve.numbers import Numbers, Reading
     from strata.serve.sources import Sources
     from strata.store.rows_in_time import Waiting
+    from strata.store.verdicts import IntervalOutcome
 
 _SHOWN_GAPS: Final = 20
+_MOST_GAPS: Final = 1000
+# As in `monitoring/alerts.yaml`.
+_PURGE_SECONDS: Final = 21600
+_STILL_SECONDS: Final = 1800
+_MIRROR_SECONDS: Final = 7200
+
+
+class Urgency(IntEnum):
+    """What comes first."""
+
+    LOSS = 0
+    """The server may delete what is not here."""
+    STILL = 1
+    """Nothing runs, or nobody can say."""
+    WITHHELD = 2
+    UNKNOWN = 3
+    """A table whose schema is not known."""
+    WAITING = 4
+    """The next run does it."""
 
 
 class Attention(Struct, frozen=True):
@@ -33,6 +59,9 @@ class Attention(Struct, frozen=True):
     command: str | None = None
     table: tuple[str, str] | None = None
     """Database and table that it is about."""
+    urgency: Urgency = Urgency.STILL
+    seconds: float | None = None
+    """A span of time that the page puts behind the text."""
 
 
 class SourceView(Struct, frozen=True):
@@ -45,37 +74,63 @@ class SourceView(Struct, frozen=True):
     """End of the newest interval, microseconds UTC."""
     versions: int = 0
     attention: tuple[Attention, ...] = ()
+    """The most urgent first."""
+    checked: IntervalOutcome | None = None
+    """What the checks found in the newest interval that has been judged."""
+    withheld_rows: int = 0
+    """In quarantine, or held back."""
+    gaps: int = 0
+    """Tables whose schema is not known."""
+    reading: Reading | None = None
+    """The numbers that the lake has a part in; None: they are being read for the first time."""
 
 
-def overview(sources: Sources) -> list[SourceView]:
+def overview(sources: Sources, numbers: Numbers | None) -> list[SourceView]:
     """All sources, those first that somebody has to look at. A source whose store does not answer is shown as that.
 
     Raises:
         SettingsError: The settings cannot be read.
     """
-    views = [_view(sources, name) for name in sources.names()]
-    return sorted(views, key=lambda view: (not view.attention, view.name))
+    names = sources.names()
+    readings = numbers.of(names) if numbers is not None else {}
+    views = [_view(sources, name, readings.get(name)) for name in names]
+    return sorted(views, key=lambda view: (not view.attention, *(one.urgency for one in view.attention[:1]), view.name))
 
 
-def _view(sources: Sources, name: str) -> SourceView:
+def _view(sources: Sources, name: str, reading: Reading | None) -> SourceView:
     try:
         engine = sources.store(name)
-        return SourceView(name, attention=(_nothing_yet(name),)) if engine is None else _of_store(engine, name)
+        return SourceView(name, attention=(_nothing_yet(name),)) if engine is None else _of_store(engine, name, reading)
     except StrataError as error:
         return SourceView(name, attention=(Attention(error.message, error.remedy),))
 
 
-def _of_store(engine: sa.Engine, name: str) -> SourceView:
+def _of_store(engine: sa.Engine, name: str, read: Reading | None) -> SourceView:
     position = SchemaStore(engine).position(name)
     last = IntervalLedger(engine).last(name)
     if position is None:
         return SourceView(name, attention=(_nothing_yet(name),))
-    attention = [*(_waiting(name, one) for one in waiting_rows(engine, name)), *_gaps(engine, name)]
-    return SourceView(name, position, last.end if last else 0, _count_versions(engine, name), tuple(attention))
+    waiting, gaps = waiting_rows(engine, name), unknown_tables(engine, name, _MOST_GAPS)
+    attention = [
+        *_of_numbers(name, read),
+        *(_waiting(name, one) for one in waiting),
+        *(_gap(name, one) for one in gaps[:_SHOWN_GAPS]),
+    ]
+    return SourceView(
+        name,
+        position,
+        published_until=last.end if last else 0,
+        versions=_count_versions(engine, name),
+        attention=tuple(sorted(attention, key=lambda one: one.urgency)),
+        checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
+        withheld_rows=sum(one.rows for one in waiting if one.state is not State.OWED),
+        gaps=len(gaps),
+        reading=read,
+    )
 
 
 def _nothing_yet(name: str) -> Attention:
-    return Attention("nothing has been tracked yet", f"strata run --source {name}")
+    return Attention("nothing has been tracked yet", f"strata run --source {name}", urgency=Urgency.WAITING)
 
 
 def _count_versions(engine: sa.Engine, name: str) -> int:
@@ -84,25 +139,48 @@ def _count_versions(engine: sa.Engine, name: str) -> int:
         return int(connection.execute(query).scalar_one())
 
 
+def _of_numbers(name: str, read: Reading | None) -> Iterator[Attention]:
+    if read is None:
+        return
+    if read.error is not None:
+        yield Attention(f"its numbers cannot be read: {read.error}", f"strata status --source {name}")
+    yield from _of_times(name, read.numbers)
+
+
+def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attention]:
+    left = numbers.get("purge_distance_seconds")
+    if left is not None and left <= 0:
+        text = "the server may have purged what has not landed, since"
+        yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, -left)
+    elif left is not None and left < _PURGE_SECONDS:
+        text = "the server may purge what has not landed, in"
+        yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, left)
+    still = numbers.get("progress_age_seconds")
+    if still is not None and still > _STILL_SECONDS:
+        text = "no landing has looked and no run has stored anything for"
+        yield Attention(text, f"strata run --source {name}", None, Urgency.STILL, still)
+    behind = numbers.get("mirror_lag_seconds")
+    if behind is not None and behind > _MIRROR_SECONDS:
+        yield Attention("a mirror is behind by", f"strata mirror update --source {name}", None, Urgency.STILL, behind)
+    elif behind is None and numbers.get("mirror_count"):
+        yield Attention("a mirror cannot be read", f"strata mirror update --source {name}")
+
+
 def _waiting(name: str, one: Waiting) -> Attention:
     rows = f"{counted(one.rows, 'row')} of {_tables(one)} in {counted(one.intervals, 'interval')}"
     if one.state is State.OWED:
-        return Attention(f"{rows} wait for the next run", f"strata run --source {name}")
+        return Attention(f"{rows} wait for the next run", f"strata run --source {name}", urgency=Urgency.WAITING)
     if one.state is State.FAILED:
-        return Attention(f"{rows} failed their checks or could not be decoded", f"strata run --source {name} --failed")
-    return Attention(f"{rows} are held back", f"strata status --source {name}")
+        text, command = f"{rows} failed their checks or could not be decoded", f"strata run --source {name} --failed"
+    else:
+        text, command = f"{rows} are held back", f"strata status --source {name}"
+    return Attention(text, command, urgency=Urgency.WITHHELD)
 
 
 def _tables(one: Waiting) -> str:
     return one.table if one.tables == 1 else counted(one.tables, "table")
 
 
-def _gaps(engine: sa.Engine, name: str) -> list[Attention]:
-    return [
-        Attention(
-            f"the schema of {one.name} is not known: {one.gap}",
-            f"strata snapshot --source {name}",
-            (one.name.database, one.name.table),
-        )
-        for one in unknown_tables(engine, name, _SHOWN_GAPS)
-    ]
+def _gap(name: str, one: TableSummary) -> Attention:
+    text = f"the schema of {one.name} is not known: {one.gap}"
+    return Attention(text, f"strata snapshot --source {name}", (one.name.database, one.name.table), Urgency.UNKNOWN)

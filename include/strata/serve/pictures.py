@@ -22,7 +22,7 @@ _SHADES: Final = (1, 2, 4, 8)
 """Least number of changes for each shade of a cell."""
 
 
-class Span(Struct, frozen=True):
+class Period(Struct, frozen=True):
     """Half-open span of time, microseconds UTC."""
 
     start: int
@@ -35,13 +35,13 @@ class Band(Struct, frozen=True):
     start: int
     """Microseconds UTC."""
     kind: str
-    """Class of its colour: `version`, `gap` or `absent`."""
+    """Class of its colour: `version`, `gap`, `absent`, `moved`: the table has another name, `copy` or `partition`."""
     title: str
     """What a pointer that rests on it shows, and a screen reader reads."""
     href: str | None = None
 
 
-def bands(given: Sequence[Band], span: Span) -> Markup:
+def bands(given: Sequence[Band], span: Period) -> Markup:
     """Bands along the time. One that would be too narrow to be seen is drawn wider, and pushes those behind it.
 
     Args:
@@ -51,6 +51,18 @@ def bands(given: Sequence[Band], span: Span) -> Markup:
     places = _places([band.start for band in given], span)
     drawn = [_band(band, x, until - x) for band, (x, until) in zip(given, places, strict=True) if until > x]
     return _svg(_BAND_HEIGHT, f"timeline of {len(given)} versions", drawn)
+
+
+def marks(given: Sequence[Band], span: Period) -> Markup:
+    """The same as narrow marks: what happened at a moment and lasts no longer.
+
+    Args:
+        given: In order of time.
+        span: What the picture shows.
+    """
+    starts = _places([band.start for band in given], span)
+    drawn = [_band(band, x, _LEAST_BAND + 1) for band, (x, _) in zip(given, starts, strict=True)]
+    return _svg(_BAND_HEIGHT, f"{len(given)} moments", drawn)
 
 
 def bars(values: Sequence[int]) -> Markup:
@@ -72,7 +84,7 @@ def bars(values: Sequence[int]) -> Markup:
     return _svg(_BAR_HEIGHT, f"rows along the same time, at most {most:,} in one bar", drawn)
 
 
-def heat(times: Iterable[int], span: Span) -> Markup:
+def heat(times: Iterable[int], span: Period) -> Markup:
     """How often something changed in each of `CELLS` parts of a span, as shades."""
     counts = [0] * CELLS
     length = max(span.end - span.start, 1)
@@ -90,7 +102,7 @@ def heat(times: Iterable[int], span: Span) -> Markup:
     return _svg(20, f"{sum(counts)} versions in this time", drawn)
 
 
-def _places(starts: Sequence[int], span: Span) -> list[tuple[float, float]]:
+def _places(starts: Sequence[int], span: Period) -> list[tuple[float, float]]:
     """Where each band begins and ends, from 0 to `WIDTH`."""
     length = max(span.end - span.start, 1)
     least = min(_LEAST_BAND, WIDTH / max(len(starts), 1))

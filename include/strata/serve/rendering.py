@@ -11,10 +11,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from strata.counted import counted
+from strata.jobs.run.specs import from_micros
 from strata.schema.answers.lines import written_time
 
 FOLDER: Final = Path(__file__).parent
 _AGES: Final = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def make_environment() -> Environment:
@@ -26,7 +29,7 @@ def make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"time": _time, "ago": _ago, "number": _number}
+    made.filters |= {"time": _time, "ago": _ago, "number": _number, "iso": _iso, "span": _span, "size": _size}
     made.globals |= {"counted": counted, "query": query}
     return made
 
@@ -36,7 +39,9 @@ def _time(micros: int) -> Markup:
     text = written_time(micros)
     if text is None:
         return Markup("from the start")
-    return Markup('<time title="{} UTC">{}</time>').format(text, text.partition(".")[0])
+    day, _, second = text.partition(".")[0].partition(" ")
+    # Where there is no room the line may end between the two.
+    return Markup('<time title="{} UTC"><span>{}</span> <span>{}</span></time>').format(text, day, second)
 
 
 def _ago(micros: int, now: int) -> str:
@@ -46,6 +51,33 @@ def _ago(micros: int, now: int) -> str:
         if seconds >= length:
             return f"{counted(seconds // length, unit)} ago"
     return "just now"
+
+
+def _span(seconds: float) -> Markup:
+    """A span of time in its two largest units; what a pointer that rests on it shows is in seconds."""
+    whole = round(abs(seconds))
+    parts = []
+    for length, unit in _UNITS:
+        parts.append(f"{whole // length} {unit}")
+        whole %= length
+    first = next((at for at, part in enumerate(parts) if not part.startswith("0 ")), len(parts) - 1)
+    shown = [part for part in parts[first : first + 2] if not part.startswith("0 ")] or ["0 s"]
+    return Markup('<span class="span" title="{} seconds">{}{}</span>').format(
+        f"{seconds:,.1f}", "-" if seconds < 0 else "", " ".join(shown)
+    )
+
+
+def _size(count: int) -> str:
+    """Bytes in the largest unit that fits."""
+    value, at = float(count), 0
+    while value >= 1000 and at < len(_SIZES) - 1:
+        value, at = value / 1000, at + 1
+    return f"{value:,.1f} {_SIZES[at]}" if at else counted(count, "byte")
+
+
+def _iso(micros: int) -> str:
+    """As the command line takes a time: ISO 8601."""
+    return f"{from_micros(micros):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def _number(value: int) -> str:

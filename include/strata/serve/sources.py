@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata.config.settings import Settings
+    from strata.config.settings import Settings, Source
 
 
 _SETTINGS_SECONDS: Final = 5.0
@@ -47,6 +47,26 @@ class Sources:
         """
         return sorted(self._load().sources)
 
+    def clock_bound(self) -> int | None:
+        """As the settings have it: by how much servers' clocks may differ, microseconds.
+
+        Raises:
+            SettingsError: The settings cannot be read.
+        """
+        return self._load().clock_bound
+
+    def find(self, source: str) -> Source:
+        """A source.
+
+        Raises:
+            UnknownSourceError: The settings have no such source.
+        """
+        settings = self._load()
+        if source not in settings.sources:
+            known = ", ".join(sorted(settings.sources)) or "none"
+            raise UnknownSourceError(f"there is no source {source!r}; the settings have: {known}", source=source)
+        return settings.source(source)
+
     def store(self, source: str) -> sa.Engine | None:
         """The store of a source; None if nothing has been stored yet.
 
@@ -54,11 +74,7 @@ class Sources:
             UnknownSourceError: The settings have no such source.
             StoreUnavailableError: The database does not answer.
         """
-        settings = self._load()
-        if source not in settings.sources:
-            known = ", ".join(sorted(settings.sources)) or "none"
-            raise UnknownSourceError(f"there is no source {source!r}; the settings have: {known}", source=source)
-        url = settings.source(source).store_url
+        url = self.find(source).store_url
         with self._lock:
             if url not in self._engines:
                 found = find_store(url)

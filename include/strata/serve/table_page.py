@@ -14,14 +14,19 @@ from strata.schema.answers.changes import TableChange, changes
 from strata.schema.answers.create_statements import create_statement
 from strata.schema.answers.lines import written_time
 from strata.schema.answers.positions import position_of
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.apply.diff import described_key
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.folding import fold_name
 from strata.serve.comparison import Comparison, compare
-from strata.serve.pictures import Band, Span, bands, bars
+from strata.serve.lanes import Lineage, lineage_of
+from strata.serve.pictures import Band, Period, bands, bars
 from strata.serve.rendering import query
+from strata.serve.table_rows import RowsView, rows_view
 from strata.serve.tables_page import stream_span
-from strata.store.rows_in_time import IntervalRows, first_rows, newest_intervals, rows_by_bucket
+from strata.store.full_names import full_name
+from strata.store.rows_in_time import first_rows, rows_by_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from strata.schema.answers.create_statements import CreateStatement
     from strata.schema.history.versions import SchemaVersion
     from strata.schema.model.definition import Column, TableName
+    from strata.store.rows_by_version import VersionSum
 
 VERSIONS_ON_A_PAGE: Final = 100
 _BARS: Final = 100
@@ -61,6 +67,7 @@ class AtView(Struct, frozen=True):
 
     version: SchemaVersion | None
     columns: tuple[ColumnRow, ...] = ()
+    keys: tuple[str, ...] = ()
     statement: CreateStatement | None = None
     refusal: SchemaGapError | None = None
     """Why there is nothing to show."""
@@ -70,8 +77,9 @@ class TableView(Struct, frozen=True):
     """All that the page shows."""
 
     name: TableName
-    span: Span
+    span: Period
     timeline: Markup
+    lineage: Lineage
     bars: Markup
     versions: tuple[TableChange, ...]
     """The newest first."""
@@ -80,7 +88,13 @@ class TableView(Struct, frozen=True):
     count: int
     at: AtView
     comparison: Comparison | None
-    intervals: tuple[IntervalRows, ...]
+    rows: RowsView
+
+    def decoded(self, change: TableChange) -> VersionSum | None:
+        """Rows and bytes that a version decoded and that readers have."""
+        return self.rows.versions.found.get(
+            (full_name(change.entry.name.database, change.entry.name.table), change.entry.version_id)
+        )
 
 
 def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) -> TableView:
@@ -103,21 +117,22 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
         name=name,
         span=span,
         timeline=bands([_band(change, source, name) for change in life], span),
+        lineage=lineage_of(store, source, life, span, lambda change: _band(change, source, name)),
         bars=bars(rows_by_bucket(engine, source, pair, (span.start, span.end + 1), _BARS)),
         versions=tuple(reversed(page)),
         older=page[0].entry.version_id if len(listed) > len(page) else None,
         count=len(life),
         at=_at(store, source, name, history, position, life),
         comparison=compare(life, asked.before, asked.after),
-        intervals=tuple(newest_intervals(engine, source, pair)),
+        rows=rows_view(engine, source, name, {change.entry.name for change in life}),
     )
 
 
-def _span(life: Sequence[TableChange], stream: Span, first_interval: int | None) -> Span:
+def _span(life: Sequence[TableChange], stream: Period, first_interval: int | None) -> Period:
     """From the table's first change that has a time, or the first interval with its rows, to the end of the stream."""
     changed = next((change.entry.committed_at for change in life if change.entry.committed_at), stream.start)
     first = min(changed, changed if first_interval is None else first_interval)
-    return Span(first, max(stream.end, first))
+    return Period(first, max(stream.end, first))
 
 
 def _before(life: Sequence[TableChange], version_id: int | None) -> Sequence[TableChange]:
@@ -161,7 +176,8 @@ def _at(
     reached = [change for change in life if change.entry.order[:3] <= _place_of(life, version)]
     origins = column_origins(reached)
     columns = tuple(ColumnRow(one, origins.get(fold_name(one.name))) for one in version.definition.columns)
-    return AtView(version, columns, create_statement(store, source, name, version))
+    keys = tuple(described_key(key) for key in version.definition.keys)
+    return AtView(version, columns, keys, create_statement(store, source, name, version))
 
 
 def _place_of(life: Sequence[TableChange], version: SchemaVersion) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.schema.answers.catalogue import TableSummary, tables_page
 from strata.schema.history.sql_store import SchemaStore
-from strata.serve.pictures import Span, heat
+from strata.serve.pictures import Period, heat
 from strata.store.database import reading
 from strata.store.tables import schema_version
 
@@ -31,7 +31,7 @@ class TablesView(Struct, frozen=True):
     """A page of the list."""
 
     tables: tuple[TableRow, ...]
-    span: Span
+    span: Period
     """What the pictures show."""
     next_after: TableName | None
     """Where the next page goes on; None if there is none."""
@@ -49,7 +49,7 @@ def tables_view(engine: sa.Engine, source: str, after: TableName | None, contain
     return TablesView(rows, span, page.tables[-1].name if page.has_more else None)
 
 
-def stream_span(engine: sa.Engine, source: str) -> Span:
+def stream_span(engine: sa.Engine, source: str) -> Period:
     """From the first statement that has a time to where the stream is tracked."""
     found = schema_version.c
     query = sa.select(found.committed_at).where(found.source == source, found.committed_at > 0).order_by(found.seq)
@@ -57,4 +57,4 @@ def stream_span(engine: sa.Engine, source: str) -> Span:
         first = connection.execute(query.limit(1)).scalar_one_or_none()
     position = SchemaStore(engine).position(source)
     end = position.committed_at if position else 0
-    return Span(min(first or end, end), end)
+    return Period(min(first or end, end), end)

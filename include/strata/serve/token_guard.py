@@ -33,12 +33,25 @@ def token_guard(token: str) -> Callable[..., None]:
     return check
 
 
+def certificate_guard() -> Callable[..., None]:
+    """A guard where TLS has asked for a client's certificate already: nothing else gets as far as to a request.
+
+    It refuses what did not come by TLS, so that a server which was started wrongly lets nobody in.
+    """
+
+    def check(request: Request) -> None:
+        if request.scope["scheme"] != "https":
+            raise HTTPException(401, "the connection has no certificate")
+
+    return check
+
+
 def add_sign_in(app: FastAPI) -> None:
     """Adds the address that takes the token and keeps it in a cookie, so that it stands in no other address."""
 
-    def sign_in(token: str) -> Any:
+    def sign_in(request: Request, token: str) -> Any:
         answer = RedirectResponse("./", 303)
-        answer.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+        answer.set_cookie(_COOKIE, token, httponly=True, samesite="strict", secure=request.scope["scheme"] == "https")
         return answer
 
     app.add_api_route(SIGN_IN, sign_in, include_in_schema=False)

@@ -31,6 +31,9 @@ SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 FLEET_VARIABLE = "STRATA_FLEET"
 """By this the local fleet knows its processes (`scripts/processes.py`)."""
 
+TASK_VARIABLE = "STRATA_TASK_PID"
+"""Number of the process on this machine that waits for a Spark job: the job ends when it does."""
+
 NEEDED = re.compile(
     # The system: where programs and files are, languages, the certificates and proxies of the network.
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TERM|TMPDIR|LD_LIBRARY_PATH|XDG_\w+|SSL_CERT_\w+"
@@ -40,7 +43,7 @@ NEEDED = re.compile(
     r"|OPENBLAS_\w+|OMP_\w+|MKL_\w+|ARROW_\w+|MALLOC_\w+"
     # The lake: keys of object stores have no other way.
     r"|AWS_\w+|GOOGLE_\w+|AZURE_\w+"
-    rf"|{VARIABLE}|{FLEET_VARIABLE}",
+    rf"|{VARIABLE}|{FLEET_VARIABLE}|{TASK_VARIABLE}",
     re.IGNORECASE,
 )
 """Names of the variables that a Spark job may have."""

@@ -23,6 +23,8 @@ class Part(StrEnum):
     """Spark's Python workers with PySpark from where it is installed."""
     GARBAGE = "garbage"
     """A command's rarer search for garbage."""
+    TASKS = "tasks"
+    """What Airflow's tasks import, loaded once by the scheduler that forks them."""
 
 
 def is_on(part: Part) -> bool:

@@ -24,6 +24,7 @@ from strata.errors import (
     one_line,
 )
 from strata.store.migrations import FORMAT, check_format, migrate, stored_format
+from strata.store.statements import COMPILED
 from strata.wire.connection import ODD_ANSWERS, ServerAddress, as_unsafe_error, open_connection
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _parse(text: str) -> sa.URL:
 
 def _engine(url: sa.URL) -> sa.Engine:
     backend = url.get_backend_name()
-    options: dict[str, Any] = {"hide_parameters": True}
+    options: dict[str, Any] = {"hide_parameters": True, "execution_options": {"compiled_cache": COMPILED}}
     if backend == "sqlite":
         options["connect_args"] = {"timeout": _LOCK_SECONDS}
         if url.database in (None, "", ":memory:"):

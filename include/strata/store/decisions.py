@@ -73,11 +73,13 @@ class DecisionLedger:
                 store_piece(connection, replace(now, state=State.OWED, reason=None))
             return False
 
-    def select(self, source: str) -> list[Decision]:
-        """All of a source, in order of time."""
+    def select(self, source: str, start: int | None = None) -> list[Decision]:
+        """All of a source, or of its interval that starts then (microseconds UTC), in order of time."""
         found = quarantine_decision.c
         order = (found.decided_at, found.start_at, found.database_name, found.table_name)
         query = sa.select(*found).where(found.source == source).order_by(*order)
+        if start is not None:
+            query = query.where(found.start_at == start)
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
 

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from strata.store.database import reading, writing
+from strata.store.full_names import full_name
 from strata.store.json_columns import from_column, to_column
-from strata.store.table_intervals import insert_counted
+from strata.store.table_intervals import TableIntervalLedger, insert_counted
 from strata.store.tables import closed_interval, published_interval, tracked_position
 
 if TYPE_CHECKING:
@@ -33,7 +34,16 @@ class ClosedInterval(Struct, frozen=True):
     closed_at: int
 
 
-class PublishedDetails(Struct, frozen=True):
+class VersionRows(Struct, frozen=True, array_like=True):
+    """What of a commit one schema version decoded."""
+
+    version_id: int
+    rows: int
+    bytes: int
+    """Of the files that hold them, as they are stored."""
+
+
+class PublishedDetails(Struct, frozen=True, omit_defaults=True):
     """Of what a commit was made; what older versions did not note is empty."""
 
     gtid_executed: str = ""
@@ -41,6 +51,8 @@ class PublishedDetails(Struct, frozen=True):
     run: str = ""
     schema_versions: tuple[int, ...] = ()
     """Those that decoded the rows."""
+    by_version: tuple[VersionRows, ...] = ()
+    """How many rows each of them decoded."""
 
 
 class PublishedInterval(Struct, frozen=True):
@@ -148,7 +160,7 @@ class PublishedLedger:
             _put(connection, published_interval, key, values)
 
     def get(self, source: str, interval_start: int, table: str) -> PublishedInterval | None:
-        """The note of one table (`database.table`) in one interval."""
+        """The note of one table (`full_names.py`) in one interval."""
         found = published_interval.c
         rows = self._select((found.source == source) & (found.start_at == interval_start) & (found.table_name == table))
         return rows[0] if rows else None
@@ -159,6 +171,26 @@ class PublishedLedger:
         if table is not None:
             condition &= published_interval.c.table_name == table
         return self._select(condition)
+
+    def of_table(self, source: str, database: str, table: str) -> Sequence[PublishedInterval]:
+        """All notes of one table, by time.
+
+        A note of a database with a dot in its name, as an older version of Strata wrote it, is its table's as long as
+        the ledger knows of no other one that it could be about.
+        """
+        name, plain = full_name(database, table), f"{database}.{table}"
+        notes = {one.interval_start: one for one in self.list(source, name)}
+        first, _, rest = plain.partition(".")
+        if name != plain and (first, rest) not in TableIntervalLedger(self._engine).names(source):
+            notes = {**{one.interval_start: one for one in self.list(source, plain)}, **notes}
+        return [notes[start] for start in sorted(notes)]
+
+    def newest(self, source: str) -> dict[str, int]:
+        """The newest version of each change table that is known to have been committed."""
+        found = published_interval.c
+        query = sa.select(found.table_name, sa.func.max(found.delta_version)).where(found.source == source)
+        with reading(self._engine) as connection:
+            return {name: int(version) for name, version in connection.execute(query.group_by(found.table_name))}
 
     def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[PublishedInterval]:
         order = (published_interval.c.start_at, published_interval.c.table_name)

@@ -11,18 +11,21 @@ from strata.errors import StoreFormatError
 from strata.store.tables import (
     METADATA,
     notified_position,
+    partition_change,
     quarantine_decision,
+    read_again,
     row_removal,
     schema_version,
     store_format,
     table_interval,
     temporary_tables,
+    tracked_position,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 6
+FORMAT: Final = 8
 """What this version of Strata reads and writes."""
 
 
@@ -47,12 +50,46 @@ def _add_quarantine_decision(connection: sa.Connection) -> None:
     quarantine_decision.create(connection, checkfirst=True)
 
 
+def _add_partition_change(connection: sa.Connection) -> None:
+    if sa.inspect(connection).has_table(partition_change.name):
+        connection.execute(partition_change.delete())
+    partition_change.create(connection, checkfirst=True)
+    # Nobody has noted what was done to partitions before.
+    found = tracked_position.c
+    for source, seq in connection.execute(sa.select(found.source, found.seq)).all():
+        values = {"seq": seq, "binlog_pos": 0, "database_name": "", "table_name": "", "statement": "", "sql_mode": 0}
+        connection.execute(partition_change.insert().values(source=source, **values))
+
+
+def _add_read_again(connection: sa.Connection) -> None:
+    read_again.create(connection, checkfirst=True)
+    _add_partition_change(connection)
+    # Statements of before have none: what depends on their session's time zone is read again.
+    _add_columns_of_versions(connection, "time_zone")
+
+
+def _add_sessions(connection: sa.Connection) -> None:
+    # Nobody has noted who ran the statements of before.
+    _add_columns_of_versions(connection, "server_id", "thread_id", "invoker")
+
+
+def _add_columns_of_versions(connection: sa.Connection, *names: str) -> None:
+    """Empty ones, but for those that are there."""
+    present = {one["name"] for one in sa.inspect(connection).get_columns(schema_version.name)}
+    for name in names:
+        if name not in present:
+            kind = schema_version.c[name].type.compile(dialect=connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {schema_version.name} ADD COLUMN {name} {kind}"))
+
+
 STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     1: _add_notified_position,
     2: _add_row_removal,
     3: _add_temporary_tables,
     4: _add_table_interval,
     5: _add_quarantine_decision,
+    6: _add_read_again,
+    7: _add_sessions,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

@@ -15,7 +15,7 @@ from strata.store.table_intervals import State
 from strata.store.tables import table_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 
 class IntervalRows(Struct, frozen=True):
@@ -73,7 +73,7 @@ def waiting_rows(engine: sa.Engine, source: str) -> list[Waiting]:
 
 
 def newest_intervals(
-    engine: sa.Engine, source: str, name: tuple[str, str], *, before: int | None = None, limit: int = 20
+    engine: sa.Engine, source: str, name: tuple[str, str], *, states: Collection[State] = tuple(State), limit: int = 20
 ) -> list[IntervalRows]:
     """The newest intervals that have rows of a table, the newest first.
 
@@ -81,24 +81,37 @@ def newest_intervals(
         engine: The store.
         source: The source's name.
         name: Database and table.
-        before: Only intervals that start before this time (microseconds UTC).
+        states: Only those in one of these.
         limit: How many at most.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
     found = table_interval.c
-    query = sa.select(found.start_at, found.rows, found.published_rows, found.state, found.reason, found.run).where(
-        found.source == source, found.database_name == name[0], found.table_name == name[1]
-    )
-    if before is not None:
-        query = query.where(found.start_at < before)
+    columns = (found.start_at, found.rows, found.published_rows, found.state, found.reason, found.run)
+    # The index gives those of each state in order of time: so many of each are enough.
+    newest = [
+        sa.select(*columns).where(_of_table(source, name, [one])).order_by(found.start_at.desc()).limit(limit)
+        for one in states
+    ]
+    query = sa.union_all(*(sa.select(one.subquery()) for one in newest))
     with reading(engine) as connection:
-        rows = connection.execute(query.order_by(found.start_at.desc()).limit(limit)).all()
+        rows = sorted(connection.execute(query).all(), key=lambda row: -row.start_at)
     return [
         IntervalRows(start, count, published, State(state), _reason(reason), run)
-        for start, count, published, state, reason, run in rows
+        for start, count, published, state, reason, run in rows[:limit]
     ]
+
+
+def _of_table(source: str, name: tuple[str, str], states: Iterable[State] = State) -> sa.ColumnElement[bool]:
+    """The intervals of one table; with the states, for the index has them in front of the names."""
+    found = table_interval.c
+    return sa.and_(
+        found.source == source,
+        found.state.in_([str(one) for one in states]),
+        found.database_name == name[0],
+        found.table_name == name[1],
+    )
 
 
 def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | None:
@@ -108,9 +121,7 @@ def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | N
         StoreUnavailableError: The database does not answer.
     """
     found = table_interval.c
-    query = sa.select(sa.func.min(found.start_at)).where(
-        found.source == source, found.database_name == name[0], found.table_name == name[1]
-    )
+    query = sa.select(sa.func.min(found.start_at)).where(_of_table(source, name))
     with reading(engine) as connection:
         start = connection.execute(query).scalar_one_or_none()
     return None if start is None else int(start)
@@ -142,13 +153,7 @@ def rows_by_bucket(
     bucket = (offset - offset % width) / width
     query = (
         sa.select(sa.cast(bucket, sa.Integer).label("bucket"), sa.func.sum(found.rows))
-        .where(
-            found.source == source,
-            found.database_name == name[0],
-            found.table_name == name[1],
-            found.start_at >= start,
-            found.start_at < end,
-        )
+        .where(_of_table(source, name), found.start_at >= start, found.start_at < end)
         .group_by("bucket")
     )
     sums = [0] * buckets

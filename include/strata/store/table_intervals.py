@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from strata.errors import ErrorFacts
 from strata.store.database import reading, writing
+from strata.store.full_names import full_name
 from strata.store.json_columns import from_column, to_column
 from strata.store.tables import closed_interval, table_interval
 
@@ -66,6 +67,11 @@ class TableInterval(Struct, frozen=True):
     def name(self) -> str:
         """`database.table`."""
         return f"{self.database}.{self.table}"
+
+    @property
+    def full_name(self) -> str:
+        """As the verdicts and the published intervals call it."""
+        return full_name(self.database, self.table)
 
 
 class StateTotal(Struct, frozen=True):
@@ -205,6 +211,12 @@ class TableIntervalLedger:
                 unpublished = inside & (table_interval.c.published_rows == 0)
                 for state in (State.FAILED, State.HELD):
                     _move(connection, source, name, state, State.UNWANTED, unpublished)
+
+    def changed_at(self, source: str) -> int:
+        """When a state was last stored, microseconds UTC; 0 if none is."""
+        query = sa.select(sa.func.max(table_interval.c.changed_at)).where(table_interval.c.source == source)
+        with reading(self._engine) as connection:
+            return int(connection.execute(query).scalar_one_or_none() or 0)
 
     def names(self, source: str) -> list[tuple[str, str]]:
         """Databases and tables that the ledger knows of a source."""

@@ -70,6 +70,10 @@ schema_version = Table(
     Column("sql_mode", BigInteger),
     Column("server_version", Integer, comment="as in executable comments: 90704"),
     Column("missing", _LONG, comment="GTIDs that a hole in the stream has swallowed"),
+    Column("time_zone", _name(64), comment="of the session, where the statement used it"),
+    Column("server_id", BigInteger, comment="of the server that ran the statement first"),
+    Column("thread_id", BigInteger, comment="CONNECTION_ID() of its session there"),
+    Column("invoker", _name(400), comment="user@host, where the event has it: never of what is done to tables"),
     UniqueConstraint("source", "gtid", "statement_no", name="schema_version_gtid"),
     Index("schema_version_seq", "source", "seq", "statement_no"),
     **_OPTIONS,
@@ -221,6 +225,22 @@ row_removal = Table(
     **_OPTIONS,
 )
 
+partition_change = Table(
+    "partition_change",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("binlog_pos", BigInteger, primary_key=True),
+    Column("database_name", _MYSQL_NAME, nullable=False, comment="'': those in front of it were not noted"),
+    Column("table_name", _MYSQL_NAME, nullable=False),
+    Column("statement", _LONG, nullable=False),
+    Column("sql_mode", BigInteger, nullable=False),
+    Column("server_version", Integer, comment="as in executable comments: 90704"),
+    Column("time_zone", _name(64), comment="of the session, where the statement used it"),
+    comment="ALTER TABLE that names partitions: no version tells of it",
+    **_OPTIONS,
+)
+
 temporary_tables = Table(
     "temporary_tables",
     METADATA,
@@ -294,6 +314,22 @@ quarantine_decision = Table(
     Column("rows", BigInteger, nullable=False, comment="that nobody had published"),
     Column("done_at", BigInteger, comment="NULL: begun, and not carried out"),
     comment="what people decided on rows that were withheld",
+    **_OPTIONS,
+)
+
+read_again = Table(
+    "read_again",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("database_name", _MYSQL_NAME, primary_key=True),
+    Column("table_name", _MYSQL_NAME, primary_key=True),
+    Column("seq", BigInteger, comment="the mirror stands behind this transaction; NULL: there is none"),
+    Column("reason", _LONG, nullable=False),
+    Column("noticed_at", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False, comment="dumps that were begun for it"),
+    Column("tried_at", BigInteger, comment="when the last of them began"),
+    Column("error", _LONG, comment="why it failed; NULL: it is at work, or was killed"),
+    comment="tables whose rows no log tells, until a dump has read them",
     **_OPTIONS,
 )
 

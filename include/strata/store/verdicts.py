@@ -65,10 +65,22 @@ class StoredVerdict(Struct, frozen=True):
     start: int
     """Of the interval, microseconds UTC."""
     table: str
-    """`database.table`; empty for the interval as a whole."""
+    """As `full_names.py` has it; empty for the interval as a whole."""
     outcome: Outcome
     judged_at: int
     details: VerdictDetails
+
+
+class IntervalOutcome(Struct, frozen=True):
+    """What the checks of all tables of one interval came to, in numbers of tables; the interval as a whole counts as
+    one more where it did not pass."""
+
+    start: int
+    """Of the interval, microseconds UTC."""
+    judged_at: int
+    passed: int
+    warned: int
+    failed: int
 
 
 class VerdictLedger:
@@ -100,6 +112,65 @@ class VerdictLedger:
         query = sa.select(*found).where(condition).order_by(found.start_at, found.table_name)
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
+
+    def of_table(self, source: str, table: str, starts: Iterable[int]) -> list[StoredVerdict]:
+        """Verdicts on one table (`full_names.py`) in some intervals, in order of time."""
+        found = verdict.c
+        condition = (found.source == source) & (found.table_name == table) & found.start_at.in_(sorted(set(starts)))
+        with reading(self._engine) as connection:
+            rows = connection.execute(sa.select(*found).where(condition).order_by(found.start_at)).all()
+        return [_from_row(row) for row in rows]
+
+    def outcomes(
+        self, source: str, *, before: int | None = None, unsound: bool = False, limit: int = 50
+    ) -> list[IntervalOutcome]:
+        """The newest judged intervals, the newest first.
+
+        Args:
+            source: The source.
+            before: Only intervals that start before (microseconds UTC).
+            unsound: Only those in which something did not pass.
+            limit: How many at most.
+        """
+        found = verdict.c
+        condition = found.source == source
+        if before is not None:
+            condition &= found.start_at < before
+        if unsound:
+            condition &= found.outcome != str(Outcome.PASSED)
+        starts = sa.select(found.start_at).where(condition).distinct().order_by(found.start_at.desc()).limit(limit)
+        with reading(self._engine) as connection:
+            chosen = [start for (start,) in connection.execute(starts)]
+            # A verdict on the interval as a whole is stored for each, and says something where it did not pass.
+            noteworthy = (found.table_name != "") | (found.outcome != str(Outcome.PASSED))
+            query = (
+                sa.select(found.start_at, found.outcome, sa.func.count(), sa.func.max(found.judged_at))
+                .where((found.source == source) & found.start_at.in_(chosen) & noteworthy)
+                .group_by(found.start_at, found.outcome)
+            )
+            counts: dict[int, dict[str, tuple[int, int]]] = {start: {} for start in chosen}
+            for start, outcome, count, judged_at in connection.execute(query):
+                counts[start][outcome] = (int(count), int(judged_at))
+        return [_outcome_of(start, found) for start, found in counts.items()]
+
+    def of_interval(self, source: str, start: int, *, offset: int, limit: int) -> list[StoredVerdict]:
+        """Verdicts on one interval: what failed first, then what was warned of, then by table."""
+        found = verdict.c
+        rank = sa.case((found.outcome == str(Outcome.FAILED), 0), (found.outcome == str(Outcome.WARNED), 1), else_=2)
+        query = (
+            sa.select(*found)
+            .where((found.source == source) & (found.start_at == start))
+            .order_by(rank, found.table_name)
+            .offset(offset)
+            .limit(limit)
+        )
+        with reading(self._engine) as connection:
+            return [_from_row(row) for row in connection.execute(query)]
+
+
+def _outcome_of(start: int, counts: dict[str, tuple[int, int]]) -> IntervalOutcome:
+    passed, warned, failed = (counts.get(str(one), (0, 0))[0] for one in Outcome)
+    return IntervalOutcome(start, max((at for _, at in counts.values()), default=0), passed, warned, failed)
 
 
 def _from_row(row: sa.Row[Any]) -> StoredVerdict:

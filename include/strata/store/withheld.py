@@ -62,7 +62,8 @@ def withheld(engine: sa.Engine, source: str) -> list[Withheld]:
     stored = VerdictLedger(engine).select(source, {piece.start for piece in pieces}) if pieces else []
     verdicts = {(one.start, one.table): one for one in stored}
     return [
-        _withheld(piece, verdicts.get((piece.start, piece.name)), verdicts.get((piece.start, ""))) for piece in pieces
+        _withheld(piece, verdicts.get((piece.start, piece.full_name)), verdicts.get((piece.start, "")))
+        for piece in pieces
     ]
 
 

@@ -68,18 +68,21 @@ class VersionsAhead(MemoryStore):
         """As `VersionStore.all_entries`."""
         return self._both(self._stored.all_entries(source), self._entries.get(source, ()))
 
-    def entries_at(self, seq: int) -> list[StoredEntry]:
-        """The entries of one transaction."""
-        if self._is_old(seq):
-            return self._stored.entries_at(self._source, seq)
-        return [entry for entry in self._entries.get(self._source, ()) if entry.seq == seq]
+    def entries_between(self, first_seq: int, last_seq: int) -> list[StoredEntry]:
+        """The entries of some transactions in a row."""
+        mine = (entry for entry in self._entries.get(self._source, ()) if first_seq <= entry.seq <= last_seq)
+        if not self._is_old(first_seq):
+            return list(mine)
+        return self._both(self._stored.entries_between(self._source, first_seq, last_seq), mine)
 
-    def statement_versions(self, seq: int) -> dict[int, int]:
-        """Ids of the versions that a transaction's statements made, by the statement's number in it."""
-        if self._is_old(seq):
-            return self._stored.statement_versions(self._source, seq)
-        mine = ((at, one) for at, one in self._versions.get(self._source, ()) if one.place.seq == seq)
-        return {one.place.statement_no: at for at, one in mine if one.is_statement}
+    def statement_versions(self, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
+        """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
+        stored = self._stored.statement_versions(self._source, first_seq, last_seq) if self._is_old(first_seq) else []
+        mine = ((one.place, at) for at, one in self._versions.get(self._source, ()) if one.is_statement)
+        return [
+            *(one for one in stored if self._is_old(one[0])),
+            *((place.seq, place.statement_no, at) for place, at in mine if first_seq <= place.seq <= last_seq),
+        ]
 
     def _both(self, stored: Iterable[StoredEntry], mine: Iterable[StoredEntry]) -> list[StoredEntry]:
         return sorted((*(one for one in stored if self._is_old(one.seq)), *mine), key=lambda entry: entry.order)

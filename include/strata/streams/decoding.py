@@ -28,33 +28,52 @@ from strata.streams.events import Ddl
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Transactions
     from strata.events.model import TransactionRecord
+    from strata.kernels.arrays import Ints
     from strata.rows.decode import Decoded
     from strata.streams.events import TransactionPlace
+    from strata.streams.places import Places
     from strata.streams.prepared import PreparedAlong, PreparedRows
-    from strata.streams.versions import StreamVersions
+    from strata.streams.versions import Made, StreamVersions
     from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
 
 _FACTS: Final = [field.name for field in ROW_FIELDS]
 _END: Final = 1 << 62
+_NONE: Final = np.zeros(0, np.int64)
 Part = TypeVar("Part")
 
 
-class Span(Struct):
+class StreamPart(Struct):
     """A piece of the stream: everything in it stands behind what the spans before it have."""
 
-    places: dict[int, TransactionPlace]
+    places: Mapping[int, TransactionPlace]
     """By ordinal; those of all that is in it, and maybe others."""
     batches: list[ChangeBatch] = field(default_factory=list)
     """Rows, table by table."""
     ddl: list[Ddl] = field(default_factory=list)
-    commits: list[TransactionPlace] = field(default_factory=list)
-    """The transactions that end in it."""
+    ended: Ints = _NONE
+    """Ordinals of the transactions that end in it, in order."""
 
     def __bool__(self) -> bool:
-        return bool(self.batches or self.ddl or self.commits)
+        return bool(self.batches or self.ddl or len(self.ended))
+
+    def joined(self, behind: StreamPart) -> StreamPart:
+        """This and what stands behind it, of the same item."""
+        ended = np.concatenate([self.ended, behind.ended])
+        return StreamPart(self.places, self.batches + behind.batches, self.ddl + behind.ddl, ended)
+
+    @property
+    def commits(self) -> list[TransactionPlace]:
+        """The transactions that end in it."""
+        return [self.places[seq] for seq in self.ended.tolist()]
+
+    @property
+    def last(self) -> TransactionPlace | None:
+        """The last of them."""
+        return self.places[int(self.ended[-1])] if len(self.ended) else None
 
 
 class Wanted(Struct, frozen=True):
@@ -133,7 +152,7 @@ class Decoding:
         self._touched: set[int] = set()
         """Ordinals of transactions that have something, and have not ended."""
 
-    def read(self, item: Transactions, places: Sequence[TransactionPlace], given: Mapping[int, int]) -> Iterator[Span]:
+    def read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamPart]:
         """What some transactions of an item have; then why there is no more, if that is so.
 
         Args:
@@ -145,27 +164,32 @@ class Decoding:
             StrataError: Rows are missing, or cannot be decoded; all in front of them has been given.
         """
         open_, faults = self._open(item, places, given), _Faults()
+        last = StreamPart(places)
         try:
             for at, step in self._steps(item, places):
                 faults.look_at(step, at)
                 if isinstance(step, ChangeBatch):
                     open_.batches.append(step)
                 elif isinstance(step, Watermark):
-                    yield self._cut(open_, min(at, faults.at), given, faults.behind)
+                    yield last
+                    last = self._cut(open_, min(at, faults.at), given, faults.behind)
                     if at >= faults.behind:
                         break
         except StrataError as error:
             # Of this transaction the rows in front of the fault have been given.
             faults.take(error, self._reached, self._reached + 1)
-        yield self._cut(open_, faults.at, given, faults.behind)
+        # Behind the last rows there is mostly no more than the end of their transaction.
+        yield last.joined(self._cut(open_, faults.at, given, faults.behind))
         if faults.first is not None:
             raise faults.first
 
-    def _open(self, item: Transactions, places: Sequence[TransactionPlace], given: Mapping[int, int]) -> Span:
+    def _open(self, item: Transactions, places: Places, given: Mapping[int, int]) -> StreamPart:
         """All that is known without rows."""
-        open_ = Span({place.record.seq: place for place in places}, commits=list(places))
-        for place in places:
-            open_.ddl += [one for one in self._ddl(item, place) if one.number > given.get(place.record.seq, 0)]
+        open_, seqs = StreamPart(places, ended=places.seqs), places.with_statements()
+        if seqs:
+            made = self._versions.made_between(seqs[0], seqs[-1])
+            found = (one for seq in seqs for one in self._ddl(item, places[seq], made))
+            open_.ddl = [one for one in found if one.number > given.get(one.place.record.seq, 0)]
         return open_
 
     def pass_over(self, item: Transactions, record: TransactionRecord) -> None:
@@ -175,9 +199,9 @@ class Decoding:
 
     # Rows -----------------------------------------------------------------------------------------
 
-    def _steps(self, item: Transactions, places: Sequence[TransactionPlace]) -> Iterator[tuple[int, Decoded]]:
+    def _steps(self, item: Transactions, places: Places) -> Iterator[tuple[int, Decoded]]:
         """Steps of decoding, each with the ordinal of the transaction that the walk is in."""
-        self._reached = places[0].record.seq if places else 0
+        self._reached = int(places.seqs[0])
         chain = None if item.is_landed else item.chain()
         for pieces in self._pieces(item, places):
             if pieces.rows is None:
@@ -198,30 +222,25 @@ class Decoding:
             self._reached = reader.seq
             raise
 
-    def _pieces(self, item: Transactions, places: Sequence[TransactionPlace]) -> Iterator[_Pieces]:
-        run: list[TransactionRecord] = []
-        for place in places:
-            record = place.record
-            if record.mark is None:
-                run.append(record)
-                continue
-            if run:
-                yield _Pieces(None, _ranges(run))
-                run = []
+    def _pieces(self, item: Transactions, places: Places) -> Iterator[_Pieces]:
+        batch, rows, begin = places.batch, places.rows, 0
+        marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
+        for at in marked.tolist():
+            if begin < at:
+                yield _Pieces(None, _ranges(batch, rows[begin:at]))
+            begin = at + 1
+            record = batch.record(int(rows[at]))
             self._reached = record.seq
-            rows = self._prepared.take(item, record)
-            if rows is not None:
-                yield _Pieces(rows)
-        if run:
-            yield _Pieces(None, _ranges(run))
+            prepared = self._prepared.take(item, record)
+            if prepared is not None:
+                yield _Pieces(prepared)
+        if begin < len(rows):
+            yield _Pieces(None, _ranges(batch, rows[begin:]))
 
     # Statements -----------------------------------------------------------------------------------
 
-    def _ddl(self, item: Transactions, place: TransactionPlace) -> Iterator[Ddl]:
+    def _ddl(self, item: Transactions, place: TransactionPlace, made: Mapping[tuple[int, int], Made]) -> Iterator[Ddl]:
         record = place.record
-        if not record.ddl_offsets:
-            return
-        made = self._versions.made_by(record.seq)
         form = item.bytes().format
         for number, (_, query, _) in enumerate(item.statements(record), start=1):
             try:
@@ -232,33 +251,41 @@ class Decoding:
             databases = named_databases(changes) or {query.database}
             if not changes or not any(map(self._wanted.database, databases)):
                 continue
-            mine = made.get(number)
+            mine = made.get((record.seq, number))
             tables = {one for one in named_tables(changes) | (mine.tables if mine else set()) if one.table}
             if not self._wanted.everything and not any(map(self._wanted.table, tables)):
                 continue
             version = mine.version if mine else None
-            yield Ddl(place, as_one_looks_at(text), number, tuple(sorted(map(str, tables))), version)
+            named = tuple(sorted(map(str, tables)))
+            yield Ddl(place, as_one_looks_at(text), number, named, version, frozenset(tables))
 
     # Spans ----------------------------------------------------------------------------------------
 
-    def _cut(self, open_: Span, at: int, given: Mapping[int, int], behind: int = _END) -> Span:
+    def _cut(self, open_: StreamPart, at: int, given: Mapping[int, int], behind: int = _END) -> StreamPart:
         """Takes away what stands in front of transaction `at`, and of that one what there is of it but for its end; in
         front of `_END` all. From transaction `behind` on no row is given."""
-        span = Span(open_.places)
+        span = StreamPart(open_.places)
         for batch in open_.batches:
             kept = _behind(batch, open_.places, given, behind)
             if kept is not None:
                 span.batches.append(kept)
         open_.batches = []
         span.ddl, open_.ddl = _parted(open_.ddl, lambda one: one.place.record.seq <= at)
-        for batch in span.batches:
-            self._touched.update(np.unique(_numbers(batch.batch, "_seq")).tolist())
-        self._touched.update(one.place.record.seq for one in span.ddl)
-        ended, open_.commits = _parted(open_.commits, lambda place: place.record.seq < at)
-        everything = self._wanted.everything
-        span.commits = [one for one in ended if everything or one.record.seq in self._touched]
-        self._touched.difference_update(place.record.seq for place in ended)
+        count = int(np.searchsorted(open_.ended, at))
+        ended, open_.ended = open_.ended[:count], open_.ended[count:]
+        span.ended = ended if self._wanted.everything else self._that_have_something(span, ended)
         return span
+
+    def _that_have_something(self, span: StreamPart, ended: Ints) -> Ints:
+        """Of the transactions that end in a span those of which something was given, there or in front of it."""
+        for batch in span.batches:
+            self._touched.update(np.unique(row_seqs(batch.batch)).tolist())
+        self._touched.update(one.place.record.seq for one in span.ddl)
+        if not self._touched:
+            return _NONE
+        found = ended[np.isin(ended, list(self._touched))]
+        self._touched.difference_update(found.tolist())
+        return found
 
 
 def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Part], list[Part]]:
@@ -267,23 +294,30 @@ def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Pa
     return items[:count], items[count:]
 
 
-def _ranges(records: Sequence[TransactionRecord]) -> list[Range]:
-    """Bytes without a break between them."""
-    found: list[Range] = []
-    for record in records:
-        if found and found[-1].end == record.begin:
-            last = found[-1]
-            found[-1] = Range(last.begin, record.end, last.binlog_pos, last.first_seq, last.clock)
-        else:
-            # The clock in front of it is no later than its own time, and that is all that matters.
-            found.append(Range(record.begin, record.end, record.binlog_pos, record.seq, record.committed_at))
-    return found
+def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:
+    """Bytes without a break between them, of some transactions of a batch."""
+    breaks = np.flatnonzero(batch.begins[rows[1:]] != batch.ends[rows[:-1]]) + 1
+    firsts, lasts = rows[np.append(0, breaks)], rows[np.append(breaks - 1, len(rows) - 1)]
+    # The clock in front of a range is no later than its own time, and that is all that matters.
+    seqs, clocks = firsts + batch.first_seq, batch.committed_at[firsts]
+    columns = (batch.begins[firsts], batch.ends[lasts], batch.positions[firsts], seqs, clocks)
+    return [Range(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
     """A column of numbers among those that every change has; a column of the table may be called the same."""
     column = batch.column(batch.num_columns - len(_FACTS) + _FACTS.index(name))
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+
+
+def row_seqs(batch: pa.RecordBatch) -> Ints:
+    """Ordinals of the rows' transactions."""
+    return _numbers(batch, "_seq")
+
+
+def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Ordinals of the rows in their transactions."""
+    return _numbers(batch, "_row")
 
 
 def _behind(

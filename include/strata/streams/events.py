@@ -4,18 +4,69 @@ Not here: finding them (`decoding.py`), their lines (`jsonl.py`)."""
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata.events.batch import add_gtids
 from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Part, Place, Token
+from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
+from strata.gtid.token import FilePosition, Part, Place, Token, kept_origins
 from strata.gtid.token_text import StepTexts, to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
+    from strata.schema.model.definition import TableName
+
+
+class ExecutedAlong:
+    """What is executed in front of each transaction of a batch: most readers ask for few of these, and in order."""
+
+    def __init__(self, base: GtidSet, batch: TransactionBatch, first: int) -> None:
+        """Begins with what is executed in front of a row of the batch."""
+        self._base, self._batch, self._first = base, batch, first
+        self._built, self._builder = first, GtidSetBuilder(base)
+        self._sets: dict[int, GtidSet] = {}
+        # Readers that share one decode ask from several threads.
+        self._lock = Lock()
+
+    def before(self, row: int) -> GtidSet:
+        """What is executed in front of one of them; behind the last one, too."""
+        found = self._sets.get(row)
+        if found is not None:
+            return found
+        with self._lock:
+            if row < self._built:
+                self._built, self._builder = self._first, GtidSetBuilder(self._base)
+            self._grow(row)
+            found = self._sets[row] = self._builder.build()
+        return found
+
+    def _grow(self, row: int) -> None:
+        batch, begin = self._batch, self._built
+        if row == begin + 1:
+            sid = batch.sid_numbers[begin]
+            if sid >= 0:
+                self._builder.add(Gtid(batch.sids[sid], int(batch.numbers[begin])))
+        else:
+            add_gtids(self._builder, batch.sids, batch.sid_numbers[begin:row], batch.numbers[begin:row])
+        self._built = row
+
+
+class Along(Struct, frozen=True):
+    """What places of one stream have in common."""
+
+    source: str
+    lineage: str
+    executed: ExecutedAlong | str
+    """In front of each transaction; of a stream by file the UUID of the server whose file it is."""
+    copied_from: Mapping[str, str]
+    """As the source's."""
 
 
 class TransactionPlace:
@@ -24,24 +75,55 @@ class TransactionPlace:
     A step is a statement or a row; statements are counted first, as they take effect before the rows.
     """
 
-    __slots__ = ("__dict__", "before", "record", "statements")
+    __slots__ = ("__dict__", "_along", "_batch", "_row", "statements")
 
-    def __init__(self, before: Place, record: TransactionRecord, statements: int) -> None:
-        """Takes the place in front of it, its record, and how many statements it has."""
-        self.before = before
-        self.record = record
+    def __init__(self, along: Along, batch: TransactionBatch, row: int, statements: int) -> None:
+        """Takes where its record is, and how many statements it has.
+
+        Args:
+            along: What it has in common with the others of the batch.
+            batch: What it is in.
+            row: Which one it is.
+            statements: How many statements it has.
+        """
         self.statements = statements
+        self._along, self._batch, self._row = along, batch, row
+
+    @property
+    def made_of(self) -> tuple[Along, TransactionBatch, int, int]:
+        """What it was made of, for another of the same transaction."""
+        return self._along, self._batch, self._row, self.statements
+
+    @cached_property
+    def record(self) -> TransactionRecord:
+        """Its record."""
+        return self._batch.record(self._row)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What its lines say besides."""
+        return {}
+
+    @cached_property
+    def before(self) -> Place:
+        """In front of it."""
+        return self._at(self._row, self.record.binlog_pos)
 
     @cached_property
     def after(self) -> Place:
         """Behind all of it."""
-        record, before = self.record, self.before
-        if isinstance(before.position, FilePosition):
-            end = record.binlog_pos + record.end - record.begin
-            at = FilePosition(before.position.server_uuid, BinlogPosition.of(record.binlog_file, end))
-            return Place(before.source, at, before.lineage, record.committed_at)
-        executed = before.position if record.gtid is None else before.position.add(record.gtid)
-        return Place(before.source, executed, before.lineage, record.committed_at)
+        record = self.record
+        return self._at(self._row + 1, record.binlog_pos + record.end - record.begin)
+
+    def _at(self, row: int, binlog_pos: int) -> Place:
+        along, record = self._along, self.record
+        position: GtidSet | FilePosition
+        if isinstance(along.executed, str):
+            position = FilePosition(along.executed, BinlogPosition.of(record.binlog_file, binlog_pos))
+        else:
+            position = along.executed.before(row)
+        origins = kept_origins(along.copied_from, position)
+        return Place(along.source, position, along.lineage, record.committed_at, origins=origins)
 
     @cached_property
     def after_text(self) -> str:
@@ -55,11 +137,10 @@ class TransactionPlace:
         if isinstance(before.position, FilePosition):
             at = BinlogPosition.of(record.binlog_file, record.binlog_pos)
             inside = replace(before.position, at=at, steps=1)
-            return StepTexts(Place(before.source, inside, before.lineage, record.committed_at))
+            return StepTexts(replace(before, position=inside))
         if record.gtid is None or not isinstance(before.position, GtidSet):
             raise RuntimeError("a stream by GTID set has a transaction without one")
-        part = Part(record.gtid, 1)
-        return StepTexts(Place(before.source, before.position, before.lineage, record.committed_at, (part,)))
+        return StepTexts(replace(before, parts=(Part(record.gtid, 1),)))
 
     @property
     def gtid(self) -> str | None:
@@ -119,6 +200,8 @@ class Ddl(Struct, frozen=True):
     version: int | None
     """Id of the version that it made in the store; below 0 where the store does not have it yet; None if it made none,
     as TRUNCATE does."""
+    named: frozenset[TableName] = frozenset()
+    """The same tables."""
 
     @property
     def token(self) -> str:

@@ -53,20 +53,29 @@ def take_item(tracker: Tracker, item: Item) -> None:
     if isinstance(item, FileStart):
         tracker.begin_file(item)
     elif isinstance(item, Transactions):
-        if not (item.is_quiet and tracker.take_quiet(_quiet_run(item))):
-            for record in item.records():
-                tracker.take(_transaction(item, record))
+        _take_transactions(tracker, item)
     elif isinstance(item, Lost):
         tracker.take(_damaged(tracker, item))
     elif isinstance(item, FileEnd):
         tracker.end_file(item.end_pos)
 
 
-def _quiet_run(found: Transactions) -> QuietRun:
+def _take_transactions(tracker: Tracker, found: Transactions) -> None:
+    is_quiet = found.is_quiet
+    if is_quiet and tracker.take_quiet(_quiet_run(found)):
+        return
+    for number, record in enumerate(found.records()):
+        # The first of a file is taken alone, and those behind it may be taken at once.
+        if number == 1 and is_quiet and tracker.take_quiet(_quiet_run(found, 1)):
+            return
+        tracker.take(_transaction(found, record))
+
+
+def _quiet_run(found: Transactions, begin: int = 0) -> QuietRun:
     batch = found.batch
     return QuietRun(
-        count=len(batch),
-        spans=batch.gtid_spans(),
+        count=len(batch) - begin,
+        spans=batch.gtid_spans(begin),
         binlog_pos=int(batch.positions[0]),
         end_pos=int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]),
         committed_at=int(batch.committed_at[-1]),

@@ -13,8 +13,9 @@ from strata.gtid.token import FilePosition, Place
 from strata.streams.positions import Begin, Edge, End, micros
 
 if TYPE_CHECKING:
+    from strata.events.batch import TransactionBatch
     from strata.events.landed import LandedStream
-    from strata.events.model import TransactionRecord
+    from strata.kernels.arrays import Ints
     from strata.streams.positions import Bound
     from strata.streams.seam import LiveServer
     from strata.wire.replication import ServerState
@@ -56,18 +57,14 @@ class Opening:
         for end in self._ends:
             end.stand_behind(executed)
 
-    def ends_behind(self, seq: int) -> bool:
-        """Whether it is known of all transactions up to an ordinal that the stream does not end with them."""
-        return all(end.seq is not None and end.seq > seq for end in self._ends)
+    def stop(self, batch: TransactionBatch, first: int) -> int | None:
+        """As `End.stop`."""
+        found = [row for end in self._ends if (row := end.stop(batch, first)) is not None]
+        return min(found, default=None)
 
-    def ends_in_front_of(self, record: TransactionRecord) -> bool:
-        """As `End.is_in_front_of`."""
-        return any(end.is_in_front_of(record) for end in self._ends)
-
-    def takes_last(self, record: TransactionRecord) -> bool:
-        """As `End.takes_last`."""
-        taken = [end.takes_last(record) for end in self._ends]
-        return any(taken)
+    def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
+        """As `Begin.rows`."""
+        return self.begin.rows(batch, max(first, self.skip_to + 1 - batch.first_seq), stop)
 
     def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
         """As `End.is_reached`."""
@@ -168,7 +165,7 @@ def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _Server) -> 
         gtid=str(gone),
         remedy=f"`strata stream --source {landed.source} --from beginning` begins there. Load what is missing once "
         "more, from a dump or a mirror.",
-    )
+    ).beginning(earliest)
 
 
 def _refuse_early(landed: LandedStream, asked: _Server, time: int) -> None:
@@ -188,7 +185,7 @@ def _refuse_early(landed: LandedStream, asked: _Server, time: int) -> None:
             source=landed.source,
             gtid=str(first.gtid) if first.gtid else None,
             remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
-        )
+        ).beginning(_shown(first.committed_at))
 
 
 def _behind_file(
@@ -208,7 +205,7 @@ def _behind_file(
             f"what follows {at} is nowhere any more; the earliest that can be had is at {begin}",
             source=landed.source,
             remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
-        )
+        ).beginning(begin)
     if at >= BinlogPosition.of(summary.binlog_file, summary.server_end):
         return landed.last_seq
     return landed.seq_at_position(at)
@@ -241,6 +238,6 @@ def _find_end(landed: LandedStream, asked: _Server, until: Bound | None, *, foll
 
 
 def _shown(time: int) -> str:
-    from strata.streams.rendering import time_text  # noqa: PLC0415  Arrow takes its time to load
+    from strata.streams.transaction_texts import time_text  # noqa: PLC0415  Arrow takes its time to load
 
     return time_text(time)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from strata.errors import Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
@@ -15,7 +17,12 @@ from strata.gtid.token import FilePosition, Place, Token
 from strata.gtid.token_text import from_text
 
 if TYPE_CHECKING:
+    from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
+    from strata.gtid.sets import Gtid
+    from strata.kernels.arrays import Ints
+
+    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
@@ -104,6 +111,23 @@ def micros(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
+class Held:
+    """Which transactions of a batch a GTID set holds."""
+
+    def __init__(self, executed: GtidSet) -> None:
+        self._spans = {sid: np.array(spans, np.int64) for sid, spans in executed.items()}
+
+    def of(self, batch: TransactionBatch) -> Mask:
+        """One value for each."""
+        found = np.zeros(len(batch), np.bool_)
+        for number, sid in enumerate(batch.sids):
+            spans = self._spans.get(sid)
+            if spans is not None:
+                at = np.searchsorted(spans[:, 0], batch.numbers, "right") - 1
+                found |= (batch.sid_numbers == number) & (at >= 0) & (batch.numbers <= spans[at, 1])
+        return found
+
+
 class Begin:
     """Which transactions of a stream are behind the position where a reader begins."""
 
@@ -112,14 +136,28 @@ class Begin:
         self._time = micros(bound) if isinstance(bound, datetime) else None
         self._at = bound if isinstance(bound, BinlogPosition) else None
         self._executed = bound if isinstance(bound, GtidSet) else None
-        self._steps: dict[str, int] = {}
+        self._held: Held | None = None
+        self._steps: dict[Gtid, int] = {}
         self._file_steps = 0
         if isinstance(bound, Place):
             if isinstance(bound.position, FilePosition):
                 self._at, self._file_steps = bound.position.at, bound.position.steps
             else:
                 self._executed = bound.position
-                self._steps = {str(part.gtid): part.steps for part in bound.parts}
+                self._steps = {part.gtid: part.steps for part in bound.parts}
+
+    def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
+        """Which rows of a batch are to be given, of those from `first` to the one in front of `stop`."""
+        found = np.arange(first, stop)
+        if self._time is not None:
+            return found[batch.committed_at[first:stop] >= self._time]
+        if self._at is not None:
+            return found[first_at(batch.positions[first:stop], batch, self._at) :]
+        if self._executed is None:
+            return found
+        if self._held is None:
+            self._held = Held(self._executed)
+        return found[~self._held.of(batch)[first:stop]]
 
     def is_in_front_of(self, record: TransactionRecord) -> bool:
         """Whether a transaction is to be given."""
@@ -131,11 +169,18 @@ class Begin:
             return not self._executed.contains(record.gtid)
         return True
 
-    def steps_given(self, record: TransactionRecord) -> int:
-        """How many steps of a transaction had been given."""
-        if self._file_steps and self._at == BinlogPosition.of(record.binlog_file, record.binlog_pos):
-            return self._file_steps
-        return self._steps.get(str(record.gtid), 0) if self._steps and record.gtid is not None else 0
+    def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
+        """How many steps had been given of the transactions of a batch that are not new to the reader, by ordinal."""
+        found: dict[int, int] = {}
+        if self._file_steps and self._at is not None:
+            row = first_at(batch.positions, batch, self._at)
+            if row < len(batch) and self._at == BinlogPosition.of(batch.binlog_file, int(batch.positions[row])):
+                found[batch.first_seq + row] = self._file_steps
+        for gtid, steps in self._steps.items():
+            if gtid.sid in batch.sids:
+                mine = (batch.sid_numbers == batch.sids.index(gtid.sid)) & (batch.numbers == gtid.gno)
+                found |= dict.fromkeys((np.flatnonzero(mine) + batch.first_seq).tolist(), steps)
+        return found
 
 
 class End:
@@ -147,37 +192,48 @@ class End:
         self.seq = bound if isinstance(bound, int) else None
         self._at = bound if isinstance(bound, BinlogPosition) else None
         self._executed = bound if isinstance(bound, GtidSet) else None
-        self._left, self._had = 0, GtidSet()
-        """How many transactions of the set are to come, and what the reader had before them."""
+        self._left = 0
+        """How many transactions of the set are to come."""
         if isinstance(bound, Place):
             if isinstance(bound.position, FilePosition):
                 self._at = bound.position.at
             else:
                 self._executed = bound.executed()
+        self._held = Held(self._executed or GtidSet())
+        self._before = Held(GtidSet())
+        """What the reader had in front of those that are counted."""
 
     def stand_behind(self, executed: GtidSet) -> None:
         """Counts what is to come behind a GTID set."""
         if self._executed is not None:
-            self._had, self._left = executed, (self._executed - executed).count()
+            self._before, self._left = Held(executed), (self._executed - executed).count()
 
-    def is_in_front_of(self, record: TransactionRecord) -> bool:
-        """Whether a transaction is not given any more."""
-        if self.time is not None:
-            return record.committed_at >= self.time
-        if self._at is not None:
-            return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= self._at
-        return self.seq is not None and record.seq > self.seq
-
-    def takes_last(self, record: TransactionRecord) -> bool:
-        """Takes the next transaction; returns whether it is the last."""
+    def stop(self, batch: TransactionBatch, first: int) -> int | None:
+        """Takes the transactions of a batch from row `first` on. Returns the row behind the last one that is given, or
+        None if the stream goes on behind the batch."""
         if self._executed is not None:
-            gtid = record.gtid
-            self._left -= gtid is not None and self._executed.contains(gtid) and not self._had.contains(gtid)
-            return self._left <= 0
-        if self._at is not None:
-            end = record.binlog_pos + record.end - record.begin
-            return BinlogPosition.of(record.binlog_file, end) >= self._at
-        return self.seq is not None and record.seq >= self.seq
+            return self._stop_by_set(batch, first)
+        count = len(batch) - first
+        if self.seq is not None:
+            given = max(self.seq + 1 - batch.first_seq - first, 0)
+            return first + given if given <= count else None
+        in_front, last = self._edges(batch, first)
+        return first + min(in_front, last + 1) if min(in_front, last) < count else None
+
+    def _edges(self, batch: TransactionBatch, first: int) -> tuple[int, int]:
+        """The first transaction that is not given, and the first that is the last one, behind row `first`."""
+        if self._at is None:
+            return _first(batch.committed_at[first:] >= (self.time or 0)), len(batch) - first
+        begins = batch.positions[first:]
+        behind = begins + batch.ends[first:] - batch.begins[first:]
+        return first_at(begins, batch, self._at), first_at(behind, batch, self._at)
+
+    def _stop_by_set(self, batch: TransactionBatch, first: int) -> int | None:
+        mine = (self._held.of(batch) & ~self._before.of(batch))[first:]
+        left = self._left - np.cumsum(mine)
+        self._left -= int(np.count_nonzero(mine))
+        last = _first(left <= 0)
+        return first + last + 1 if last < len(left) else None
 
     def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
         """Whether nothing is to come behind a place, as far as that tells."""
@@ -186,3 +242,17 @@ class End:
         if self._at is not None:
             return at is not None and at >= self._at
         return self.seq is not None and seq >= self.seq
+
+
+def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:
+    """The first of some offsets, in order, in the file of a batch that is at a position or behind it; their number if
+    there is none."""
+    file = BinlogPosition.of(batch.binlog_file, 0)
+    if file.file_number != at.file_number:
+        return 0 if file.file_number > at.file_number else len(offsets)
+    return int(np.searchsorted(offsets, at.offset))
+
+
+def _first(found: Mask) -> int:
+    """The first that is so; their number if none is."""
+    return int(found.argmax()) if found.any() else len(found)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 0.2
+GATHER_SECONDS: Final = 0.01
 _MOST_TRIES: Final = 5
 """In a row without a transaction, for who does not follow."""
 
@@ -91,6 +92,7 @@ class Seam:
         after_seq: int,
         follow: bool,
         stop: Callable[[], bool],
+        gather_seconds: float = GATHER_SECONDS,
     ) -> None:
         """Nothing is opened yet.
 
@@ -101,9 +103,11 @@ class Seam:
             after_seq: Ordinal of the last transaction that is not wanted; it has landed.
             follow: Whether to wait for a server that has gone for as long as it takes.
             stop: Asked while nothing comes.
+            gather_seconds: What the live server commits within so long behind what was given last comes together: to
+                decode ten transactions takes hardly longer than to decode one.
         """
         self._source, self._lake, self._server = source, lake, server
-        self._follow, self._stop = follow, stop
+        self._follow, self._stop, self._gather = follow, stop, gather_seconds
         self._opened = False
         """Whether the stream has begun."""
         self._connected = False
@@ -191,7 +195,11 @@ class Seam:
                 items, reached.executed.build(), server.uuid, after_seq=reached.seq, clock=reached.clock
             ).read()
             for item in live:
+                given = time.monotonic()
                 yield self._take(item)
+                if isinstance(item, Transactions):
+                    # What comes meanwhile waits in the socket.
+                    time.sleep(max(0.0, given + self._gather - time.monotonic()))
         finally:
             stream.close()
         raise SourceUnavailableError("the server ended the stream", source=self._source)
@@ -222,7 +230,7 @@ class Seam:
                 gtid=str(gone),
                 remedy=f"`strata land --source {self._source}` says how to land it; "
                 f"`strata stream --source {self._source} --from '{server.purged}'` begins with what can be had.",
-            )
+            ).beginning(server.purged)
         return encode_gtid_set(executed)
 
     def _start_by_file(self, stream: BinlogStream, server: ServerState) -> BinlogPosition:
@@ -245,7 +253,7 @@ class Seam:
                 file=reached.at.file,
                 offset=reached.at.offset,
                 remedy=f"`strata stream --source {self._source} --from {files.begin}` begins with what can be had.",
-            )
+            ).beginning(files.begin)
         if size is None or size < reached.at.offset:
             raise SourceDivergedError(
                 f"the server's binlog ends at {files.end}, in front of where the stream is",

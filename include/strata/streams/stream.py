@@ -8,34 +8,39 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
+
 from strata.errors import SourceSettingsError, StatementFormatError, StrataError, StreamHoleError, UndecodableTextError
+from strata.events.batch import add_gtids
 from strata.events.changes.port import Transactions, Waiting
 from strata.events.landed import LandedStream
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
-from strata.gtid.token import FilePosition, Place, Token
+from strata.gtid.token import FilePosition, Place, Token, kept_origins
 from strata.gtid.token_text import to_text
 from strata.schema.history.versions import SYSTEM_DATABASES
-from strata.schema.model.patterns import matches
+from strata.schema.model.patterns import matches, require_matchable
 from strata.store.database import OnMissing, open_store
 from strata.store.own import own_database
-from strata.streams.decoding import Decoding, Span, Wanted
-from strata.streams.events import Heartbeat, TransactionPlace
+from strata.streams.decoding import Decoding, StreamPart, Wanted
+from strata.streams.events import Along, ExecutedAlong, Heartbeat
 from strata.streams.opening import Opening, open_at
+from strata.streams.places import Places
 from strata.streams.positions import Edge, parse_bound
 from strata.streams.prepared import PreparedAlong
-from strata.streams.rendering import Rendering, heartbeat_line
-from strata.streams.seam import LiveServer, Seam
+from strata.streams.rendering import Rendering
+from strata.streams.seam import GATHER_SECONDS, LiveServer, Seam
 from strata.streams.versions import StreamVersions
+from strata.streams.writing import Writing, heartbeat_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 
     import sqlalchemy as sa
 
+    from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Item
-    from strata.events.model import TransactionRecord
-    from strata.schema.model.definition import TableName
+    from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.events import Event
     from strata.streams.positions import Bound
     from strata.wire.connection import ServerAddress
@@ -68,6 +73,10 @@ class StreamedSource(Protocol):
     def lineage(self) -> str:
         """Names its history, in tokens."""
 
+    @property
+    def copied_from(self) -> Mapping[str, str]:
+        """Other sources whose GTIDs it has by copy, and their lineages."""
+
 
 class ChangeStream:
     """One reader's way along a source. It can be read once, in one of its forms, by one thread at a time."""
@@ -82,6 +91,7 @@ class ChangeStream:
         tables: Sequence[str] = (),
         columns: Sequence[str] | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        copied_from: Mapping[str, str] | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -95,24 +105,40 @@ class ChangeStream:
             tables: Patterns of `database.table`; none for all.
             columns: Names of the columns that are wanted; None for all.
             heartbeat_seconds: After so long without anything the position is given.
+            copied_from: Other sources whose GTIDs it has by copy, and their lineages; None: as the source says.
+
+        Raises:
+            Usage: A position means nothing, is of another source or lineage, or a pattern can match no table.
         """
+        require_matchable(tables)
         self._source, self._follow, self._heartbeat = source, follow, heartbeat_seconds
         self._start = parse_bound(start, source.name, source.lineage) if isinstance(start, str) else start
         self._until = parse_bound(until, source.name, source.lineage) if isinstance(until, str) else until
         self._patterns, self._columns = tuple(tables), columns
+        self._copied_from = source.copied_from if copied_from is None else copied_from
+        self.gather_seconds = GATHER_SECONDS
+        """As `Seam` takes it; to be set before anything is read."""
         self._closed = False
         self._server = LiveServer(source.address)
         self._executed = GtidSetBuilder()
         """Of the reader, up to the last transaction that was looked at."""
         self._at: FilePosition | None = None
         self._committed_at = 0
-        self._ended = False
+        self._has_begun = self._ended = False
         self._asked = 0.0
         self._opening: Opening
+        self._seq: int | None = None
+        """Ordinal of the last transaction that was looked at; None before the first item."""
+        self.folds_names = False
+        """Whether the server takes names of any case for the same; known when something has been given."""
 
     def close(self) -> None:
         """Ends the stream at the next moment at which nothing comes; may be called by another thread."""
         self._closed = True
+
+    def reached(self) -> str | None:
+        """The token of all that has been read; None in front of the first transaction that the stream looks at."""
+        return self._token() if self._has_begun else None
 
     def __iter__(self) -> Iterator[Event]:
         """The events, one by one.
@@ -143,13 +169,15 @@ class ChangeStream:
             self.close()
 
     def written(self) -> Iterator[bytes]:
-        """The events as JSON lines in UTF-8, as many at once as there are. Raises as iterating does."""
-        rendering = Rendering()
+        """The events as JSON lines in UTF-8, some whole ones at once. Raises as iterating does."""
+        writing = Writing()
         for found in self.spans():
-            lines = [heartbeat_line(found)] if isinstance(found, Heartbeat) else rendering.lines(found)
-            yield b"".join(line + b"\n" for line in lines)
+            if isinstance(found, Heartbeat):
+                yield heartbeat_line(found) + b"\n"
+            else:
+                yield from writing.chunks(found)
 
-    def spans(self) -> Iterator[Span | Heartbeat]:
+    def spans(self) -> Generator[StreamPart | Heartbeat, None, None]:
         """The stream in spans, whose rows are Arrow batches table by table. Raises as iterating does."""
         engine = open_store(self._source.store_url, OnMissing.EMPTY)
         try:
@@ -159,19 +187,47 @@ class ChangeStream:
         finally:
             engine.dispose()
 
+    def position(self) -> GtidSet | None:
+        """All transactions up to where it has been read; None before that, and for a stream by file."""
+        return None if self._at is not None or self._seq is None else self._executed.build()
+
+    def tracked_from(self) -> GtidSet | None:
+        """None once it has been read, and tracked, up to where it begins; before that how far it has been."""
+        reached = self._seam.reached.executed.build()
+        return None if (self._opening.executed or GtidSet()) <= reached else reached
+
+    def definition(self, table: TableName, seq: int | None = None) -> TableDefinition:
+        """What a table looks like for the rows of a transaction that has been read; None for the last one, once
+        `tracked_from` is None.
+
+        Raises:
+            SchemaGapError: It is not known.
+        """
+        at = self._seq if seq is None else seq
+        return self._versions.lookup(table, at or 0).definition
+
     # Opening --------------------------------------------------------------------------------------
 
-    def _read(self, engine: sa.Engine) -> Iterator[Span | Heartbeat]:
+    def _read(self, engine: sa.Engine) -> Iterator[StreamPart | Heartbeat]:
         source, server = self._source, self._server
         landed = LandedStream.open(source.lake, source.name)
         self._opening = opening = open_at(landed, server, self._start, self._until, follow=self._follow)
         servers = landed.servers() or {server.state().uuid}
         own = own_database(engine, servers)
-        versions = StreamVersions(engine, source.name, own)
+        self._versions = versions = StreamVersions(engine, source.name, own)
+        self.folds_names = versions.folds_names
         wanted = self._wanted(own, versions)
         after = opening.read_from(landed, versions.tracked_seq)
         decoding = Decoding(versions, PreparedAlong(landed, after), wanted)
-        seam = Seam(source.name, source.lake, server, after_seq=after, follow=self._follow, stop=lambda: self._closed)
+        seam = Seam(
+            source.name,
+            source.lake,
+            server,
+            after_seq=after,
+            follow=self._follow,
+            stop=lambda: self._closed,
+            gather_seconds=self.gather_seconds,
+        )
         yield from self._walk(seam, versions, decoding)
 
     def _wanted(self, own: frozenset[str], versions: StreamVersions) -> Wanted:
@@ -191,17 +247,17 @@ class ChangeStream:
 
     # Walking --------------------------------------------------------------------------------------
 
-    def _walk(self, seam: Seam, versions: StreamVersions, decoding: Decoding) -> Iterator[Span | Heartbeat]:
-        told = time.monotonic()
+    def _walk(self, seam: Seam, versions: StreamVersions, decoding: Decoding) -> Iterator[StreamPart | Heartbeat]:
+        last_heartbeat = time.monotonic()
         for item in self._items(seam):
             versions.track(item)
             for span in self._of_item(item, decoding) if isinstance(item, Transactions) else ():
                 if span:
                     yield span
-                    told = time.monotonic()
-            if time.monotonic() - told >= self._heartbeat:
+                    last_heartbeat = time.monotonic()
+            if time.monotonic() - last_heartbeat >= self._heartbeat:
                 yield Heartbeat(self._token())
-                told = time.monotonic()
+                last_heartbeat = time.monotonic()
 
     def _items(self, seam: Seam) -> Iterator[Item]:
         """Those of the source, up to the end."""
@@ -216,19 +272,17 @@ class ChangeStream:
             if self._is_over() or (isinstance(item, Waiting) and self._is_past_time()):
                 return
 
-    def _of_item(self, item: Transactions, decoding: Decoding) -> Iterator[Span]:
+    def _of_item(self, item: Transactions, decoding: Decoding) -> Iterator[StreamPart]:
         if item.batch.last_seq <= self._opening.skip_to and not item.batch.marks:
             self._pass_over(item)
             return
         places = self._due(item, decoding)
-        begin = self._opening.begin
-        given = {place.record.seq: steps for place in places if (steps := begin.steps_given(place.record))}
         if not places:
             return
         try:
-            yield from decoding.read(item, places, given)
+            yield from decoding.read(item, places, self._opening.begin.steps_given(item.batch))
         except _PASSABLE as error:
-            behind = next((place for place in places if place.gtid == error.gtid and error.gtid), None)
+            behind = next((place for place in places.values() if place.gtid == error.gtid and error.gtid), None)
             if behind is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
                     f"{error.remedy or ''} To leave it out, go on behind its transaction: `strata stream --source "
@@ -244,61 +298,59 @@ class ChangeStream:
                 self._executed.add_span(sid, span)
         self._opening.stand_behind(self._executed.build())
         self._committed_at = reached.clock
+        self._has_begun = True
         if self._server.by_file and reached.at is not None:
             self._at = FilePosition(reached.server_uuid, reached.at)
         self._seam = seam
-
-    def _due(self, item: Transactions, decoding: Decoding) -> list[TransactionPlace]:
-        """The transactions of an item that the reader is to have."""
-        opening, places = self._opening, []
-        goes_on = opening.ends_behind(item.batch.last_seq)
-        for record in item.records():
-            self._ended = not goes_on and opening.ends_in_front_of(record)
-            if self._ended:
-                break
-            place = TransactionPlace(self._place(record), record, _count_statements(item, record))
-            self._take(place)
-            if record.seq > opening.skip_to and opening.begin.is_in_front_of(record):
-                places.append(place)
-            elif record.mark is not None:
-                decoding.pass_over(item, record)
-            self._ended = not goes_on and opening.takes_last(record)
-            if self._ended:
-                break
-        return places
+        self._seq = reached.seq
 
     def _pass_over(self, item: Transactions) -> None:
-        batch = item.batch
-        batch.add_to(self._executed)
+        self._take(item.batch, 0, len(item.batch))
         self._opening.stand_behind(self._executed.build())
-        self._committed_at = int(batch.committed_at[-1])
-        if self._at is not None:
-            end = int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
-            self._at = FilePosition(self._at.server_uuid, BinlogPosition.of(batch.binlog_file, end))
 
-    def _place(self, record: TransactionRecord) -> Place:
+    def _due(self, item: Transactions, decoding: Decoding) -> Places:
+        """The transactions of an item that the reader is to have."""
+        batch = item.batch
+        first = max(item.first_seq - batch.first_seq, 0)
+        found = self._opening.stop(batch, first)
+        self._ended = found is not None
+        stop = len(batch) if found is None else found
+        along = self._along(batch, first, stop)
+        rows = self._opening.rows(batch, first, stop)
+        for row, _ in batch.marks:
+            if first <= row < stop and row not in rows:
+                decoding.pass_over(item, batch.record(row))
+        if first < stop:
+            self._take(batch, first, stop)
+        return Places(along, item, rows)
+
+    def _along(self, batch: TransactionBatch, first: int, stop: int) -> Along:
         source = self._source
         if self._server.by_file:
-            uuid = self._at.server_uuid if self._at else self._seam.reached.server_uuid
-            at = FilePosition(uuid, BinlogPosition.of(record.binlog_file, record.binlog_pos))
-            return Place(source.name, at, source.lineage, record.committed_at)
-        if record.gtid is None:
+            return Along(source.name, source.lineage, self._file_server(), self._copied_from)
+        unnumbered = np.flatnonzero(batch.sid_numbers[first:stop] < 0)
+        if len(unnumbered):
             raise SourceSettingsError(
                 "the stream has a transaction without a GTID among others that have one",
-                file=record.binlog_file,
-                offset=record.binlog_pos,
+                file=batch.binlog_file,
+                offset=int(batch.positions[first + unnumbered[0]]),
                 remedy="Set gtid_mode to ON for good, or to OFF; `strata doctor` shows how.",
             )
-        return Place(source.name, self._executed.build(), source.lineage, record.committed_at)
+        executed = ExecutedAlong(self._executed.build(), batch, first)
+        return Along(source.name, source.lineage, executed, self._copied_from)
 
-    def _take(self, place: TransactionPlace) -> None:
-        record = place.record
-        if record.gtid is not None:
-            self._executed.add(record.gtid)
-        if isinstance(place.before.position, FilePosition):
-            after = place.after.position
-            self._at = after if isinstance(after, FilePosition) else None
-        self._committed_at = record.committed_at
+    def _file_server(self) -> str:
+        return self._at.server_uuid if self._at else self._seam.reached.server_uuid
+
+    def _take(self, batch: TransactionBatch, first: int, stop: int) -> None:
+        """Goes behind some transactions of a batch."""
+        add_gtids(self._executed, batch.sids, batch.sid_numbers[first:stop], batch.numbers[first:stop])
+        last = stop - 1
+        self._seq = batch.first_seq + last
+        self._committed_at = int(batch.committed_at[last])
+        if self._server.by_file:
+            end = int(batch.positions[last] + batch.ends[last] - batch.begins[last])
+            self._at = FilePosition(self._file_server(), BinlogPosition.of(batch.binlog_file, end))
 
     def _is_past_time(self) -> bool:
         """Whether a time is over at which the stream ends, and the server has nothing more from before it."""
@@ -323,7 +375,8 @@ class ChangeStream:
         executed = self._executed.build()
         # What the reader has of a transaction that has not come yet.
         parts = tuple(part for part in (begun.parts if begun else ()) if not executed.contains(part.gtid))
-        return to_text(Token((Place(source.name, executed, source.lineage, self._committed_at, parts),)))
+        origins = kept_origins(self._copied_from, executed)
+        return to_text(Token((Place(source.name, executed, source.lineage, self._committed_at, parts, origins),)))
 
     def _begun(self) -> Place | None:
         """The place where the stream begins, if that is inside of a transaction and nothing has been given yet."""
@@ -340,7 +393,3 @@ class ChangeStream:
         if self._closed or self._ended:
             return True
         return self._opening.is_reached(self._seam.reached.seq, self._at.at if self._at else None)
-
-
-def _count_statements(item: Transactions, record: TransactionRecord) -> int:
-    return sum(1 for _ in item.statements(record)) if record.ddl_offsets else 0

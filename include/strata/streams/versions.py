@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from strata.events.changes.file_start import FileStart
 from strata.events.changes.port import FileEnd, Transactions
 from strata.rows.decode_plans import TableVersion
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.tracker.track import Tracker
 from strata.streams.ahead import VersionsAhead, shown_id
 from strata.streams.feed_tracker import take_item
@@ -104,12 +105,14 @@ class StreamVersions:
             self._versions[table, found.version_id] = known
         return known
 
-    def made_by(self, seq: int) -> dict[int, Made]:
-        """What the statements of a transaction made, by their number in it."""
-        entries = self._store.entries_at(seq)
+    def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], Made]:
+        """What the statements of some transactions in a row made, by ordinal and number in the transaction."""
+        named: dict[int, set[TableName]] = {}
+        for entry in self._store.entries_between(first_seq, last_seq):
+            named.setdefault(entry.version_id, set()).add(entry.name)
         return {
-            number: Made(shown_id(version), {entry.name for entry in entries if entry.version_id == version})
-            for number, version in self._store.statement_versions(seq).items()
+            (seq, number): Made(shown_id(version), named.get(version, set()))
+            for seq, number, version in self._store.statement_versions(first_seq, last_seq)
         }
 
 

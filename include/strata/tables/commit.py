@@ -103,7 +103,7 @@ class _Publication(Struct, frozen=True):
     table: TableName
     interval: int
     staged: tuple[StagedFile, ...]
-    shapes: dict[int, pa.Schema]
+    schemas: dict[int, pa.Schema]
     """The columns of each version's files, once they have been read."""
     held: dict[str, bytes]
     """By URL, what was read of a file for its columns, until it is placed: one file for each version at most."""
@@ -121,19 +121,19 @@ class _Publication(Struct, frozen=True):
         wanted: dict[str, tuple[StagedFile, dict[str, str]]] = {}
         for version_id in sorted({file.version_id for file in self.staged}):
             of_version = [file for file in self.staged if file.version_id == version_id]
-            table, names = self._make_room(table, self._shape(of_version[0]))
+            table, names = self._with_columns(table, self._schema_of(of_version[0]))
             for file in of_version:
                 wanted[data_path(self.interval, published_name(file.file_name, names))] = file, names
         return None if table is None else self._replace(table, wanted)
 
-    def _shape(self, file: StagedFile) -> pa.Schema:
-        if file.version_id not in self.shapes:
+    def _schema_of(self, file: StagedFile) -> pa.Schema:
+        if file.version_id not in self.schemas:
             content = self.held[file.url] = read_pinned(file)
-            self.shapes[file.version_id] = self.output.stored(pq.read_schema(pa.BufferReader(content)))
-        return self.shapes[file.version_id]
+            self.schemas[file.version_id] = self.output.stored(pq.read_schema(pa.BufferReader(content)))
+        return self.schemas[file.version_id]
 
-    def _make_room(self, table: OutputTable | None, shape: pa.Schema) -> tuple[OutputTable, dict[str, str]]:
-        placement = place_columns(() if table is None else table.columns, shape)
+    def _with_columns(self, table: OutputTable | None, schema: pa.Schema) -> tuple[OutputTable, dict[str, str]]:
+        placement = place_columns(() if table is None else table.columns, schema)
         if table is None:
             return self.output.create(self.url, placement.added), placement.names
         return table.with_columns(placement.added), placement.names

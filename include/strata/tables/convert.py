@@ -41,15 +41,15 @@ def convert_rows(
     added: Collection[str] = (),
     effect: Effect | None = None,
 ) -> pa.Table:
-    """Rows of one shape in another.
+    """Rows of one definition in another.
 
     Args:
         rows: With the columns of `old` as the change table calls them.
-        old: The shape they have.
-        new: The shape they get.
+        old: The definition they have.
+        new: The definition they get.
         renamed: New name -> old name, of columns that were renamed.
-        added: New columns, even where the old shape has one of that name (dropped and added in one statement).
-        effect: Of the statement, as its turn has it; without it, what the two shapes tell.
+        added: New columns, even where the old definition has one of that name (dropped and added in one statement).
+        effect: Of the statement, as its turn has it; without it, what the two definitions tell.
 
     Raises:
         ReadAgainError: The server computed values that nothing in the log tells: defaults like CURRENT_TIMESTAMP,
@@ -78,7 +78,7 @@ def convert_rows(
 def _of_column(values: pa.ChunkedArray, before: Column, after: Column, effect: Effect) -> pa.ChunkedArray:
     if keeps_values(before, after) or after.generated is not None:
         return values
-    pair = Pair.of(before, after, truncates=effect.truncates_fractions)
+    pair = Pair.of(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)
     if after.auto_increment and not before.auto_increment:
         _require_numbers(values, pair, effect)
     found = pa.chunked_array([converted(chunk, pair) for chunk in values.chunks], type=arrow_type(after))

@@ -3,7 +3,7 @@ Not here: what DDL does to rows (`convert.py`), which changes belong together (`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from strata.errors import Usage
 from strata.rows.partial_json import differences_of, rebuilt
 from strata.schema.history.fills import NoFill, fill_of
+from strata.tables.distinct import distinct
 from strata.tables.layout import column_name
 from strata.tables.values.constants import constant
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import Column, TableDefinition
 
     Codes = NDArray[np.int64]
+    Rows = TypeVar("Rows", pa.Table, pa.ChunkedArray)
 
 _MOST_CODES = 1 << 62
 
@@ -45,10 +47,24 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     if changes.num_rows == 0:
         return state
     key = [column_name(name) for name in definition.primary_key]
-    events = Events.of(changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
+    refuse_unkeyed(definition, key, changes["_missing"])
+    events = Events.of(in_order(changes), definition)
     if key:
         return _last_of_each_key(state, events, key)
     return _what_is_left(state, events)
+
+
+def in_order(changes: pa.Table) -> pa.Table:
+    """Changes in the order (`_seq`, `_row`), which they mostly have."""
+    seqs, rows = (np.diff(_as_numpy(changes[name])) for name in ("_seq", "_row"))
+    if np.all((seqs > 0) | ((seqs == 0) & (rows > 0))):
+        return changes
+    return changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
+
+
+def only(rows: Rows, which: pa.ChunkedArray) -> Rows:
+    """Some rows; those that are given, where it is all of them."""
+    return rows if pc.all(which).as_py() else rows.filter(which)
 
 
 class Events:
@@ -67,25 +83,25 @@ class Events:
 
     @classmethod
     def of(cls, changes: pa.Table, definition: TableDefinition) -> Events:
-        """Of changes that are in order."""
+        """Of changes that are in order; images before may lack columns that nobody asks for."""
         names = {column.name: column_name(column.name) for column in definition.columns}
         op = changes["_op"]
         is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
-        after = changes.select(list(names.values())).filter(is_put)
-        images = pa.chunked_array(changes["_before"].chunks, changes["_before"].type).filter(is_taken)
-        before = pa.Table.from_arrays(
-            [pc.struct_field(images, [name]) for name in names.values()], names=list(names.values())
-        )
-        missing = changes["_missing"].filter(is_put)
+        after = only(changes.select(list(names.values())), is_put)
+        images = only(pa.chunked_array(changes["_before"].chunks, changes["_before"].type), is_taken)
+        there = [name for name in names.values() if images.type.get_field_index(name) >= 0]
+        before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in there], names=there)
+        missing = only(changes["_missing"], is_put)
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
         # There columns have their own names.
         absent = {names[name]: where for name in names if len(where := _lists_with(missing, name))}
+        inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if absent else put[:0]
         for column in definition.columns:
-            after = _with_default(after, column, absent, np.setdiff1d(put, taken), put)
+            after = _with_default(after, column, absent, inserted, put)
         absent = {name: where for name, where in absent.items() if len(where)}
         events = cls(before, after, taken, put, absent)
         documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
-        events.take_differences(changes["_invalid"].filter(is_put), documents)
+        events.take_differences(only(changes["_invalid"], is_put), documents)
         return events
 
     def take_differences(self, invalid: pa.ChunkedArray, documents: dict[str, str]) -> None:
@@ -98,7 +114,7 @@ class Events:
                     self.differences.setdefault(documents[name], {})[at] = text
         for name, found in self.differences.items():
             known = self.absent.get(name, np.empty(0, np.int64))
-            self.absent[name] = np.union1d(known, np.array(list(found), np.int64))
+            self.absent[name] = distinct(np.r_[known, np.array(list(found), np.int64)])
 
 
 def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
@@ -112,7 +128,7 @@ def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], ins
     left_out = where[np.isin(put[where], inserted)]
     if not len(left_out):
         return after
-    absent[name] = np.setdiff1d(where, left_out)
+    absent[name] = where[~np.isin(where, left_out)]
     value = fill_of(column)
     if isinstance(value, NoFill):
         raise Usage(f"inserted rows lack {column.name}, and the log does not tell what they have there")
@@ -127,8 +143,22 @@ def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
         return np.empty(0, np.int64)
     flat = lists.combine_chunks()
     parents, values = pc.list_parent_indices(flat), pc.list_flatten(flat)
-    found: Codes = np.unique(_as_numpy(parents.filter(pc.equal(values, name))).astype(np.int64))
-    return found
+    return distinct(_as_numpy(parents.filter(pc.equal(values, name))).astype(np.int64))
+
+
+def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.ChunkedArray) -> None:
+    """Images before changes have the key that the server chose, which may be another one of several unique keys.
+
+    Raises:
+        Usage: They lack columns that name a row.
+    """
+    wanted = {f"_before.{one.name}" for one in definition.columns if not key or column_name(one.name) in key}
+    lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
+    if lacking:
+        raise Usage(
+            f"images before changes lack {', '.join(sorted(lacking))}, by which rows are told apart",
+            remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again.",
+        )
 
 
 def _last_of_each_key(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
@@ -157,7 +187,7 @@ def filled(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
         key_before = events.before[name].take(pa.array(np.searchsorted(events.taken, events.put[absent])))
         after = with_values(after, name, absent, key_before)
     # What a whole image says needs no image before it, so those may have any key.
-    in_after = np.unique(np.concatenate(list(events.absent.values())))
+    in_after = distinct(np.concatenate(list(events.absent.values())))
     in_after = in_after[np.isin(events.put[in_after], events.taken)]
     in_before = np.searchsorted(events.taken, events.put[in_after])
     both = row_codes(
@@ -169,7 +199,7 @@ def filled(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
         raise Usage("rows whose images lack columns have changed their key; their other values cannot be told")
     images = pa.concat_tables([state, after])
     codes = row_codes(images.select(key))
-    inserted = np.setdiff1d(events.put, events.taken)
+    inserted = events.put[~np.isin(events.put, events.taken)]
     for name, absent in events.absent.items():
         present = np.ones(len(codes), bool)
         present[state.num_rows + absent] = False
@@ -261,14 +291,16 @@ def row_codes(rows: pa.Table) -> Codes:
     """A number for each row; equal rows, and only those, have equal numbers. NULL equals NULL."""
     codes = np.zeros(rows.num_rows, np.int64)
     most = 1
-    for column in rows.columns:
-        for simple in _simple(column):
-            encoded = simple.combine_chunks().dictionary_encode(null_encoding="encode")
-            indices = _as_numpy(encoded.indices).astype(np.int64)
-            size = max(len(encoded.dictionary), 1)
-            if most * size >= _MOST_CODES:
-                codes, most = _dense(codes)
-            codes, most = codes * size + indices, most * size
+    simple = [one for column in rows.columns for one in _simple(column)]
+    for one in simple:
+        encoded = one.combine_chunks().dictionary_encode(null_encoding="encode")
+        indices = _as_numpy(encoded.indices).astype(np.int64)
+        if len(simple) == 1:
+            return indices
+        size = max(len(encoded.dictionary), 1)
+        if most * size >= _MOST_CODES:
+            codes, most = _dense(codes)
+        codes, most = codes * size + indices, most * size
     return _dense(codes)[0]
 
 

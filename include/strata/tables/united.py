@@ -42,20 +42,21 @@ def united(changes: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(list(named.values()), names=list(named))
 
 
-def in_shape(changes: pa.Table, shape: pa.Schema) -> pa.Table:
+def as_schema(changes: pa.Table, schema: pa.Schema, before: pa.Schema | None = None) -> pa.Table:
     """Changes that one schema version has decoded, with the columns that this version has, in their types.
 
     Args:
         changes: As they lie in the change table.
-        shape: The columns of the version, as a change table calls those that are alone.
+        schema: The columns of the version, as a change table calls those that are alone.
+        before: Those of them that images before have; None for all.
 
     Returns:
-        The columns of the shape, `_before` with the same, and ours.
+        The columns of the schema, `_before` with the same or some of them, and ours.
     """
     images = changes[BEFORE]
-    before = _shaped(_inside(images), shape)
-    columns: Columns = _shaped(((field, changes[field.name]) for field in changes.schema), shape)
-    columns[BEFORE] = _struct(before, images)
+    inside = _as_fields(_inside(images), schema if before is None else before)
+    columns: Columns = _as_fields(((field, changes[field.name]) for field in changes.schema), schema)
+    columns[BEFORE] = _struct(inside, images)
     named = {**columns, **{name: changes[name] for name in METADATA if name != BEFORE and name in changes.schema.names}}
     return pa.Table.from_arrays(list(named.values()), names=list(named))
 
@@ -87,11 +88,11 @@ def _struct(fields: Columns, images: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([made])
 
 
-def _shaped(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]], shape: pa.Schema) -> Columns:
+def _as_fields(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]], schema: pa.Schema) -> Columns:
     by_name: dict[str, list[pa.ChunkedArray]] = {}
     for field, column in columns:
         by_name.setdefault(fold_name(plain_name(field)), []).append(column)
-    return {field.name: _of_type(field, by_name.get(fold_name(field.name), [])) for field in shape}
+    return {field.name: _of_type(field, by_name.get(fold_name(field.name), [])) for field in schema}
 
 
 def _of_type(field: pa.Field, found: list[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -15,8 +15,8 @@ from msgspec import Struct
 from strata.errors import ErrorFacts
 from strata.events.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata.schema.model.definition import TableName
-from strata.tables.columns import published
 from strata.tables.layout import INTERVAL, staged_folder
+from strata.tables.named_columns import published
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.tables.statistics import delta_statistics
 from strata.wire.storage import content_digest, write_file

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from strata.errors import Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Token
+from strata.gtid.token import FilePosition, Token, kept_origins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,14 @@ ANY_SOURCE: Final = "source"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def of_executed(source: str, executed: GtidSet | str, *, lineage: str = "", committed_at: int = 0) -> Token:
+def of_executed(
+    source: str,
+    executed: GtidSet | str,
+    *,
+    lineage: str = "",
+    committed_at: int = 0,
+    copied_from: Mapping[str, str] | None = None,
+) -> Token:
     """The token of a GTID set: `gtid_executed` of a published interval, of a mirror's position, of a snapshot.
 
     Args:
@@ -27,15 +34,24 @@ def of_executed(source: str, executed: GtidSet | str, *, lineage: str = "", comm
         executed: The set.
         lineage: As the settings have it.
         committed_at: Commit time of the newest transaction, microseconds UTC; 0 if it is not known.
+        copied_from: Other sources whose GTIDs it has by copy, and their lineages.
 
     Raises:
         InvalidGtidSetError: The text is no GTID set.
     """
     found = executed if isinstance(executed, GtidSet) else GtidSet.parse(executed)
-    return Token.of(source, found, lineage=lineage, committed_at=committed_at)
+    origins = kept_origins(copied_from or {}, found)
+    return Token.of(source, found, lineage=lineage, committed_at=committed_at, origins=origins)
 
 
-def of_change(row: Mapping[str, Any], *, source: str | None = None, lineage: str = "", server_uuid: str = "") -> Token:
+def of_change(
+    row: Mapping[str, Any],
+    *,
+    source: str | None = None,
+    lineage: str = "",
+    server_uuid: str = "",
+    copied_from: Mapping[str, str] | None = None,
+) -> Token:
     """The token of one row of a change table: who has executed its transaction has it.
 
     It stands for that transaction alone, not for those before it, which the row does not tell.
@@ -45,6 +61,7 @@ def of_change(row: Mapping[str, Any], *, source: str | None = None, lineage: str
         source: Where `_source` is not among the columns.
         lineage: As the settings have it.
         server_uuid: Of the server whose binlog file a row without a GTID names.
+        copied_from: As for `of_executed`: the row's GTID is then that of the source it was copied from, too.
 
     Raises:
         Usage: The row has no GTID, and the server is not named.
@@ -53,7 +70,7 @@ def of_change(row: Mapping[str, Any], *, source: str | None = None, lineage: str
     when = _micros(row.get("_committed_at"))
     gtid = row.get("_gtid")
     if gtid:
-        return of_executed(name, str(gtid), lineage=lineage, committed_at=when)
+        return of_executed(name, str(gtid), lineage=lineage, committed_at=when, copied_from=copied_from)
     if not server_uuid:
         raise Usage(
             "the row has no GTID, and a file and offset mean something on one server only",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from strata.errors import IncomparableTokensError, SourceSettingsError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Order, Place, Token
+from strata.gtid.token import FilePosition, Order, Place, Token, kept_origins
 from strata.tokens.made import ANY_SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _IN_TRANSACTION: Final = 1568
 """ER_CANT_CHANGE_TX_CHARACTERISTICS."""
@@ -41,19 +41,26 @@ class Connection(Protocol):
         """A new cursor."""
 
 
-def include(connection: Connection, *, source: str = ANY_SOURCE, lineage: str = "") -> Token:
+def include(
+    connection: Connection,
+    *,
+    source: str = ANY_SOURCE,
+    lineage: str = "",
+    copied_from: Mapping[str, str] | None = None,
+) -> Token:
     """The token that what is read next on this connection is at least as fresh as. Take it before the query.
 
     Args:
         connection: Of PyMySQL, mysqlclient or another driver; to the primary or a replica.
         source: Name of the source, as tokens of its stream have it: tokens of two names do not compare.
         lineage: As the settings have it.
+        copied_from: Other sources whose GTIDs the server has by copy, and their lineages.
 
     Raises:
         Usage: A transaction is open whose snapshot may be older than what the server has executed by now.
     """
     _refuse_old_snapshot(connection)
-    return Token((_place(connection, source, lineage),))
+    return Token((_place(connection, source, lineage, copied_from),))
 
 
 def compare(connection: Connection, token: Token, *, source: str | None = None) -> Order:
@@ -141,10 +148,11 @@ def _chosen(token: Token, source: str | None) -> Place:
     return found[0]
 
 
-def _place(connection: Connection, source: str, lineage: str) -> Place:
+def _place(connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None = None) -> Place:
     uuid, mode, executed = _one(connection, "SELECT @@server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed")
     if _text(mode).upper() in ("ON", "ON_PERMISSIVE"):
-        return Place(source, GtidSet.parse(_text(executed)), lineage)
+        position = GtidSet.parse(_text(executed))
+        return Place(source, position, lineage, origins=kept_origins(copied_from or {}, position))
     return Place(source, FilePosition(_text(uuid), _binlog_end(connection)), lineage)
 
 

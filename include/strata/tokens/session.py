@@ -11,13 +11,12 @@ import pymysql
 from msgspec import Struct
 from pymysql.constants import CLIENT
 
-from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token
-from strata.tokens.made import ANY_SOURCE
+from strata.tokens.made import ANY_SOURCE, of_executed
 from strata.tokens.queries import _place, _run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from strata.tokens.queries import Connection
 
@@ -36,7 +35,13 @@ class _Tracked(Struct):
     gtids: str | None = None
 
 
-def own(connection: Connection, *, source: str = ANY_SOURCE, lineage: str = "") -> Token:
+def own(
+    connection: Connection,
+    *,
+    source: str = ANY_SOURCE,
+    lineage: str = "",
+    copied_from: Mapping[str, str] | None = None,
+) -> Token:
     """The token of what this session has just committed: whoever has it reads this session's writes.
 
     From a connection of PyMySQL that was made with `client_flag=CLIENT.SESSION_TRACK` and given to `remember` before
@@ -47,12 +52,13 @@ def own(connection: Connection, *, source: str = ANY_SOURCE, lineage: str = "") 
         connection: The one that has committed.
         source: As for `include`.
         lineage: As for `include`.
+        copied_from: As for `include`. Of the GTID of one's own commit these sources may have nothing; they need not.
     """
     if isinstance(connection, pymysql.Connection):
         known = _TRACKED.get(connection)
         if known is not None and known.gtids is not None and known.thread_id == connection.thread_id():
-            return Token.of(source, GtidSet.parse(known.gtids), lineage=lineage)
-    return Token((_place(connection, source, lineage),))
+            return of_executed(source, known.gtids, lineage=lineage, copied_from=copied_from)
+    return Token((_place(connection, source, lineage, copied_from),))
 
 
 def remember(connection: Connection) -> bool:

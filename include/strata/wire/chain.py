@@ -66,11 +66,11 @@ class EventChain:
         """Whether what comes first is at its place in the file."""
         self._end = None if end is None or kind is Kind.RELAY_LOG else end & _MASK
         self._may_jump = may_jump
-        self._is_told = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
+        self._has_positions = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
     def take(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
         """How many of the next events are where they belong, and the fault behind them if not all are."""
-        if not self._is_told:
+        if not self._has_positions:
             return len(index), None
         at = 0
         for special in (*self._specials(index), len(index)):

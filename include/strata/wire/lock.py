@@ -31,6 +31,8 @@ class _Owner(Struct, frozen=True):
     pid: int
     since: float
     """Seconds since 1970."""
+    purpose: str = ""
+    """What it does; empty where all who lock the folder do the same."""
     format: int = 1
 
 
@@ -59,12 +61,13 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
             # The kernel drops it with the process, so a killed run leaves no lock behind.
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            owner = _owner(os.pread(handle, 4096, 0))
             raise AlreadyRunningError(
-                f"another process is {purpose}: {_owner(os.pread(handle, 4096, 0))}",
+                f"another process is {(owner and owner.purpose) or purpose}: {_described(owner)}",
                 file=folder.url,
                 remedy="Wait until it has ended, or end it; nothing is left locked after it.",
             ) from None
-        owner = _Owner(socket.gethostname(), os.getpid(), time.time())
+        owner = _Owner(socket.gethostname(), os.getpid(), time.time(), purpose)
         with suppress(OSError):
             # On a full disk only the owner stays unknown: what makes room there needs the lock, too.
             os.ftruncate(handle, 0)
@@ -74,9 +77,14 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
         os.close(handle)
 
 
-def _owner(content: bytes) -> str:
+def _owner(content: bytes) -> _Owner | None:
     try:
-        owner = msgspec.json.decode(content, type=_Owner)
+        return msgspec.json.decode(content, type=_Owner)
     except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _described(owner: _Owner | None) -> str:
+    if owner is None:
         return "owner unknown"
     return f"process {owner.pid} on {owner.host}, for {max(0, time.time() - owner.since):.0f} s"

@@ -29,6 +29,7 @@ from strata.gtid.sets import GtidSet
 from strata.kernels.layout import PacketState
 from strata.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, Packet, split_packets
 from strata.kernels.records import records
+from strata.wire.binlog_expiry import VARIABLES, expire_seconds
 from strata.wire.codes import LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
 from strata.wire.server_files import FIRST_OFFSET, ServerFiles
@@ -80,6 +81,8 @@ class ServerState(Struct, frozen=True):
     purged: GtidSet
     now: int
     """Its clock, microseconds UTC."""
+    expire_seconds: int | None = None
+    """So long after a binlog's last event it may delete the file; None: not by itself."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
@@ -94,12 +97,14 @@ class ServerState(Struct, frozen=True):
                 " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, UNIX_TIMESTAMP(NOW(6))"
             )
             server_uuid, version, gtid_mode, log_bin, executed, purged, now = cursor.fetchone()
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (VARIABLES,))
+            kept = expire_seconds({str(name): str(value) for name, value in cursor.fetchall()})
         if not log_bin:
             raise SourceSettingsError(
                 "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to mend it."
             )
         sets = GtidSet.parse(executed), GtidSet.parse(purged)
-        return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000))
+        return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
 
     @property
     def numbers_all(self) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from strata.wire.connection import ServerAddress
 
-_WAIT_SECONDS = 5
+_WAIT_SECONDS = 5.0
 """The server takes a moment to notice that a killed client is gone."""
 _ANSWER_SECONDS = 60
 _IDLE_SECONDS = 31_536_000
@@ -24,9 +24,25 @@ class SourceLock:
     """A lock of one name, on a connection of its own: the server ends that of a stream when the stream ends, and what
     it brought is published only after that."""
 
-    def __init__(self, address: ServerAddress, name: str) -> None:
-        """Nothing is taken yet."""
-        self._address = address
+    def __init__(
+        self,
+        address: ServerAddress,
+        name: str,
+        purpose: str = "lands the same source",
+        *,
+        wait_seconds: float = _WAIT_SECONDS,
+    ) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            address: The server.
+            name: Of the lock.
+            purpose: What its holder does, for the message that another one gets.
+            wait_seconds: How long to wait for another one; at least as long as the server needs to notice that a
+                killed one is gone.
+        """
+        self._address, self._purpose = address, purpose
+        self._wait_seconds = max(_WAIT_SECONDS, wait_seconds)
         # The server takes names of up to 64 characters.
         self._key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
         self._connection: pymysql.Connection[Any] | None = None
@@ -42,15 +58,15 @@ class SourceLock:
         if self._is_held():
             return
         self.release()
-        self._connection = connect(self._address, read_seconds=_ANSWER_SECONDS)
+        self._connection = connect(self._address, read_seconds=_ANSWER_SECONDS + self._wait_seconds)
         with server_errors(self._address), self._connection.cursor() as cursor:
             cursor.execute("SET SESSION wait_timeout = %s", (_IDLE_SECONDS,))
-            cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (self._key, _WAIT_SECONDS, self._key))
+            cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (self._key, self._wait_seconds, self._key))
             taken, owner = cursor.fetchone()
         if taken != 1:
             self.release()
             raise AlreadyRunningError(
-                f"connection {owner} of {self._address.host} lands the same source",
+                f"connection {owner} of {self._address.host} {self._purpose}",
                 remedy=f"Wait until it has ended; `KILL {owner}` on the server ends it.",
             )
 

@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from strata.dialects.conditions.collations import BINARY, RULES
-from strata.dialects.conditions.columns import column_term, is_plain_text, is_year
+from strata.dialects.conditions.column_terms import column_term, is_plain_text, is_year
 from strata.dialects.conditions.literals import number, temporal
 from strata.dialects.conditions.terms import (
     EXACT,
@@ -369,7 +369,7 @@ class _Reader:
         return column_term(column) or ColumnTerm(column.name, Kind.TEXT)
 
     def _named(self, node: exp.Column) -> Column:
-        if node.table and f"{node.db}.{node.table}".lstrip(".") not in {self._table, self._table.partition(".")[2]}:
+        if node.table and not f".{self._table}".endswith(f".{node.db}.{node.table}" if node.db else f".{node.table}"):
             self._fail(f"the condition is on {self._table or 'one table'}", node)
         found = self._definition.column(node.name)
         if found is None:

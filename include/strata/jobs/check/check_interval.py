@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from strata.checks.one_pass import look_at, read_firsts
+from strata.checks.one_pass import look_at
 from strata.checks.own import own_rules
 from strata.checks.own_columns import Past
 from strata.checks.pass_engine import PassEngine, task_of
+from strata.checks.passed import Passed
 from strata.checks.rules import StreamFacts
 from strata.checks.run import Engine, damaged_file, judge_interval
 from strata.checks.sensitive import Sensitive
@@ -32,6 +33,7 @@ from strata.jobs.check.run_pass import is_small, run_pass
 from strata.jobs.run.run_folder import read_plan, read_staged, run_folder, write_verdicts
 from strata.jobs.run.run_past import read_past
 from strata.schema.model.definition import TableName, definition_from_json
+from strata.store.full_names import full_name
 from strata.store.withheld import ASIDE
 from strata.tables.layout import interval_key
 from strata.tables.pinned import find_damage
@@ -162,7 +164,7 @@ def check_interval(
     folder = run_folder(lake, source, run)
     plan = read_plan(folder)
     decoded = read_staged(folder)
-    past = read_past(folder)
+    past = read_past(folder, plan)
     subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
     everything = [subject for found in subjects.values() for subject in found]
     forget_docs(folder)
@@ -191,13 +193,13 @@ def check_interval(
                 [
                     *_missing_transactions(plan, interval),
                     *_undecoded(decoded, interval),
-                    *told_of_interval(plan, interval),
+                    *unlogged_changes(plan, interval),
                     *(_left_out(file, damage.get(file.url)) for file in unreadable),
                 ],
                 {table: one for (start, table), one in earlier.items() if start == interval.start},
             )
             verdicts.append(verdict)
-            failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(str(file.name))]
+            failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(_name(file))]
             damage |= {url: found for subject in subjects[interval.start] for url, found in _damaged(engine, subject)}
             # What is not what was decoded is nobody's row: there is nothing to keep of it.
             kept = [file for file in (*failed, *unreadable) if file.url not in damage]
@@ -248,13 +250,12 @@ class _Judging:
         ]
         if checking.engine is ChecksEngine.GREAT_EXPECTATIONS:
             with ThreadPoolExecutor(thread_name_prefix="look") as pool:
-                profiles = {profile.url: profile for profile in pool.map(look_at, tasks)}
-                found = zip(tasks, pool.map(read_firsts, tasks), strict=True)
-                self.firsts = {task.file.url: firsts for task, firsts in found if firsts is not None}
-            return SparkEngine(self._great_expectations(), self._read, profiles)
+                looked = Passed.of(zip(tasks, pool.map(look_at, tasks), strict=True))
+            self.firsts = looked.firsts()
+            return SparkEngine(self._great_expectations(), self._read, looked.profiles())
         passed = run_pass(tasks, self._open_spark, self._progress)
-        self.firsts = {url: one.firsts for url, one in passed.passes.items() if one.firsts is not None}
-        return PassEngine(passed.passes, self._run_own, passed.between)
+        self.firsts = passed.firsts()
+        return PassEngine(passed, self._run_own)
 
     def _run_own(self, subject: TableSubject, suite: Suite) -> list[Failure]:
         if suite.version is None:
@@ -262,7 +263,7 @@ class _Judging:
         frame = frame_of(self._read, subject, suite.version)
         keys = frame_keys(subject, suite.version, frame)
         return self._great_expectations().run(
-            f"{suite.name}, own", str(subject.table), frame, suite.own, keys, subject.sensitive
+            f"{suite.name}, own", subject.name, frame, suite.own, keys, subject.sensitive
         )
 
     def _great_expectations(self) -> Judge:
@@ -283,7 +284,7 @@ def _undecoded(decoded: Decoded, interval: Interval) -> list[Failure]:
     """Tables of which a slice cannot be decoded: none of their rows of the interval are published."""
     return [
         Failure(
-            table=f"{database}.{table}",
+            table=full_name(database, table),
             check="slices_can_be_decoded",
             column=None,
             severity=Severity.ERROR,
@@ -348,12 +349,16 @@ def _judged(file: StagedFile) -> JudgedFile:
     )
 
 
+def _name(file: StagedFile) -> str:
+    return full_name(file.database, file.table)
+
+
 def _left_out(file: StagedFile, damage: str | None) -> Failure:
     """Rows that the decoder itself put aside: all others of the table are published, and the verdict says so."""
     if damage is not None:
-        return damaged_file(str(file.name), file.url, file.rows, damage)
+        return damaged_file(_name(file), file.url, file.rows, damage)
     return Failure(
-        table=str(file.name),
+        table=_name(file),
         check=ASIDE,
         column=None,
         severity=Severity.WARNING,
@@ -363,10 +368,10 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
     )
 
 
-def told_of_interval(plan: RunPlan, interval: Interval) -> list[Failure]:
+def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Changes of rows that no row event tells of: whoever replays a table has to mind them."""
     removed = [
-        _untold(
+        _warning(
             one.table,
             "rows_go_by_deletes",
             f"`{one.statement}` at {one.gtid or 'a transaction without GTID'}: "
@@ -376,8 +381,8 @@ def told_of_interval(plan: RunPlan, interval: Interval) -> list[Failure]:
         if one.interval == interval.start
     ]
     logged = [
-        _untold(
-            one.told or "",
+        _warning(
+            one.table_name or "",
             "rows_change_by_row_events",
             f"`{one.statement}` at {one.gtid or f'{one.binlog_file}:{one.binlog_pos}'} was logged as a statement: "
             "the binlog does not hold the rows that it changed",
@@ -388,7 +393,7 @@ def told_of_interval(plan: RunPlan, interval: Interval) -> list[Failure]:
     return [*removed, *logged]
 
 
-def _untold(table: str, check: str, message: str) -> Failure:
+def _warning(table: str, check: str, message: str) -> Failure:
     return Failure(table=table, check=check, column=None, severity=Severity.WARNING, message=message)
 
 

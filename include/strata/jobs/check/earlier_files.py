@@ -14,6 +14,7 @@ from msgspec import Struct
 from strata.checks.earlier_file import EarlierFile
 from strata.checks.earlier_images import UNPLANNED, UNREADABLE, Compared, Search, compare_earlier
 from strata.checks.image_chain import Sampling
+from strata.checks.passed import in_order
 from strata.tables.layout import column_name, table_url
 from strata.tables.outputs import OUTPUT
 from strata.tables.port import OutputError
@@ -104,7 +105,7 @@ class EarlierImages:
             return {}
         with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="earlier") as pool:
             found = pool.map(self._compare, work, repeat(firsts), repeat(profiles), repeat(keys))
-            return {(interval, str(subject.table)): one for (interval, subject), one in zip(work, found, strict=True)}
+            return {(interval, subject.name): one for (interval, subject), one in zip(work, found, strict=True)}
 
     def _compare(
         self,
@@ -117,8 +118,7 @@ class EarlierImages:
         past = self._past.of(subject.table.database, subject.table.table)
         columns = {file.version_id: profiles[file.url].columns for file in subject.files}
         files = None if past is None else self._files(interval, subject, profiles)
-        if past is None or files is None or any(profiles[file.url].damage or profiles[file.url].is_unlike
-                                                for file in subject.files):  # fmt: skip
+        if past is None or files is None or not _is_sound(subject, profiles):
             mine = sum(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
             return Compared(not_compared=Counter({UNPLANNED if past is None else UNREADABLE: mine}))
         sampling = sampling_of(keys, interval) or Sampling(0, interval)
@@ -128,7 +128,7 @@ class EarlierImages:
             columns=columns,
             sampling=sampling,
             lives=past.lives,
-            untold=past.untold,
+            unlogged=past.unlogged,
             unpublished=self._barrier(interval, subject, past),
         )
         return compare_earlier(subject, firsts, search)
@@ -189,6 +189,14 @@ class EarlierImages:
             ):
                 missing.append(start)
         return max(missing, default=None)
+
+
+def _is_sound(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> bool:
+    """Whether files can be read, and tell which image of a key is the first."""
+    versions = ([profiles[file.url] for file in subject.files_of(version)] for version in subject.versions)
+    return all(
+        not any(one.damage or one.is_unlike for one in found) and in_order(found) is not None for found in versions
+    )
 
 
 def _one_key(subject: TableSubject) -> str | None:

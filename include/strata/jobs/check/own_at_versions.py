@@ -99,10 +99,10 @@ def refuse_unknown_versions(engine: sa.Engine, source: str, folder: str | None) 
     for file, rules in read_own_checks(folder).items():
         ranged = [rule for rule in rules if rule.versions is not None]
         if ranged:
-            history = read_history(engine, source, _table_of(file))
-            told = [text for rule in ranged for text in _unknown(rule, history)]
-            if told:
-                raise SettingsError("\n  ".join(told), file=f"{folder}/{file.name}", table=file.table, remedy=FORM)
+            history = read_history(engine, source, _table_of(engine, source, file))
+            mistakes = [text for rule in ranged for text in _unknown(rule, history)]
+            if mistakes:
+                raise SettingsError("\n  ".join(mistakes), file=f"{folder}/{file.name}", table=file.table, remedy=FORM)
 
 
 def mistakes_of_file(engine: sa.Engine, source: str, file: OwnFile, rules: list[Rule]) -> list[str]:
@@ -111,7 +111,7 @@ def mistakes_of_file(engine: sa.Engine, source: str, file: OwnFile, rules: list[
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    table = _table_of(file)
+    table = _table_of(engine, source, file)
     history = read_history(engine, source, table)
     return [text for rule in rules for text in _mistakes(rule, table, history)]
 
@@ -219,5 +219,9 @@ def _unknown(rule: Rule, history: TableHistory) -> Iterator[str]:
         yield f"{rule.place}: the table has no schema version {version} (there are: {known})"
 
 
-def _table_of(file: OwnFile) -> TableName:
-    return TableName(*file.table.split(".", 1)) if "." in file.table else TableName("", file.table)
+def _table_of(engine: sa.Engine, source: str, file: OwnFile) -> TableName:
+    """The table of a file, which is called like it: where its name has several dots, the one that the history knows."""
+    database, dot, table = file.table.partition(".")
+    known = SchemaStore(engine).tables(source) if "." in table else ()
+    first = TableName(database, table) if dot else TableName("", database)
+    return next((name for name in known if str(name) == file.table), first)

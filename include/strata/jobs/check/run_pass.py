@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from threading import local
 from typing import TYPE_CHECKING, Any
 
-from strata.checks.image_chain import broken_between, split_edges
+from strata.checks.image_chain import split_edges
 from strata.checks.one_pass import Pass, pass_over
-from strata.checks.pass_engine import Between
+from strata.checks.passed import Between, Passed
+from strata.wire.storage import FileBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,14 +25,14 @@ PARTS = 64
 """Of the keys of a table, by their hash, where Spark compares files with each other."""
 
 
-class Passed:
-    """What the pass has found."""
+_own = local()
+"""Of each thread, and of each of Spark's workers, the memory that it reads into."""
 
-    def __init__(self) -> None:
-        self.passes: dict[str, Pass] = {}
-        """By the URL of the file."""
-        self.between: dict[str, Between] = {}
-        """By group, where Spark has compared its files."""
+
+def _pass_over(task: FileTask) -> Pass:
+    if not hasattr(_own, "buffer"):
+        _own.buffer = FileBuffer()
+    return pass_over(task, _own.buffer)
 
 
 def is_small(sizes: Iterable[int]) -> bool:
@@ -44,19 +46,16 @@ def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passe
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = Passed()
 
     def run(task: FileTask) -> Pass:
-        passed = pass_over(task)
+        passed = _pass_over(task)
         progress.advance(1, task.file.rows)
         return passed
 
     # The largest first: the last thread to end has a small one.
     ordered = sorted(tasks, key=lambda task: -task.file.size_bytes)
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="check") as pool:
-        for task, passed in zip(ordered, pool.map(run, ordered), strict=True):
-            found.passes[task.file.url] = passed
-    return found
+        return Passed.of(zip(ordered, pool.map(run, ordered), strict=True))
 
 
 def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgress) -> Passed:
@@ -70,13 +69,14 @@ def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgre
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = Passed()
+    passes: dict[str, Pass] = {}
+    between: dict[str, Between] = {}
     groups = sorted({task.group for task in tasks})
     numbers = {group: at for at, group in enumerate(groups)}
     files, rows = context.accumulator(0), context.accumulator(0)
 
     def run(task: FileTask) -> Iterator[tuple[int, Any]]:
-        passed = pass_over(task)
+        passed = _pass_over(task)
         files.add(1)
         rows.add(task.file.rows)
         yield -1, Pass(passed.profile, None, passed.firsts)
@@ -89,11 +89,11 @@ def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgre
         outcomes = shuffled.flatMap(_compared).collect()
     for key, value in outcomes:
         if key < 0:
-            found.passes[value.profile.url] = value
+            passes[value.profile.url] = value
         else:
             group = groups[key // PARTS]
-            found.between[group] = found.between.get(group, Between(0, ())).joined(value)
-    return found
+            between[group] = between.get(group, Between()).joined(value)
+    return Passed(passes, between)
 
 
 def _compared(grouped: tuple[int, Any]) -> list[tuple[int, Any]]:
@@ -101,10 +101,7 @@ def _compared(grouped: tuple[int, Any]) -> list[tuple[int, Any]]:
     key, values = grouped
     if key < 0:
         return [(key, value) for value in values]
-    parts = sorted(values, key=lambda part: part[0])
-    found = broken_between([edges for _, _, edges in parts])
-    first = [(parts[number][1], at, side) for number, at, side in zip(*(one.tolist() for one in found), strict=True)]
-    return [(key, Between.of(first))]
+    return [(key, Between.of(values))]
 
 
 def run_pass(tasks: Sequence[FileTask], open_spark: Callable[[], Any], progress: CheckProgress) -> Passed:

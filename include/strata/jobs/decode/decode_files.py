@@ -26,8 +26,9 @@ from strata.rows.decode import Decoded, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
 from strata.rows.plan import Range
 from strata.rows.windows import read_windows
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.memory_store import MemoryStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.replay.baseline import read_baseline_file
 from strata.schema.tracker.track import Tracker
 from strata.streams.feed_tracker import feed
@@ -183,7 +184,7 @@ def _has_come(binlog: BinlogFile, seen: GtidSet, end: int) -> bool:
     found = GtidSetBuilder()
     try:
         for batch in scan_transactions(binlog, end=end):
-            if (batch.slots < 0).any():
+            if (batch.sid_numbers < 0).any():
                 return False
             batch.add_to(found)
     except CorruptEventError:

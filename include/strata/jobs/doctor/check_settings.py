@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from strata.flavour import Flavour, Vendor
 from strata.jobs.doctor.findings import Finding, error, ok, warning
+from strata.wire.binlog_expiry import DAYS, SECONDS, expire_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -156,18 +157,15 @@ def _encryption(variables: Mapping[str, str]) -> Finding | None:
 
 
 def _expiry(variables: Mapping[str, str]) -> Finding:
-    name = "binlog_expire_logs_seconds"
-    seconds = int(variables.get(name, "0")) or int(float(variables.get("expire_logs_days", "0")) * _DAY)
-    if variables.get("binlog_expire_logs_auto_purge", "ON").upper() in ("OFF", "0"):
-        seconds = 0
-    if seconds == 0:
-        return ok(name, "binlogs are kept until somebody purges them")
+    seconds = expire_seconds(variables)
+    if seconds is None:
+        return ok(SECONDS, "binlogs are kept until somebody purges them")
     if seconds >= _DAY:
-        return ok(name, f"{seconds}: binlogs are kept for {seconds / _DAY:.3g} days")
+        return ok(SECONDS, f"{seconds}: binlogs are kept for {seconds / _DAY:.3g} days")
     return warning(
-        name,
+        SECONDS,
         f"{seconds}: binlogs are gone after {seconds / 3600:.3g} hours, landed or not",
-        f"SET PERSIST {name} = 604800;" if name in variables else "SET PERSIST expire_logs_days = 7;",
+        f"SET PERSIST {SECONDS} = 604800;" if SECONDS in variables else f"SET PERSIST {DAYS} = 7;",
     )
 
 

@@ -130,8 +130,8 @@ def _with_history(source: Source, server: _Server) -> _Server:
 
 def _check_sensitive(source: Source) -> Iterator[Finding]:
     engine = find_store(source.store_url)
-    for told in () if engine is None else unmatched_columns(source, engine):
-        yield warning("sensitive", told, "Name it as database.table.column; `strata schema show` has the columns.")
+    for unmatched in () if engine is None else unmatched_columns(source, engine):
+        yield warning("sensitive", unmatched, "Name it as database.table.column; `strata schema show` has the columns.")
 
 
 def _history_of(source: Source) -> Callable[[OwnFile, list[Rule]], list[str]] | None:

@@ -86,13 +86,13 @@ def _check_file(
 ) -> Finding:
     try:
         rules = rules_of_file(folder, file)
-        told = history(file, rules) if history is not None else []
+        mistakes = history(file, rules) if history is not None else []
     except SettingsError as failure:
         return error("checks", f"{file.name}: {failure.message}", _FORM)
     except StrataError as failure:
         return error("checks", f"{file.name}: {failure.message}", failure.remedy)
-    if told:
-        return error("checks", "\n".join(told), _FORM)
+    if mistakes:
+        return error("checks", "\n".join(mistakes), _FORM)
     said = f"{file.name}: 1 expectation" if len(rules) == 1 else f"{file.name}: {len(rules)} expectations"
     if names and file.table not in names:
         near = near_names(file.table, names)

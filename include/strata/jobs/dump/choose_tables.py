@@ -9,7 +9,7 @@ from strata.errors import SchemaGapError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.plan.wanted import NAMES_OF_TABLES, folds_names, known_tables, no_match
 from strata.mirrors.table import Mirror
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import Origin
 from strata.schema.model.patterns import matches, unmatched
@@ -42,6 +42,13 @@ def tables_to_dump(source: Source, engine: sa.Engine, patterns: Sequence[str] = 
     known = known_tables(source, engine, stream)
     there = sorted(name for name in known if name.table and _is_there(history, name, seq))
     for pattern in unmatched(patterns, there, folded=folded):
+        if not unmatched([pattern], known, folded=folded):
+            raise Usage(
+                f'"{pattern}" matches no table that is there now: it was dropped, has another name, or its definition '
+                "is not known",
+                source=source.name,
+                remedy=f"`strata schema history --table {pattern}` shows what became of it.",
+            )
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
     if patterns:
         return [name for name in there if matches(name, patterns, folded=folded)]
@@ -51,7 +58,7 @@ def tables_to_dump(source: Source, engine: sa.Engine, patterns: Sequence[str] = 
 
 def _is_there(history: History, name: TableName, seq: int) -> bool:
     try:
-        history.at(name, AtSeq(seq))
+        history.behind(name, seq)
     except SchemaGapError:
         return False
     return True

@@ -3,25 +3,24 @@ Not here: which tables (`dump_tables.py`), reading (`mirrors/dump/read.py`), the
 
 from __future__ import annotations
 
-import hashlib
 import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from strata.errors import AlreadyRunningError, SchemaGapError, Usage
+from strata.errors import StrataError, Usage
 from strata.events.landed import LandedStream
-from strata.jobs.dump.window import NotLandedError, Window, changes_of, happened, is_changed, window_of
-from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
+from strata.jobs.dump.finish import DumpSource, make_mirror
+from strata.jobs.dump.window import NotLandedError, Window, is_changed, window_of
+from strata.mirrors.dump.exact import NotRepeatableError
 from strata.mirrors.dump.folder import DumpFolder
 from strata.mirrors.dump.manifest import Manifest, earliest, latest
 from strata.mirrors.dump.read import TableAlteredError, TableReader
-from strata.mirrors.layout import key_columns
-from strata.mirrors.position import MirrorPosition
-from strata.mirrors.table import Mirror
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.wire.connection import connect, open_connection, server_errors
 from strata.wire.server_files import ServerFiles, has_no_transaction
+from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,11 +30,8 @@ if TYPE_CHECKING:
     from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import GtidSet
     from strata.mirrors.dump.manifest import Bounds
-    from strata.mirrors.modes import Mode
-    from strata.schema.history.sql_store import SchemaStore
-    from strata.schema.history.versions import SchemaVersion
-    from strata.schema.model.definition import TableDefinition, TableName
-    from strata.wire.connection import ServerAddress
+    from strata.mirrors.position import MirrorPosition
+    from strata.schema.model.definition import TableName
 
 _ATTEMPTS: Final = 8
 """Readings of a table that is altered again and again."""
@@ -83,16 +79,8 @@ class TableDumped(Struct, frozen=True):
     """Values of a column that no Arrow type expresses, as zero dates: they are NULL."""
 
 
-class DumpSource(Struct, frozen=True):
-    """What a dump needs of its source."""
-
-    name: str
-    address: ServerAddress
-    lake: str
-    store: SchemaStore
-    catch_up: Callable[[], None]
-    """Lands what the server has executed by now, and tracks it."""
-    mode: Mode
+class NotWantedError(Exception):
+    """The table need not be dumped any more: another process has done it meanwhile."""
 
 
 class TableDump:
@@ -120,28 +108,43 @@ class TableDump:
         """Reads what is not read yet, and makes the mirror.
 
         Raises:
+            NotWantedError: Its source says that it need not be dumped any more.
             AlreadyRunningError: Another process dumps the table.
             SchemaGapError: There is no such table, or its definition is not known.
             Usage: It cannot be dumped as it is, or is altered all the time.
             LakeUnavailableError: The storage refuses, or is full; what was read stays.
             SourceUnavailableError: The server went away; what was read stays.
         """
-        with self._folder.held():
-            reason = ""
-            for _ in range(_ATTEMPTS):
-                self._source.catch_up()
-                try:
-                    manifest = self._read()
-                    return self._finish(manifest)
-                except (TableAlteredError, NotRepeatableError) as error:
-                    reason = error.reason
-                    self._folder.clear()
-            raise Usage(
-                f"the table was read {_ATTEMPTS} times, and each time something came between: {reason}",
-                source=self._source.name,
-                table=str(self._table),
-                remedy="Dump it once that has come to an end.",
-            )
+        with self._alone():
+            try:
+                return self._attempts()
+            except StrataError:
+                self._forget_what_read_nothing()
+                raise
+
+    def _attempts(self) -> TableDumped:
+        reason = ""
+        for _ in range(_ATTEMPTS):
+            self._source.catch_up()
+            try:
+                manifest = self._read()
+                return self._finish(manifest)
+            except (TableAlteredError, NotRepeatableError) as error:
+                reason = error.reason
+                self._folder.clear()
+        raise Usage(
+            f"the table was read {_ATTEMPTS} times, and each time something came between: {reason}",
+            source=self._source.name,
+            table=str(self._table),
+            remedy="Dump it once that has come to an end.",
+        )
+
+    def _forget_what_read_nothing(self) -> None:
+        """A dump that was refused has nothing to go on from, and segments would be kept for it."""
+        with suppress(StrataError):
+            manifest = self._folder.manifest()
+            if manifest is not None and not manifest.chunks:
+                self._folder.clear()
 
     # Reading ------------------------------------------------------------------------------------
 
@@ -152,8 +155,9 @@ class TableDump:
         with server_errors(source.address):
             connection = open_connection(source.address, autocommit=True, read_timeout=settings.read_seconds)
             with connection:
-                self._keep_others_out(connection)
-                begun = self._begun(_uuid_of(connection))
+                if self._readings == 1 and not source.begin(self._table):
+                    raise NotWantedError
+                begun = self._begun(*_state_of(connection))
                 reader = TableReader(connection, self._folder, begun, settings.chunk_bytes, self._is_quiet)
                 started, before = time.monotonic(), begun.rows
                 while not reader.manifest.is_read:
@@ -163,33 +167,36 @@ class TableDump:
                         time.sleep(settings.pause_seconds)
                 return reader.manifest
 
-    def _begun(self, server_uuid: str) -> Manifest:
-        """The manifest to go on from."""
+    def _begun(self, server_uuid: str, executed: str) -> Manifest:
+        """The manifest to go on from; from now on retention keeps what it needs of the stream."""
         store, name = self._source.store, self._source.name
         position = store.position(name)
-        found = History(store, name).at(self._table, AtSeq((position.seq if position else 0) + 0))
-        begun = Manifest.begin(name, self._table, found.version_id, found.definition, server_uuid)
+        found = History(store, name).behind(self._table, position.seq if position else 0)
+        begun = Manifest.begin(name, self._table, found.version_id, found.definition, server_uuid, executed)
         stored = self._folder.manifest()
-        kept = stored if stored is not None and stored.goes_on_from(begun) else begun
+        kept = stored if stored is not None and stored.goes_on_from(begun) and self._reaches_back(stored) else begun
         self._folder.keep_only(chunk.file for chunk in kept.chunks)
         self._folder.save(kept)
         return kept
 
-    def _keep_others_out(self, connection: Any) -> None:
-        """For a lake behind a URL, which has no lock of its own: a name that the connection holds while it lives."""
+    def _reaches_back(self, stored: Manifest) -> bool:
+        """Whether the stream still has what an older process's chunks lack; else they are of no use."""
+        stream = LandedStream.open(self._source.lake, self._source.name)
+        return all(stream.executed_before() <= executed for executed in stored.oldest_reads())
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps a second dump of the table out: by the folder's lock; a lake behind a URL has the server's."""
         if self._folder.is_local:
+            with self._folder.held():
+                yield
             return
-        key = "strata-" + hashlib.sha256(self._folder.url.encode()).hexdigest()[:40]
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT GET_LOCK(%s, 5), IS_USED_LOCK(%s)", (key, key))
-            taken, owner = cursor.fetchone()
-        if taken != 1:
-            raise AlreadyRunningError(
-                f"connection {owner} of the server dumps this table",
-                source=self._source.name,
-                table=str(self._table),
-                remedy=f"Wait until it has ended; `KILL {owner}` on the server ends it.",
-            )
+        lock = SourceLock(self._source.address, f"strata-dump-{self._folder.url}", "dumps this table")
+        try:
+            lock.take()
+            yield
+        finally:
+            lock.release()
 
     def _report(self, reader: TableReader, started: float, before: int) -> None:
         manifest, seconds = reader.manifest, time.monotonic() - started
@@ -205,46 +212,12 @@ class TableDump:
     # Finishing ----------------------------------------------------------------------------------
 
     def _finish(self, manifest: Manifest) -> TableDumped:
-        chunks = manifest.chunks
-        stream, window = self._landed(earliest(chunks), latest(chunks))
-        source, definition = self._source, manifest.read_definition()
-        reason = happened(source.store, source.name, window, self._table, definition)
-        if reason is not None:
-            raise TableAlteredError(reason)
-        version = self._version_at(window.last_seq, definition)
-        definition = version.definition
-        if not key_columns(definition) and is_changed(stream, window, self._table):
-            raise NotRepeatableError("the table has no key, and was changed while it was read")
-        changes = changes_of(stream, source.store, window, self._table, definition)
-        position = MirrorPosition(
-            seq=window.last_seq,
-            gtid_executed=str(stream.executed_at(window.last_seq)),
-            committed_at=stream.clock_at(window.last_seq),
-            schema_version=version.version_id,
-        )
-        rows = exact_rows(self._batches(manifest), changes, definition)
-        Mirror.create(
-            source.lake,
-            source.name,
-            self._table,
-            definition,
-            rows,
-            position,
-            mode=source.mode,
-            replacing=Mirror.open(source.lake, source.name, self._table),
-        )
+        landed = self._landed(earliest(manifest.chunks), latest(manifest.chunks))
+        batches = self._batches(manifest)
+        made = make_mirror(self._source, self._table, manifest.read_definition(), landed, batches)
         self._folder.clear()
-        return self._dumped(manifest, changes.num_rows, position)
-
-    def _version_at(self, seq: int, definition: TableDefinition) -> SchemaVersion:
-        """The version that holds at the end of the window, whose columns are those of the rows."""
-        try:
-            found = History(self._source.store, self._source.name).at(self._table, AtSeq(seq))
-        except SchemaGapError as error:
-            raise TableAlteredError(error.message) from error
-        if found.definition.columns != definition.columns:
-            raise TableAlteredError("its definition is another one")
-        return found
+        self._source.done(self._table)
+        return self._dumped(manifest, made.changes, made.position)
 
     def _landed(self, executed: Sequence[GtidSet], end: BinlogPosition) -> tuple[LandedStream, Window]:
         """Lands until the stream reaches so far; as `window_of`."""
@@ -298,7 +271,9 @@ class TableDump:
         )
 
 
-def _uuid_of(connection: Any) -> str:
+def _state_of(connection: Any) -> tuple[str, str]:
+    """The server's UUID, and what it has executed."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT @@GLOBAL.server_uuid")
-        return str(cursor.fetchone()[0])
+        cursor.execute("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed")
+        [uuid, executed] = cursor.fetchone()
+    return str(uuid), str(executed).replace("\n", "")

@@ -10,13 +10,14 @@ from msgspec import Struct
 
 from strata.counted import counted
 from strata.errors import BadData, StrataError, Usage
-from strata.jobs.dump.dump_table import TableDump, TableDumped
+from strata.jobs.dump.dump_table import NotWantedError, TableDump, TableDumped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.errors import ErrorFacts
-    from strata.jobs.dump.dump_table import DumpProgress, DumpSettings, DumpSource
+    from strata.jobs.dump.dump_table import DumpProgress, DumpSettings
+    from strata.jobs.dump.finish import DumpSource
     from strata.schema.model.definition import TableName
 
 
@@ -103,8 +104,10 @@ def dump_tables(
 
 def _dump(
     source: DumpSource, table: TableName, settings: DumpSettings, tell: Callable[[DumpProgress], None]
-) -> TableDumped | StrataError:
+) -> TableDumped | StrataError | None:
     try:
         return TableDump(source, table, settings, tell).run()
+    except NotWantedError:
+        return None
     except StrataError as error:
         return error.located(source=source.name, table=str(table))

@@ -18,13 +18,14 @@ from strata.rows.arrow import BEFORE, ROW_FIELDS
 from strata.rows.decode import ChangeBatch, decode_slice
 from strata.rows.plan import plan_slices
 from strata.schema.history.effects import EffectKind
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.turns import turns_of
 from strata.tables.convert import state_schema
 from strata.wire.files import open_binlog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from strata.events.landed import LandedStream
     from strata.gtid.position import BinlogPosition
@@ -58,13 +59,44 @@ def window_of(stream: LandedStream, executed: Sequence[GtidSet], end: BinlogPosi
         Usage: It began behind the reads, or has transactions without a GTID.
     """
     if stream.has_anonymous():
-        raise Usage(
-            "the landed stream has transactions without a GTID, so that nobody can tell which of them a read has",
-            source=stream.source,
-            remedy="Dump once the segments that hold them are no longer kept (`keep_days`).",
-        )
+        raise _anonymous(stream)
     after = min(_contained(stream, one) for one in executed)
     return Window(after, max(after, _seq_at(stream, end)))
+
+
+def window_of_set(stream: LandedStream, executed: GtidSet) -> Window:
+    """What is between rows that have exactly the transactions of a set, and a place where the stream has all of them:
+    nothing, if both have them in one order.
+
+    Raises:
+        Usage: The stream began behind them, does not have all of them, or has transactions without a GTID.
+    """
+    if stream.has_anonymous():
+        raise _anonymous(stream)
+    after = _contained(stream, executed)
+    low, high = after, stream.last_seq
+    if not executed <= stream.executed_at(high):
+        raise Usage(
+            "the rows have transactions that the landed stream does not have",
+            source=stream.source,
+            gtid=str(executed - stream.executed_at(high)),
+            remedy="They have to be of this source, or of a replica of the same server.",
+        )
+    while low < high:
+        middle = (low + high) // 2
+        if executed <= stream.executed_at(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return Window(after, low)
+
+
+def _anonymous(stream: LandedStream) -> Usage:
+    return Usage(
+        "the landed stream has transactions without a GTID, so that nobody can tell which of them a read has",
+        source=stream.source,
+        remedy="Dump once the segments that hold them are no longer kept (`keep_days`).",
+    )
 
 
 def _contained(stream: LandedStream, executed: GtidSet) -> int:
@@ -74,7 +106,7 @@ def _contained(stream: LandedStream, executed: GtidSet) -> int:
             "the landed stream begins behind the moment at which rows were read",
             source=stream.source,
             gtid=str(executed),
-            remedy="Delete the dump's folder and dump again.",
+            remedy="Dump again: what is older than the stream cannot be brought up to it.",
         )
     low, high = stream.first_seq - 1, stream.last_seq
     while low < high:
@@ -136,19 +168,18 @@ def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> boo
 
 def changes_of(
     stream: LandedStream, store: SchemaStore, window: Window, table: TableName, definition: TableDefinition
-) -> pa.Table:
-    """The changes of a table within the window, in which it has one definition.
+) -> Iterator[pa.RecordBatch]:
+    """The changes of a table within the window, in which it has one definition, in order and some at a time.
 
     Raises:
         StrataError: Rows were changed by a statement, or cannot be decoded.
     """
-    shape = _shape(definition)
+    schema = _schema(definition)
     if window.after_seq >= window.last_seq:
-        return shape.empty_table()
+        return
     placement = Placement(stream, window.after_seq, window.last_seq)
     _refuse_unlogged(store, stream.source, placement, table)
     history = History(store, stream.source)
-    batches: list[pa.RecordBatch] = []
     records = stream.records(window.after_seq + 1, window.last_seq)
     for segment, found in groupby(records, key=itemgetter(0)):
         cut = plan_slices(
@@ -162,11 +193,8 @@ def changes_of(
             raise cut.refused[0].error
         for piece in cut.slices:
             with open_binlog(piece.segment) as binlog:
-                batches += [
-                    pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=shape)
-                    for step in decode_slice(piece, binlog)
-                ]
-    return pa.Table.from_batches(batches, schema=shape)
+                for step in decode_slice(piece, binlog):
+                    yield pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=schema)
 
 
 def _readable(step: ChangeBatch | QuarantinedRows | object) -> ChangeBatch:
@@ -176,7 +204,7 @@ def _readable(step: ChangeBatch | QuarantinedRows | object) -> ChangeBatch:
     raise error if isinstance(error, StrataError) else Usage("rows that changed meanwhile cannot be read")
 
 
-def _shape(definition: TableDefinition) -> pa.Schema:
+def _schema(definition: TableDefinition) -> pa.Schema:
     images = list(state_schema(definition))
     return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
 

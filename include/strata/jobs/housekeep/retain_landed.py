@@ -12,7 +12,9 @@ from msgspec import Struct
 from strata.events.index import SUFFIX
 from strata.events.landed import LandedSegment, LandedStream, landing_folder
 from strata.events.prepared import decisions
+from strata.gtid.sets import GtidSet
 from strata.jobs.plan.wanted import wanted_tables
+from strata.mirrors.dump.folder import begun_dumps
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger
@@ -73,7 +75,7 @@ def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainRepor
     stream = LandedStream.open(source.lake, source.name)
     summaries = [segment.summary for segment in stream.segments] if _has_limits(source) else []
     left = sum(summary.bytes for summary in summaries)
-    need = _Need(source, engine, stream)
+    need = _Need(source, engine, stream, now)
     deleted: list[LandedSegment] = []
     held_by = None
     for segment, summary in zip(stream.segments[:-1], summaries[:-1], strict=False):
@@ -130,7 +132,7 @@ def _delete(source: Source, segments: list[LandedSegment], described: tuple[Dele
 class _Need:
     """Whether a step that is still to come reads a segment."""
 
-    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream) -> None:
+    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, now: int) -> None:
         position = SchemaStore(engine).position(source.name)
         self._tracked = position.seq if position else 0
         self._intervals = sorted(IntervalLedger(engine).all(source.name), key=lambda interval: interval.last_seq)
@@ -143,6 +145,9 @@ class _Need:
             if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
         }
         self._stream = stream
+        # One that has not come on for so long was given up; should it go on it begins anew.
+        given_up = now - source.settings.keep_runs_days * _DAY_MICROS
+        self._dumps = [dump for dump, changed in begun_dumps(source.lake, source.name) if changed >= given_up]
 
     def of(self, segment: LandedSegment) -> str | None:
         """Why a segment is needed; None if it is not."""
@@ -152,6 +157,10 @@ class _Need:
         owners = self._owners(summary.first_seq, summary.last_seq)
         if owners is None:
             return f"no interval owns all of the transactions {summary.first_seq} to {summary.last_seq}"
+        executed = GtidSet.parse(summary.executed)
+        for dump in self._dumps:
+            if not all(executed <= read for read in dump.oldest_reads()):
+                return f"the dump of {dump.name}, which has begun, needs the changes since then"
         return self._needed_by_prepared(segment, owners) or self._needed_by(owners)
 
     def _needed_by_prepared(self, segment: LandedSegment, owners: list[ClosedInterval]) -> str | None:

@@ -85,6 +85,7 @@ class Landing:
         """Where the connection went on, and what the server had executed when it was made."""
         self._has_arrived = False
         self._server_now = 0
+        self._expire_seconds: int | None = None
         self._server_asked = self._reported = time.monotonic()
 
     def run(self) -> None:
@@ -135,6 +136,7 @@ class Landing:
             raise
         self._cutter.sender = self.resume.sender
         self._server_now, self._server_asked = server.now, time.monotonic()
+        self._expire_seconds = server.expire_seconds
         self._note_arrival()
         self._tell(is_idle=self._has_arrived)
         return stream
@@ -203,5 +205,6 @@ class Landing:
                 bytes=cutter.landed_bytes,
                 clock=cutter.clock,
                 lag_seconds=round(behind, 3),
+                expire_seconds=self._expire_seconds,
             )
         )

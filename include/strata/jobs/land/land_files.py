@@ -120,8 +120,8 @@ class _FileLanding:
         """Spans of bytes with the transactions that have not landed."""
         executed = self._cutter.end.executed
         for batch in scan_transactions(binlog):
-            if (batch.slots < 0).any():
-                at = int(batch.positions[int(np.argmax(batch.slots < 0))])
+            if (batch.sid_numbers < 0).any():
+                at = int(batch.positions[int(np.argmax(batch.sid_numbers < 0))])
                 raise SourceSettingsError(
                     "a transaction has no GTID, so nothing tells whether it has landed",
                     file=binlog.path,

@@ -49,6 +49,8 @@ class LandProgress(Struct, frozen=True):
     """Commit time of the newest whole transaction, microseconds UTC; 0 before the first."""
     lag_seconds: float | None = None
     """From that time to now by the server's clock, 0 when all that it executed is here; None for files."""
+    expire_seconds: int | None = None
+    """So long after a binlog's last event the server may delete it; None: not by itself, or these are files."""
 
     def __str__(self) -> str:
         lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s behind the server"
@@ -71,6 +73,8 @@ class LandState(Struct, frozen=True):
     bytes: int
     lag_seconds: float | None
     error: str | None = None
+    expire_seconds: int | None = None
+    """As in `LandProgress`."""
 
 
 class _StoredState(LandState, frozen=True, kw_only=True):
@@ -128,7 +132,9 @@ class LandNotes:
     def _store(self, doing: Doing, error: str | None = None) -> None:
         last = self._last
         at = time.time_ns() // 1000
-        state = LandState(doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error)
+        state = LandState(
+            doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error, last.expire_seconds
+        )
         try:
             self._folder.write(STATE_FILE, msgspec.json.encode(_StoredState(**asdict(state))))
         except LakeUnavailableError as refused:

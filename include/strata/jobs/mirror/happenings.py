@@ -4,7 +4,7 @@ Not here: what that does to a mirror (`mirrors/turn.py`), how far changes are pu
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata.schema.history.turns import Turn
     from strata.schema.model.definition import TableName
 
-_UNLOGGED = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
+UNLOGGED: Final = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
 
 Order = tuple[int, int, int]
 """`seq`, number of the statement in the transaction, id of the version."""
@@ -44,6 +44,13 @@ class Happening(Struct, frozen=True):
     def is_statement(self) -> bool:
         """Whether it is a transaction of its own; else it is in front of the transaction."""
         return self.turn is None or self.order[1] > 0
+
+    @property
+    def ends_rows(self) -> bool:
+        """Whether the rows in front of it are of no account behind it: the table is dropped, renamed or emptied."""
+        if self.turn is not None:
+            return self.turn.definition is None and self.turn.gap is None
+        return self.removal is not None and self.removal.is_whole
 
     @property
     def before(self) -> int:
@@ -73,7 +80,7 @@ class Happenings:
             # In front of the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
             self._add(removal.name, Happening((removal.seq, 0, 1 << 62), removal=removal.effect))
         self._add_lost(store, source)
-        self._unlogged = {one.name: _UNLOGGED for one in unlogged_cascades(engine, source)}
+        self._unlogged = {one.name: UNLOGGED for one in unlogged_cascades(engine, source)}
         for found in self._of.values():
             found.sort(key=lambda one: one.order)
 

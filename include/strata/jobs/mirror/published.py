@@ -4,24 +4,29 @@ Not here: publishing them (`jobs/publish/`), applying them (`update_mirrors.py`)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from strata.errors import StreamHoleError, Usage
 from strata.gtid.sets import GtidSet
+from strata.jobs.run.specs import moment_key
 from strata.mirrors.position import MirrorPosition
 from strata.schema.history.sql_store import SchemaStore
-from strata.store.ledgers import IntervalLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.full_names import full_name
+from strata.store.ledgers import IntervalLedger, PublishedLedger
+from strata.store.table_intervals import UNPUBLISHED, State, TableIntervalLedger
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import sqlalchemy as sa
 
     from strata.events.landed import LandedStream
     from strata.schema.model.definition import TableName
 
-_WITHHELD = (State.OWED, State.FAILED, State.HELD, State.UNWANTED)
+_WITHHELD = (*UNPUBLISHED, State.DISCARDED)
 
 
 class Reach(Struct, frozen=True):
@@ -31,10 +36,14 @@ class Reach(Struct, frozen=True):
     """Ordinal of the last transaction up to which everything is published."""
     withheld: str | None = None
     """Why not to the end of the last closed interval."""
+    is_unwanted: bool = False
+    """Whether nothing will ever publish it: the settings leave the table out."""
+    is_discarded: bool = False
+    """Whether somebody has decided that nothing will: only the server has those rows."""
 
 
 class Published:
-    """What the ledger says of a source.
+    """What the ledger says of a source; several threads may ask.
 
     Args:
         engine: The source's store.
@@ -54,6 +63,10 @@ class Published:
         for piece in ledger.select(source, _WITHHELD):
             self._withheld.setdefault((piece.database, piece.table), {})[piece.start] = piece.state
         self._ledger, self._source, self._stream = ledger, source, stream
+        self._commits = PublishedLedger(engine)
+        self._newest: Mapping[str, int] | None = None
+        self._asking = Lock()
+        """A store in memory has one connection, which several threads must not use at once."""
         entries = SchemaStore(engine).all_entries(source)
         self._executed = {one.seq: (one.gtid_executed, one.committed_at) for one in entries if one.statement_no}
         self._gtids = {one.seq: one.gtid for one in entries if one.statement_no == 1 and one.gtid}
@@ -76,7 +89,7 @@ class Published:
                 return Reach(seq, "the rows of an interval are not counted yet; the next run does")
             state = withheld.get(interval.start)
             if state is not None:
-                return Reach(seq, _words(state))
+                return Reach(seq, _words(state, interval.start), state is State.UNWANTED, state is State.DISCARDED)
             seq = interval.last_seq
         return Reach(seq)
 
@@ -89,8 +102,27 @@ class Published:
             return frozenset()
         span = min(starts), max(starts) + 1
         name = table.database, table.table
-        found = self._ledger.select(self._source, [State.PUBLISHED], starts=span, table=name)
+        with self._asking:
+            found = self._ledger.select(self._source, [State.PUBLISHED], starts=span, table=name)
         return frozenset(starts & {one.start for one in found})
+
+    def start_behind(self, seq: int) -> int | None:
+        """Start of the interval of the next transaction; None if that is in no closed one."""
+        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        return self._closed[at].start if at < len(self._closed) else None
+
+    def discarded(self, table: TableName, first: int, last: int) -> str | None:
+        """Whether changes of a table were discarded in intervals with first <= start <= last, in words; None if not."""
+        withheld = self._withheld.get((table.database, table.table), {})
+        starts = [start for start, state in withheld.items() if state is State.DISCARDED and first <= start <= last]
+        return _words(State.DISCARDED, min(starts)) if starts else None
+
+    def newest_commit(self, table: TableName) -> int | None:
+        """Version of the change table that the ledger knows of as the newest; None if it knows of none."""
+        with self._asking:
+            if self._newest is None:
+                self._newest = self._commits.newest(self._source)
+            return self._newest.get(full_name(table.database, table.table))
 
     def position(self, seq: int, version_id: int) -> MirrorPosition:
         """Where in the stream an ordinal is.
@@ -119,7 +151,9 @@ class Published:
             return 0
 
 
-def _words(state: State) -> str:
+def _words(state: State, start: int) -> str:
     if state is State.UNWANTED:
         return "the settings do not name the table: its changes are not published"
+    if state is State.DISCARDED:
+        return f"changes of the interval {moment_key(start)} were discarded, so that only the server has their rows"
     return f"changes of an interval are not published, but {state}"

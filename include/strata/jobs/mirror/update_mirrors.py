@@ -3,28 +3,40 @@ Not here: one mirror's way (`follow.py`), what is published (`published.py`), th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.counted import counted
-from strata.errors import ErrorFacts, MirrorDivergedError, StrataError
+from strata.errors import AlreadyRunningError, ErrorFacts, MirrorDivergedError, StrataError
 from strata.events.landed import LandedStream
-from strata.jobs.mirror.follow import Followed, Follower
+from strata.jobs.mirror.follow import Follower
 from strata.jobs.mirror.happenings import Happenings
 from strata.jobs.mirror.published import Published
 from strata.mirrors.current import Confirmed, confirm
+from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
+from strata.mirrors.renames import Renames
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.store.own import own_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import sqlalchemy as sa
 
+    from strata.jobs.mirror.followed import Followed
     from strata.mirrors.position import MirrorPosition
     from strata.schema.model.definition import TableName
+
+    _Updated = tuple["MirrorOutcome | None", Confirmed | None]
+
+_AT_ONCE: Final = 4
+"""Tables at most, if there are as many cores. More would leave each too little memory for its keys."""
 
 
 class MirrorOutcome(Struct, frozen=True):
@@ -42,6 +54,8 @@ class MirrorOutcome(Struct, frozen=True):
     """Whether the table is gone from the server: the mirror stays as it was last."""
     behind: str | None = None
     """Why it is not where the others are."""
+    needs_dump: bool = False
+    """Whether a dump of the table ends that."""
     error: ErrorFacts | None = None
     """What went wrong."""
 
@@ -61,6 +75,10 @@ class MirrorReport(Struct, frozen=True):
 
     source: str
     mirrors: tuple[MirrorOutcome, ...]
+    names: tuple[TableName, ...] = ()
+    """Of the tables of these, in their order: a text is not enough where names have dots."""
+    without: tuple[TableName, ...] = ()
+    """Tables that were looked at, and have no mirror for a good reason: they were gone before one was made."""
 
     @property
     def behind(self) -> tuple[MirrorOutcome, ...]:
@@ -69,8 +87,8 @@ class MirrorReport(Struct, frozen=True):
 
     def sums(self) -> MirrorSums:
         """The numbers."""
-        told = tuple(f"{one.table}: {one.error.message if one.error else one.behind}" for one in self.behind)
-        return MirrorSums(self.source, len(self.mirrors), sum(one.commits for one in self.mirrors), told)
+        reasons = tuple(f"{one.table}: {one.error.message if one.error else one.behind}" for one in self.behind)
+        return MirrorSums(self.source, len(self.mirrors), sum(one.commits for one in self.mirrors), reasons)
 
     def raise_if_wrong(self) -> None:
         """Lets nobody take a mirror that contradicts the changes for one that only waits.
@@ -94,10 +112,14 @@ def update_mirrors(
     wanted: Callable[[TableName], bool],
     *,
     mode: Mode = Mode.DELETION_VECTORS,
+    locks: MirrorLocks | None = None,
+    renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
 ) -> MirrorReport:
     """Applies what is published, and the effects of DDL, to the mirrors of a source; makes those that need no dump.
 
-    Safe to repeat, to be killed anywhere, and to run beside itself. One table's trouble holds no other.
+    Safe to repeat, to be killed anywhere, and to run beside itself and upkeep. One table's trouble holds no other. Of
+    tables that need nothing but changes some are brought up at once, on as many cores; the others behind them, in turn:
+    rows may go from one to another.
 
     Args:
         lake: Folder or URL of the lake.
@@ -105,6 +127,8 @@ def update_mirrors(
         engine: The source's store.
         wanted: Which tables have mirrors.
         mode: How new ones take changes.
+        locks: Those of the source's mirrors; may be left out where the lake is a folder.
+        renames: What becomes of the columns of a table that get another name.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -112,27 +136,52 @@ def update_mirrors(
     """
     stream = LandedStream.open(lake, source)
     happenings = Happenings(engine, source)
-    follower = Follower(lake, source, happenings, Published(engine, source, stream), mode)
+    published = Published(engine, source, stream)
+    follower = Follower(lake, source, happenings, published, mode, locks or MirrorLocks(lake, source), renames)
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     tables = [table for table in happenings.tables() if table.database not in others and wanted(table)]
-    outcomes, confirmed = [], {}
+    outcomes: dict[TableName, MirrorOutcome] = {}
+    confirmed, without = {}, []
+    done = _by_changes(follower, tables)
     for table in tables:
-        outcome, current = _update(follower, table)
-        if outcome is not None:
-            outcomes.append(outcome)
+        outcome, current = done.get(table) or _update(follower.follow, table) or (None, None)
+        if outcome is None:
+            without.append(table)
+        else:
+            outcomes[table] = outcome
         if current is not None:
             confirmed[str(table)] = current
     confirm(lake, source, confirmed)
-    return MirrorReport(source, tuple(outcomes))
+    return MirrorReport(source, tuple(outcomes.values()), tuple(outcomes), tuple(without))
 
 
-def _update(follower: Follower, table: TableName) -> tuple[MirrorOutcome | None, Confirmed | None]:
+def _by_changes(follower: Follower, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
+    """Those that need nothing but changes of rows, some at once; if one's trouble ends all, then the first one's."""
+    at_once = min(_AT_ONCE, os.cpu_count() or 1, len(tables))
+    if at_once < 2:
+        return {}
+    with ThreadPoolExecutor(at_once, thread_name_prefix="mirror") as pool:
+        follow = partial(follower.follow_changes, at_once=at_once)
+        running = [(table, pool.submit(_update, follow, table)) for table in tables]
+        try:
+            found = [(table, one.result()) for table, one in running]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return {table: one for table, one in found if one is not None}
+
+
+def _update(follow: Callable[[TableName], Followed | None], table: TableName) -> _Updated | None:
     try:
-        found = follower.follow(table)
+        found = follow(table)
+    except AlreadyRunningError as error:
+        return MirrorOutcome(str(table), behind=error.message), None
     except StrataError as error:
         if error.exit_code != 1:
             raise
         return MirrorOutcome(str(table), error=error.facts()), None
+    if found is None:
+        return None
     if found.mirror is None and found.behind is None:
         return None, None
     return _outcome(table, found), _confirmed(found)
@@ -141,15 +190,16 @@ def _update(follower: Follower, table: TableName) -> tuple[MirrorOutcome | None,
 def _outcome(table: TableName, found: Followed) -> MirrorOutcome:
     mirror = found.mirror
     if mirror is None:
-        return MirrorOutcome(str(table), behind=found.behind)
+        return MirrorOutcome(str(table), behind=found.behind, needs_dump=found.needs_dump)
     return MirrorOutcome(
         table=str(table),
         delta_version=mirror.snapshot.version,
         rows=mirror.snapshot.live_rows,
-        position=found.reached or mirror.position,
+        position=replace(found.reached or mirror.position, taken=""),
         commits=found.commits,
         dropped=mirror.is_dropped,
         behind=found.behind,
+        needs_dump=found.needs_dump,
     )
 
 
@@ -157,4 +207,4 @@ def _confirmed(found: Followed) -> Confirmed | None:
     mirror, reached = found.mirror, found.reached
     if mirror is None or reached is None or reached.seq <= mirror.position.seq:
         return None
-    return Confirmed(mirror.snapshot.version, mirror.identity, reached)
+    return Confirmed(mirror.snapshot.version, mirror.identity, replace(reached, taken=""))

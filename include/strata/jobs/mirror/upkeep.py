@@ -3,22 +3,32 @@ Not here: changes of their rows (`update_mirrors.py`), the work on one (`mirrors
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata.errors import Usage
-from strata.mirrors.compact import RETAIN_HOURS, compact, vacuum
+from strata.counted import counted
+from strata.errors import AlreadyRunningError, DamagedFileError, MirrorDivergedError, Usage
+from strata.mirrors.compact import RETAIN_HOURS, Compacted, compact, doomed_files, wear_of, with_log_cut
 from strata.mirrors.current import position_now
 from strata.mirrors.layout import mirrored_tables
 from strata.mirrors.table import Mirror
+from strata.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata.mirrors.compact import Compacted, Vacuumed
+    from strata.mirrors.compact import Vacuumed
+    from strata.mirrors.lock import MirrorLocks
     from strata.mirrors.position import MirrorPosition
     from strata.schema.model.definition import TableName
+
+_LOG: Final = logging.getLogger(__name__)
+_PAUSE_SECONDS: Final = 0.2
+"""Between two steps of a compaction: those who wait for the lock come first."""
 
 
 class ListedMirror(Struct, frozen=True):
@@ -45,6 +55,31 @@ class KeptUp(Struct, frozen=True):
     table: str
     compacted: Compacted | None = None
     vacuumed: Vacuumed | None = None
+    left: str | None = None
+    """Why nothing was done: somebody else writes to it, or it is not whole."""
+
+    def said(self) -> str | None:
+        """In words; None if there was nothing to do."""
+        if self.left is not None:
+            return f"left as it is: {self.left}"
+        if self.compacted is not None and self.compacted.files_before != self.compacted.files_after:
+            made = counted(self.compacted.files_before, "file")
+            return f"{made} made {self.compacted.files_after}, {counted(self.compacted.rows_rewritten, 'row')} written"
+        if self.vacuumed is not None and self.vacuumed.files:
+            return f"deleted {counted(self.vacuumed.files, 'file')} that no state needs which is still kept"
+        return None
+
+
+class Due(Struct, frozen=True):
+    """From when on a mirror is compacted without being asked to."""
+
+    small_files: int
+    dead_percent: int
+
+    def is_reached(self, mirror: Mirror) -> bool:
+        """Whether a mirror has so many small files, or so many dead rows among all."""
+        wear = wear_of(mirror)
+        return wear.small_files >= self.small_files or wear.dead_rows * 100 > wear.rows * self.dead_percent
 
 
 def list_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> list[ListedMirror]:
@@ -84,17 +119,27 @@ def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> fro
     return found
 
 
-def compact_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> list[KeptUp]:
+def compact_mirrors(
+    lake: str, source: str, wanted: Callable[[TableName], bool], *, locks: MirrorLocks, due: Due | None = None
+) -> list[KeptUp]:
     """Makes whole files of small and half-dead ones; changes no row.
 
+    Each step holds the mirror's lock for one file's worth of rows. One mirror's trouble holds no other.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        wanted: Which tables.
+        locks: Those of the source's mirrors.
+        due: Only mirrors that are worn so much; None for all.
+
     Raises:
-        MirrorDivergedError: Another program has changed the rows of one.
         LakeUnavailableError: The storage does not answer.
     """
     return [
-        KeptUp(str(mirror.table), compacted=compact(mirror)[1])
+        _kept(mirror, partial(_compacted, mirror, locks))
         for mirror in _mirrors(lake, source, wanted)
-        if not mirror.is_dropped
+        if not mirror.is_dropped and (due is None or due.is_reached(mirror))
     ]
 
 
@@ -103,18 +148,50 @@ def vacuum_mirrors(
     source: str,
     wanted: Callable[[TableName], bool],
     *,
+    locks: MirrorLocks,
     now_micros: int,
     retain_hours: int = RETAIN_HOURS,
 ) -> list[KeptUp]:
-    """Deletes files that no version needs which is younger than some hours.
+    """Deletes files that no version needs which is younger than some hours. One mirror's trouble holds no other.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    return [
-        KeptUp(str(mirror.table), vacuumed=vacuum(mirror, now_micros=now_micros, retain_hours=retain_hours))
-        for mirror in _mirrors(lake, source, wanted)
-    ]
+
+    def vacuumed(mirror: Mirror) -> KeptUp:
+        with locks.alone(mirror.table, purpose="vacuuming this mirror"):
+            doomed = doomed_files(mirror, now_micros=now_micros, retain_hours=retain_hours)
+        done = doomed.delete()
+        with locks.alone(mirror.table, purpose="cutting the log of this mirror"):
+            done = with_log_cut(mirror, done, now_micros=now_micros)
+        return KeptUp(str(mirror.table), vacuumed=done)
+
+    return [_kept(mirror, partial(vacuumed, mirror)) for mirror in _mirrors(lake, source, wanted)]
+
+
+def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
+    before, rewritten = len(mirror.snapshot.files), 0
+    while True:
+        with locks.alone(mirror.table, purpose="compacting this mirror"):
+            mirror, step = compact(mirror)
+        rewritten += step.rows_rewritten
+        wear = wear_of(mirror)
+        if not (wear.small_files or wear.dead_files):
+            return KeptUp(str(mirror.table), compacted=Compacted(before, len(mirror.snapshot.files), rewritten))
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _kept(mirror: Mirror, work: Callable[[], KeptUp]) -> KeptUp:
+    try:
+        done = work()
+    except CommitConflictError:
+        done = KeptUp(str(mirror.table), left="others kept committing first")
+    except (AlreadyRunningError, DamagedFileError, MirrorDivergedError) as error:
+        done = KeptUp(str(mirror.table), left=error.message)
+    line = done.said()
+    if line is not None:
+        _LOG.log(logging.INFO if done.left is None else logging.WARNING, "mirror of %s: %s", done.table, line)
+    return done
 
 
 def _mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> Iterator[Mirror]:

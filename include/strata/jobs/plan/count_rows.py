@@ -15,7 +15,7 @@ from strata.schema.model.definition import TableName
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from strata.events.batch import TransactionBatch
+    from strata.events.index import RowCounts
     from strata.events.landed import LandedStream
 
 
@@ -32,11 +32,11 @@ def count_rows(stream: LandedStream, first_seq: int, last_seq: int) -> dict[Tabl
     committed = placement.committed()
     left_out = np.array(sorted(placement.prepares - committed), np.int64)
     for segment in stream.segments_of(first_seq + 1, last_seq):
-        for batch in segment.index.batches(first_seq + 1):
-            if batch.first_seq > last_seq:
+        for counts in segment.index.row_counts(first_seq + 1):
+            if counts.first_seq > last_seq:
                 break
-            for number, rows in enumerate(_rows_by_table(batch, first_seq, last_seq, left_out)):
-                found[TableName(*batch.tables[number])] += rows
+            for number, rows in enumerate(_rows_by_table(counts, first_seq, last_seq, left_out)):
+                found[TableName(*counts.tables[number])] += rows
     for seq in sorted(seq for seq in committed if seq <= first_seq):
         for table in stream.record_at(seq)[1].tables:
             found[TableName(table.database, table.table)] += table.rows
@@ -44,16 +44,14 @@ def count_rows(stream: LandedStream, first_seq: int, last_seq: int) -> dict[Tabl
     return dict(sorted(users.items()))
 
 
-def _rows_by_table(
-    batch: TransactionBatch, first_seq: int, last_seq: int, left_out: npt.NDArray[np.int64]
-) -> list[int]:
-    """Rows by number of the table in `batch.tables`, of the batch's transactions inside the range."""
-    seqs = np.arange(batch.first_seq, batch.first_seq + len(batch))
+def _rows_by_table(counts: RowCounts, first_seq: int, last_seq: int, left_out: npt.NDArray[np.int64]) -> list[int]:
+    """Rows by number of the table in `counts.tables`, of the transactions inside the range."""
+    seqs = np.arange(counts.first_seq, counts.first_seq + len(counts.entries_end))
     counted = (seqs > first_seq) & (seqs <= last_seq)
-    if len(left_out) and batch.marks:
+    if len(left_out):
         counted &= ~np.isin(seqs, left_out)
-    inside = np.repeat(counted, np.diff(batch.entries_end, prepend=0))
-    tables, rows = batch.entry_tables[inside], batch.entry_rows[inside]
+    inside = np.repeat(counted, np.diff(counts.entries_end, prepend=0))
+    tables, rows = counts.entry_tables[inside], counts.entry_rows[inside]
     # Floats hold whole numbers up to 2**53 exactly.
-    totals: list[int] = np.bincount(tables, rows, len(batch.tables)).astype(np.int64).tolist()
+    totals: list[int] = np.bincount(tables, rows, len(counts.tables)).astype(np.int64).tolist()
     return totals

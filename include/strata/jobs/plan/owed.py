@@ -15,7 +15,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.plan.count_rows import count_rows
 from strata.jobs.plan.intervals import close, cover
 from strata.jobs.plan.left_out import LeftOut
-from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.plan.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata.jobs.plan.wanted import wanted_tables
 from strata.jobs.run.specs import Interval, Left, TimeSpan, from_micros
 from strata.schema.history.sql_store import SchemaStore
@@ -102,6 +102,7 @@ def take(source: Source, engine: sa.Engine, stream: LandedStream, request: Reque
     Raises:
         Usage: The request is empty, lies in the future, names transactions that have not landed, or nothing has been
             tracked of what it needs.
+        StreamHoleError: All of its span is older than what has landed, and the server had executed something by then.
     """
     return _Taker(source, engine, stream, request, now).take()
 
@@ -160,7 +161,22 @@ class _Taker:
             raise Usage(f"{span} is empty", source=name)
         if span.end > self._now:
             raise Usage(f"{span} ends in the future", source=name)
+        if span.end <= first and request.takes is Take.SPAN:
+            self._refuse_before(span, first)
         return span
+
+    def _refuse_before(self, span: TimeSpan, first: int) -> None:
+        """A server that is older than what has landed of it: nobody may take the empty span for one without rows. What
+        had landed and was deleted is refused by who looks for it."""
+        before = self._stream.executed_before()
+        if before and self._stream.first_seq == 1:
+            raise StreamHoleError(
+                f"nothing of {span} has landed: the landed stream begins at {from_micros(first)}",
+                source=self._source.name,
+                gtid=str(before),
+                remedy="Ask for a time from there on. Files of the binlog from before can be landed as a source of "
+                "their own: `strata land --files FOLDER`.",
+            )
 
     def _refuse_untracked(self, span: TimeSpan) -> None:
         """Nothing is closed before there are versions to plan with; what is landed and not tracked waits otherwise."""
@@ -355,7 +371,7 @@ class _Taker:
         placement = Placement(self._stream, first, last)
         rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
         for change in statement_changes(self._schema, name, placement):
-            rows |= {table: rows.get(table, 0) for table in change.tables or (UNTOLD,)}
+            rows |= {table: rows.get(table, 0) for table in change.tables or (UNNAMED,)}
         since = self._source.settings.owed_since_micros
         late = since is None or interval.start >= since
         return [
@@ -388,7 +404,7 @@ class _Taker:
             # Of transactions that were deleted nothing is owed: that was allowed once all was published.
             first = max(interval.first_seq, self._stream.first_seq - 1)
             here = Interval(start, interval.end, first, max(interval.last_seq, first), interval.gtid_executed)
-            pieces = [_as_published(piece, published.get((start, piece.name), 0)) for piece in self._count(here)]
+            pieces = [_as_published(piece, published.get((start, piece.full_name), 0)) for piece in self._count(here)]
             self._tables.count(self._source.name, start, pieces, now=self._now)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.jobs.plan.place_prepared import UNTOLD
+from strata.jobs.plan.place_prepared import UNNAMED
 from strata.jobs.run.run_past import TablePast
 from strata.schema.history.column_lives import column_lives
 from strata.schema.history.lineage import lineage
@@ -36,19 +36,19 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan) -> Iterator[Table
         StoreUnavailableError: The database does not answer.
         StoreFormatError: The store is damaged, or newer than this version.
     """
-    names = sorted({TableName(one.database, one.table) for one in plan.tables} - {UNTOLD})
+    names = sorted({TableName(one.database, one.table) for one in plan.tables} - {UNNAMED})
     if not names:
         return
     store = SchemaStore(engine)
     last_seq = max(interval.last_seq for interval in plan.intervals)
-    untold = _untold(store, source, last_seq)
+    unlogged = _unlogged(store, source, last_seq)
     of_databases = store.timeline(source, {every_table_of(name.database) for name in names})
     unpublished = _unpublished(TableIntervalLedger(engine), source, plan)
     for name in names:
         entries = lineage(store, source, name)
         missing = {entry.seq for entry in entries if entry.gap is not None}
         missing |= {one.seq for one in of_databases if one.gap is not None and one.name.database == name.database}
-        own = {*missing, *untold.get(name, ()), *untold.get(EVERY_TABLE, ())}
+        own = {*missing, *unlogged.get(name, ()), *unlogged.get(EVERY_TABLE, ())}
         yield TablePast(
             name.database,
             name.table,
@@ -58,7 +58,7 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan) -> Iterator[Table
         )
 
 
-def _untold(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:
+def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:
     """Transactions that changed rows without row events, by table; `EVERY_TABLE` for those that do not tell theirs."""
     found: dict[TableName, set[int]] = {}
     changes: tuple[RowRemoval | StatementChange, ...] = (

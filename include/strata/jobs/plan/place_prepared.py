@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import StatementChange
 
-UNTOLD: Final = TableName("", "*")
+UNNAMED: Final = TableName("", "*")
 """Stands for the tables of a change that does not tell them; always wanted, and never anything to commit."""
 
 
 def lost_rows(placement: Placement) -> Iterator[tuple[TableName, StrataError]]:
     """Tables of which the stream does not have, or does not tell of, rows that may have been committed; and why."""
     for lost in placement.lost():
-        for table in [TableName(*names) for names in lost.tables] or [UNTOLD]:
+        for table in [TableName(*names) for names in lost.tables] or [UNNAMED]:
             yield table, lost.error
 
 

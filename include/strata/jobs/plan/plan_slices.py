@@ -12,12 +12,13 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from strata.errors import StatementFormatError
+from strata.errors import StatementFormatError, StrataError
 from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
 from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
 from strata.jobs.plan.pasts import table_pasts
-from strata.jobs.plan.place_prepared import UNTOLD, lost_rows, statement_changes
+from strata.jobs.plan.place_prepared import UNNAMED, lost_rows, statement_changes
+from strata.jobs.plan.runs import records_in_runs
 from strata.jobs.plan.sensitive import sensitive_columns, unmatched_columns
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
@@ -37,19 +38,20 @@ from strata.jobs.run.specs import (
 )
 from strata.rows.plan import plan_slices
 from strata.schema.ddl.dml import without_values
-from strata.schema.history.historian import AtSeq, History
+from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import sqlalchemy as sa
 
     from strata.config.settings import Source
     from strata.errors import ErrorFacts
     from strata.events.landed import LandedSegment, LandedStream
-    from strata.events.model import TransactionRecord
+    from strata.events.model import TableRows, TransactionRecord
     from strata.schema.history.versions import StatementChange
 
 _SHOWN_STATEMENT = 200
@@ -201,7 +203,7 @@ class _Draft:
         refused: dict[TableName, int] = {}
         clock = stream.clock_at(interval.first_seq)
         line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
-        owned = stream.records(interval.first_seq + 1, interval.last_seq)
+        owned = records_in_runs(stream, interval.first_seq + 1, interval.last_seq, self._is_alike(wanted))
         for segment, records in groupby(owned, key=itemgetter(0)):
             cut = plan_slices(
                 self._followed(counted.follow(placement.place(segment, line.follow(record for _, record in records)))),
@@ -211,6 +213,7 @@ class _Draft:
                 clock=max(clock, self._clock),
                 wanted=wanted.__contains__,
                 target_bytes=_even(_bytes_of(interval, segment), self._source.settings.slice_mb * MEGABYTE),
+                lasts=self._history.lasts,
             )
             for piece in cut.slices:
                 self._slices.append(PlannedSlice(**asdict(piece), interval_start=interval.start))
@@ -224,6 +227,20 @@ class _Draft:
         if line.broken_at:
             self._breaks[str(interval.start)] = line.broken_at
         return refused
+
+    def _is_alike(self, wanted: frozenset[TableName]) -> Callable[[TableName, int, int], bool]:
+        """Whether a table is known from one transaction to another, by one version; what is not wanted may change."""
+
+        def is_alike(name: TableName, first: int, last: int) -> bool:
+            if name not in wanted:
+                return True
+            try:
+                self._history.at(name, AtSeq(first))
+            except StrataError:
+                return False
+            return self._history.lasts(name, first) >= last
+
+        return is_alike
 
     def _followed(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
         for record in records:
@@ -245,13 +262,13 @@ class _Draft:
                 self._shown(change, table),
             )
             for change in changes
-            for table in change.tables or (UNTOLD,)
+            for table in change.tables or (UNNAMED,)
             if table in work.tables
         ]
 
     def _shown(self, change: StatementChange, table: TableName) -> str:
         """The statement, but for its values where it may be about a sensitive column."""
-        is_sensitive = str(table) in self._sensitive or (table == UNTOLD and bool(self._source.settings.sensitive))
+        is_sensitive = str(table) in self._sensitive or (table == UNNAMED and bool(self._source.settings.sensitive))
         return without_values(change.statement) if is_sensitive else change.statement[:_SHOWN_STATEMENT]
 
     def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, ErrorFacts]:
@@ -279,15 +296,21 @@ class _Counted(Struct):
 
     tables: frozenset[TableName]
     rows: dict[TableName, int] = field(default_factory=dict)
+    _named: dict[TableRows, TableName | None] = field(default_factory=dict)
 
     def follow(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
         """Passes the records on and adds up their rows by the events' own counts."""
         for record in records:
             for one in record.tables:
-                name = TableName(one.database, one.table)
-                if name in self.tables:
+                name = self._named[one] if one in self._named else self._name(one)
+                if name is not None:
                     self.rows[name] = self.rows.get(name, 0) + one.rows
             yield record
+
+    def _name(self, one: TableRows) -> TableName | None:
+        name = TableName(one.database, one.table)
+        self._named[one] = name if name in self.tables else None
+        return self._named[one]
 
 
 def statement_error(source: str, change: StatementLogged) -> StatementFormatError:
@@ -295,7 +318,7 @@ def statement_error(source: str, change: StatementLogged) -> StatementFormatErro
     return StatementFormatError(
         f"rows were changed by a statement, so the binlog does not hold them: {change.statement}",
         source=source,
-        table=change.told,
+        table=change.table_name,
         gtid=change.gtid,
         file=change.binlog_file,
         offset=change.binlog_pos,

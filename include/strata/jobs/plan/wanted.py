@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import SettingsError, Usage
-from strata.jobs.plan.place_prepared import UNTOLD
+from strata.jobs.plan.place_prepared import UNNAMED
 from strata.schema.history.copies import bases_of
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import SYSTEM_DATABASES
@@ -34,7 +34,7 @@ def wanted_tables(
     copies = _copies_by_name(source, engine)
 
     def wanted(table: TableName) -> bool:
-        return table == UNTOLD or (
+        return table == UNNAMED or (
             table not in copies
             and table.database not in others
             and matches(table, settings.tables, folded=folded)
@@ -88,13 +88,22 @@ def unmatched_patterns(
     wanted = wanted_tables(source, engine, stream)
     left_out = unmatched(requested, [table for table in known if wanted(table)], folded=folded)
     unmet = [f'"{pattern}" matches only tables that the settings leave out' for pattern in left_out]
-    return [*unmet, *_unmatched_settings(source, known, folded=folded)]
+    return [*unmet, *_refused_settings(source, known, folded=folded)]
 
 
-def _unmatched_settings(source: Source, known: Collection[TableName], *, folded: bool) -> list[str]:
-    patterns = source.settings.tables
-    unmet = [no_match(pattern, known) for pattern in unmatched(patterns, known, folded=folded)]
-    if known and len(unmet) == len(patterns):
+def unmatched_settings(source: Source, engine: sa.Engine, stream: LandedStream) -> list[str]:
+    """What is to be said of patterns of the settings' `tables` that match nothing, though there are tables."""
+    known = known_tables(source, engine, stream)
+    return _unmet(source, known, folded=folds_names(source.name, engine)) if known else []
+
+
+def _unmet(source: Source, known: Collection[TableName], *, folded: bool) -> list[str]:
+    return [no_match(pattern, known) for pattern in unmatched(source.settings.tables, known, folded=folded)]
+
+
+def _refused_settings(source: Source, known: Collection[TableName], *, folded: bool) -> list[str]:
+    unmet = _unmet(source, known, folded=folded)
+    if known and len(unmet) == len(source.settings.tables):
         raise SettingsError(
             f"sources.{source.name}.tables: {'; '.join(unmet)}", source=source.name, remedy=NAMES_OF_TABLES
         )

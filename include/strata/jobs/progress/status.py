@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from strata.events.landed import LandedStream
+from strata.events.landed import LandedStream, landing_folder
 from strata.jobs.land.land_state import Doing, LandState, read_state
 from strata.jobs.plan.wanted import wanted_tables
-from strata.schema.history.historian import AtSeq, Gap, History
+from strata.schema.history.historian import Gap, History
 from strata.schema.history.sql_store import SchemaStore
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger
 from strata.store.own import own_database
+from strata.store.read_again import ReadAgain, ReadAgainLedger
 from strata.store.table_intervals import State, TableIntervalLedger
 from strata.store.withheld import withheld
 from strata.values import to_plain
@@ -114,6 +116,16 @@ class SourceStatus(Struct, frozen=True):
     """Changes that were logged as statements: the binlog does not hold their rows."""
     prepared: tuple[PreparedStatus, ...]
     tables: tuple[TableStatus, ...]
+    progress_at: int = 0
+    """When a landing looked or a run stored what it had done, microseconds UTC; 0: never."""
+    read_again: tuple[ReadAgain, ...] = ()
+    """Tables whose mirrors stand until a dump has read their rows."""
+    landed_bytes: int = 0
+    """Of the landed segments that are here; those that were deleted by age are not among them."""
+    landed_rows: int = 0
+    """Row changes that closed intervals own, of all tables, wanted or not."""
+    decoded_rows: int = 0
+    """Row changes that are published, or that were decoded and judged and are withheld."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -137,11 +149,9 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     closed = IntervalLedger(engine).all(source.name)
     newest = max(closed, key=lambda interval: interval.start, default=None)
     wanted = wanted_tables(source, engine, stream)
-    totals = [
-        total
-        for total in TableIntervalLedger(engine).totals(source.name)
-        if wanted(TableName(total.database, total.table))
-    ]
+    all_totals = TableIntervalLedger(engine).totals(source.name)
+    totals = [total for total in all_totals if wanted(TableName(total.database, total.table))]
+    left_out = withheld(engine, source.name)
     landing = read_state(source.lake, source.name)
     owned = max([stream.first_seq - 1, *(interval.last_seq for interval in closed)])
     is_idle = stream.is_only_of(own_database(engine, stream.servers()), owned + 1, stream.last_seq)
@@ -165,8 +175,24 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
         prepared=tuple(_prepared(stream)),
-        tables=_tables(source, engine, totals),
+        tables=_tables(source, engine, totals, left_out),
+        progress_at=max(landing.at if landing else 0, TableIntervalLedger(engine).changed_at(source.name)),
+        read_again=tuple(ReadAgainLedger(engine).all(source.name)),
+        landed_bytes=_landed_bytes(source, stream),
+        landed_rows=sum(total.rows for total in all_totals),
+        decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, left_out)),
     )
+
+
+def _landed_bytes(source: Source, stream: LandedStream) -> int:
+    # By one listing: to ask each segment's index would read a file for each.
+    stamps = landing_folder(source.lake, source.name).stamps() if stream.segments else {}
+    return sum(stamps[str(segment.name)][0] for segment in stream.segments if str(segment.name) in stamps)
+
+
+def _judged_rows(one: Withheld) -> int:
+    """Rows that were decoded and judged, beside those that are published."""
+    return max(0, one.verdict.details.rows - one.piece.published_rows) if one.verdict else 0
 
 
 def _position(stream: LandedStream) -> str | None:
@@ -195,9 +221,10 @@ def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
         )
 
 
-def _tables(source: Source, engine: sa.Engine, totals: Sequence[StateTotal]) -> tuple[TableStatus, ...]:
+def _tables(
+    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], left_out: Sequence[Withheld]
+) -> tuple[TableStatus, ...]:
     gaps = _gaps(source, engine)
-    left_out = withheld(engine, source.name)
     reasons: dict[str, str] = {}
     for one in left_out:
         if one.piece.reason:

@@ -15,7 +15,7 @@ from strata.schema.history.turns import removals_of, turns_of
 from strata.tables.convert import convert_rows, state_schema
 from strata.tables.read import read_columns
 from strata.tables.state import apply_changes
-from strata.tables.united import in_shape
+from strata.tables.united import as_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ class _Stage:
                 continue
             if state is None:
                 raise SchemaGapError(turn.gap or "there are changes of a table that is not there", table=str(name))
-            shaped = in_shape(of_turn, state_schema(state.definition))
+            shaped = as_schema(of_turn, state_schema(state.definition))
             played = self._apply(state.rows, shaped, state.definition)
             self._states[name] = TableState(state.definition, played)
 

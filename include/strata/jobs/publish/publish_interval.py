@@ -4,6 +4,7 @@ Not here: reaching the verdict (`jobs/check/check_interval.py`), the commits (`t
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from msgspec import Struct
 from strata.checks.verdict import IntervalVerdict, Severity, staged_digest
 from strata.counted import counted
 from strata.errors import AlreadyRunningError, ChecksFailedError, DamagedFileError
-from strata.jobs.check.check_interval import told_of_interval
+from strata.jobs.check.check_interval import unlogged_changes
 from strata.jobs.run.run_folder import (
     DECODED,
     Decoded,
@@ -23,12 +24,14 @@ from strata.jobs.run.run_folder import (
     write_verdicts,
 )
 from strata.schema.model.definition import TableName
+from strata.store.ledgers import VersionRows
 from strata.store.table_intervals import State
+from strata.store.verdicts import Outcome
 from strata.tables.commit import publish
 from strata.tables.quarantine import quarantine_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from strata.checks.verdict import Failure
     from strata.errors import ErrorFacts
@@ -52,6 +55,10 @@ class PublishedTable(Struct, frozen=True):
     """What the stream had executed at the interval's end."""
     changed: int
     """Files that came or went; 0 if it was published just so before."""
+    verdict: Outcome = Outcome.PASSED
+    """Of its checks."""
+    by_version: tuple[VersionRows, ...] = ()
+    """Rows and bytes of each of the versions."""
 
 
 class WithheldTable(Struct, frozen=True):
@@ -187,7 +194,9 @@ class Publication:
         if planned.held is not None:
             return TableOutcome(planned, State.HELD, reason=planned.held)
         verdict = self.verdicts.get(interval.start)
-        failures = verdict.failures_of(planned.name) if verdict else ()
+        failures = verdict.failures_of(planned.full_name) if verdict else ()
+        warned = verdict is not None and any(one.table == planned.full_name for one in verdict.failures)
+        outcome = Outcome.WARNED if warned else Outcome.PASSED
         if failures:
             return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures, files))
         reason = self._left_out(planned)
@@ -195,7 +204,7 @@ class Publication:
             return TableOutcome(planned, State.PUBLISHED)
         # A statement that does not tell its tables has a warning, and nothing to commit.
         try:
-            committed = _commit(self.plan, interval, planned, files) if planned.database else ()
+            committed = _commit(self.plan, interval, planned, files, outcome) if planned.database else ()
         except DamagedFileError as error:
             self._refuse_cleared()
             return TableOutcome(planned, State.FAILED, reason=error.facts())
@@ -317,7 +326,7 @@ def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalV
         return {}
     digest = staged_digest(())
     verdicts = [
-        IntervalVerdict(plan.source, interval.start, digest, (), tuple(told_of_interval(plan, interval)))
+        IntervalVerdict(plan.source, interval.start, digest, (), tuple(unlogged_changes(plan, interval)))
         for interval in plan.intervals
     ]
     write_verdicts(folder, verdicts)
@@ -325,7 +334,7 @@ def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalV
 
 
 def _commit(
-    plan: RunPlan, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]
+    plan: RunPlan, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: Outcome
 ) -> tuple[PublishedTable, ...]:
     """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
     name = TableName(planned.database, planned.table)
@@ -341,5 +350,16 @@ def _commit(
             schema_versions=tuple(sorted({file.version_id for file in files})),
             gtid_executed=interval.gtid_executed,
             changed=commit.added_files + commit.removed_files,
+            verdict=outcome,
+            by_version=rows_by_version(files),
         ),
     )
+
+
+def rows_by_version(files: Iterable[StagedFile]) -> tuple[VersionRows, ...]:
+    """The rows and bytes of some files, by the schema version that decoded them."""
+    rows, sizes = Counter[int](), Counter[int]()
+    for file in files:
+        rows[file.version_id] += file.rows
+        sizes[file.version_id] += file.size_bytes
+    return tuple(VersionRows(version, rows[version], sizes[version]) for version in sorted(rows))

@@ -52,8 +52,8 @@ def _of_table(
     aside: Sequence[StagedFile],
     judged_at: int,
 ) -> StoredVerdict:
-    found = next((table for table in verdict.tables if table.table == planned.name), None)
-    failures = [failure for failure in verdict.failures if failure.table == planned.name]
+    found = next((table for table in verdict.tables if table.table == planned.full_name), None)
+    failures = [failure for failure in verdict.failures if failure.table == planned.full_name]
     details = VerdictDetails(
         run=run,
         versions=found.versions if found else (),
@@ -63,7 +63,7 @@ def _of_table(
         staged=digest_of(judged),
         aside=digest_of(aside),
     )
-    return StoredVerdict(verdict.source, verdict.interval, planned.name, _outcome(failures), judged_at, details)
+    return StoredVerdict(verdict.source, verdict.interval, planned.full_name, _outcome(failures), judged_at, details)
 
 
 def _outcome(failures: Iterable[Failure]) -> Outcome:

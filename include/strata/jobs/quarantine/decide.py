@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from strata.checks.run import OF_FILES
 from strata.errors import AlreadyRunningError, DamagedFileError, SchemaMismatchError, UndecodableTextError, Usage
+from strata.jobs.publish.publish_interval import rows_by_version
 from strata.jobs.publish.stored_verdicts import digest_of
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
 from strata.jobs.run.specs import moment_key
@@ -212,8 +213,11 @@ def _note(
     piece = found.withheld.piece
     interval = IntervalLedger(engine).get(piece.source, piece.start)
     versions = tuple(sorted({file.version_id for file in files}))
-    details = PublishedDetails(interval.gtid_executed if interval else "", piece.run or "", versions)
-    PublishedLedger(engine).put(PublishedInterval(piece.source, piece.start, piece.name, version, rows, now, details))
+    executed = interval.gtid_executed if interval else ""
+    details = PublishedDetails(executed, piece.run or "", versions, rows_by_version(files))
+    PublishedLedger(engine).put(
+        PublishedInterval(piece.source, piece.start, piece.full_name, version, rows, now, details)
+    )
 
 
 def _decision(found: InQuarantine, verb: Verb, decided: Decided) -> Decision:

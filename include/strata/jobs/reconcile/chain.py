@@ -11,14 +11,18 @@ import pyarrow.compute as pc  # noqa: TID253  see above
 
 from strata.jobs.reconcile.compare import masked
 from strata.jobs.reconcile.report import Difference, Side
+from strata.mirrors.complete import completed
 from strata.rows.arrow import BEFORE
 from strata.tables.layout import column_name
-from strata.tables.state import apply_changes, row_codes
+from strata.tables.state import Events, apply_changes, row_codes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from strata.jobs.reconcile.compare import Shown
+    from strata.jobs.reconcile.parts import Part
     from strata.schema.model.definition import TableDefinition
 
     Codes = NDArray[np.int64]
@@ -30,14 +34,22 @@ _LEFT, _FOUND = 0, 1
 class Chain:
     """A replay's `apply` that keeps what does not follow."""
 
-    def __init__(self, whole_since: int | None, shown: Shown) -> None:
+    def __init__(
+        self,
+        whole_since: int | None,
+        shown: Shown,
+        part: Part | None = None,
+        count: Callable[[pa.Table], int] = len,
+    ) -> None:
         """Nothing is looked at yet.
 
         Args:
             whole_since: Ordinal of the transaction since which all rows are in the stream; None if never.
             shown: What may be shown.
+            part: Of the table, if it is replayed in parts: of other rows nothing is said.
+            count: How many of some changes are counted here.
         """
-        self._whole_since, self._shown = whole_since, shown
+        self._whole_since, self._shown, self._part, self._count = whole_since, shown, part, count
         self.looked = 0
         """Changes that were looked at."""
         self.broken = 0
@@ -48,7 +60,9 @@ class Chain:
         events = _Events(state, changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
         is_whole = self._whole_since is not None and events.first_seq > self._whole_since
         odd = events.broken(is_whole=is_whole) if definition.primary_key else events.taken_too_often(is_whole=is_whole)
-        self.looked += changes.num_rows
+        if self._part is not None:
+            odd = events.of_part(odd, self._part)
+        self.looked += self._count(changes)
         self.broken += len(odd)
         room = self._shown.most - len(self.differences)
         self.differences += [events.difference(at, self._shown) for at in odd[: max(room, 0)].tolist()]
@@ -65,13 +79,15 @@ class _Events:
         left_at = np.flatnonzero(pc.not_equal(op, "delete").to_numpy(zero_copy_only=False))
         before = changes[BEFORE].take(pa.array(found_at))
         found = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
-        left = changes.select(names).take(pa.array(left_at))
+        left = _left(changes, definition).select(names)
         self._changes = changes
         self._key = [column_name(name) for name in definition.primary_key] or names
         self._images = pa.concat_tables([state, found.cast(state.schema), left.cast(state.schema)])
         self._side = np.repeat([_LEFT, _FOUND, _LEFT], [state.num_rows, len(found_at), len(left_at)])
         self._at = np.concatenate([np.full(state.num_rows, -1, np.int64), found_at, left_at])
         whole = pc.and_(pc.is_null(changes["_missing"]), pc.is_null(changes["_invalid"]))
+        if not definition.primary_key:
+            whole = pa.chunked_array([pa.array(np.ones(len(whole), bool))])
         self._is_whole = np.concatenate(
             [np.ones(state.num_rows, bool), whole.to_numpy(zero_copy_only=False)[self._at[state.num_rows :]]]
         )
@@ -107,6 +123,10 @@ class _Events:
         base = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
         before = np.concatenate(([0], total))[base]
         return self._in_order(order[(weight < 0) & (total - before < 0)])
+
+    def of_part(self, images: Codes, part: Part) -> Codes:
+        """Those of some images whose row is of a part."""
+        return images[part.has(self._keys().take(pa.array(images)))]
 
     def difference(self, at: int, shown: Shown) -> Difference:
         """What is to be said of an image."""
@@ -161,3 +181,10 @@ class _Events:
 
     def _in_order(self, numbers: Codes) -> Codes:
         return numbers[np.argsort(self._at[numbers], kind="stable")]
+
+
+def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:
+    """The images after changes that are in order; whole where there is no key, by which nobody could find the rest."""
+    if definition.primary_key:
+        return changes.filter(pc.not_equal(changes["_op"], "delete"))
+    return completed(Events.of(changes, definition), definition, (), changes["_missing"], lambda keys: keys)

@@ -4,10 +4,10 @@ Not here: reading them (`reconcile_source.py`), comparing rows (`compare.py`).""
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
+import pyarrow.compute as pc  # noqa: TID253  see above
 from msgspec.structs import replace
 
 from strata.jobs.prove.replay import TableState
@@ -15,20 +15,22 @@ from strata.jobs.reconcile.compare import NOTHING, Shown, compare_by_key, compar
 from strata.jobs.reconcile.lake_rows import LakeTable
 from strata.jobs.reconcile.landed_changes import touched_keys
 from strata.jobs.reconcile.mirrored import mirror_of
-from strata.jobs.reconcile.parts import PARTS, Chosen, Parted, can_be_parted
+from strata.jobs.reconcile.part_columns import defaults_of, part_columns, row_columns
+from strata.jobs.reconcile.parts import Chosen, Parted
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
 from strata.jobs.reconcile.report import Against, Outcome, TableReport
+from strata.jobs.reconcile.sides import Sides, by_schema, held_rows
 from strata.schema.apply.diff import diff
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.folding import fold_name
 from strata.tables.convert import state_schema
 from strata.tables.layout import column_name
-from strata.tables.read import read_batches, read_columns
+from strata.tables.read import read_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import sqlalchemy as sa
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from strata.jobs.reconcile.published import Reach
     from strata.jobs.reconcile.reading import Reading, Wanted
     from strata.schema.model.definition import TableDefinition, TableName
+
+_NO_KEYS = pa.table({})
+_NULL_KEYS = "its key holds zero dates, which the lake does not tell apart"
 
 
 def judge(
@@ -115,102 +120,110 @@ class _Judge:
         if definition is None or server is None:
             return replace(report, reasons=("the table was dropped",))
         shown = Shown(wanted.differences, hidden_of(wanted, self._reading.name))
-        landed = self._landed(definition)
         report = replace(report, against=Against.CHANGES if self._mirror is None else Against.MIRROR)
-        if isinstance(server, Parted):
-            return self._in_parts(report, definition, server, landed, shown)
-        lake = self._lake(self._in_memory(definition, server), landed)
-        return self._one(report, lake, server.cast(state_schema(definition)), shown)
+        reason = self._incomparable(definition, server)
+        if reason is not None:
+            return replace(report, reasons=(reason,))
+        chosen = None if isinstance(server, Parted) else self._chosen(definition, server)
+        with ExitStack() as files:
+            columns = self._part_columns(definition) if chosen is None else ()
+            sides = Sides(files, columns, defaults_of(self._past, columns), wanted.held_bytes)
+            sides.take_server(server)
+            sides.landed = sides.rows(self._landed(definition))
+            if self._mirror is not None:
+                sides.mirror = sides.rows(_chosen_rows(chosen, self._mirror.mirror.batches()))
+            for name in [self._past.name] if self._mirror is not None else sorted(self._past.names):
+                sides.changes[name] = sides.changed(self._changes(name, chosen))
+            if sides.are_held:
+                return self._in_memory(report, sides, shown)
+            return self._in_parts(report, definition, sides, shown)
 
-    def _in_memory(self, definition: TableDefinition, server: pa.Table) -> LakeTable:
-        """The lake's rows, of a sample those with its keys alone, if these can be told."""
+    def _incomparable(self, definition: TableDefinition, server: pa.Table | Parted) -> str | None:
+        key = {column_name(name) for name in definition.primary_key}
+        nulls = server.with_nulls if isinstance(server, Parted) else {one for one in key if server[one].null_count}
+        if nulls & key:
+            return _NULL_KEYS
+        if not key and self._mirror is None and not LakeTable(_nothing, self._past, self._reach).is_complete:
+            return "it has no primary key, and rows may be from before the stream"
+        if isinstance(server, Parted) and server.columns != self._part_columns(definition):
+            return "its key was changed while it was read: run this once more"
+        return None
+
+    def _part_columns(self, definition: TableDefinition) -> tuple[str, ...]:
+        return row_columns(definition) if self._mirror is not None else part_columns(self._past)
+
+    def _changes(self, name: TableName, chosen: Chosen | None) -> Iterator[pa.Table]:
+        """Those that the rows are made of; beside a mirror, those that it, or what the server showed, may lack."""
+        since = 0 if self._mirror is None else min(self._settled, self._reach.upto)
+        for batch in read_batches(self._source.lake, self._source.name, name):
+            late = batch if self._mirror is None else batch.filter(pc.greater(batch["_seq"], since))
+            yield late if chosen is None or self._mirror is not None else chosen.changes(late)
+
+    def _chosen(self, definition: TableDefinition, server: pa.Table) -> Chosen | None:
+        """The keys of a sample; of a mirror any can be told, of changes those that never had other columns or types."""
         asked, key = self._reading.asked, [column_name(name) for name in definition.primary_key]
-        chosen = None
-        if asked is not None and can_be_parted(self._past, definition):
-            chosen = Chosen(key, [server.select(key).cast(asked.schema), asked])
-        mirror = None if self._mirror is None else self._mirror.mirror
-        if chosen is None:
-            return LakeTable(self._read, self._past, self._reach, None if mirror is None else mirror.to_arrow())
-        read = partial(self._read_chosen, chosen)
-        mirrored = None
-        if mirror is not None:
-            mirrored = pa.concat_tables([mirror.schema.empty_table(), *map(chosen.rows, mirror.batches())])
-        return LakeTable(read, self._past, self._reach, mirrored)
-
-    def _read(self, name: TableName) -> list[pa.Table]:
-        return read_columns(self._source.lake, self._source.name, name)
-
-    def _read_chosen(self, chosen: Chosen, name: TableName) -> list[pa.Table]:
-        found = [chosen.changes(batch) for batch in read_batches(self._source.lake, self._source.name, name)]
-        schemas = {part.schema.to_string(): part.schema for part in found}
-        return [pa.concat_tables([part for part in found if part.schema.equals(schema)]) for schema in schemas.values()]
+        if asked is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
+            return None
+        return Chosen(key, [server.select(key).cast(asked.schema), asked], defaults_of(self._past, tuple(key)))
 
     def _lake(self, table: LakeTable, landed: Sequence[pa.Table]) -> LakeRows:
         lake = table.rows(self._reading.seen, self._settled)
         return replace(lake, touched=pa.concat_tables([lake.touched, *landed]))
 
-    def _one(self, report: TableReport, lake: LakeRows, server: pa.Table, shown: Shown) -> TableReport:
+    def _in_memory(self, report: TableReport, sides: Sides, shown: Shown) -> TableReport:
         """Compares a table that is in memory."""
+        mirrored, landed, server = (held_rows(one) for one in (sides.mirror, sides.landed, sides.server))
+        rows = None if self._mirror is None else pa.concat_tables([self._mirror.mirror.schema.empty_table(), *mirrored])
+        changes = {name: by_schema(held_rows(one)) for name, one in sides.changes.items()}
+        lake = self._lake(LakeTable(lambda name: changes.get(name, []), self._past, self._reach, rows), landed)
         definition = lake.state.definition
-        report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=server.num_rows)
+        theirs = pa.concat_tables(server).cast(state_schema(definition))
+        report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=theirs.num_rows)
         if definition.primary_key:
-            if any(server[column_name(name)].null_count for name in definition.primary_key):
-                return replace(report, reasons=("its key holds zero dates, which the lake does not tell apart",))
-            found = compare_by_key(lake, server, self._reading.asked, shown)
-        elif lake.touched.num_rows or lake.known is not None:
-            return replace(report, reasons=(self._keyless(lake),))
+            found = compare_by_key(lake, theirs, self._reading.asked, shown)
+        elif lake.touched.num_rows:
+            return replace(report, reasons=(self._keyless(lake.touched.num_rows),))
         else:
-            found = compare_multisets(lake, server, shown)
+            found = compare_multisets(lake, theirs, shown)
         return self._said(report, lake.doubled, found, shown)
 
-    def _in_parts(
-        self, report: TableReport, definition: TableDefinition, server: Parted, landed: Sequence[pa.Table], shown: Shown
-    ) -> TableReport:
+    def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
         """Compares a large one."""
         schema = state_schema(definition)
-        key = [column_name(name) for name in definition.primary_key]
-        found, doubled_rows, lake_rows = NOTHING, [], 0
-        with ExitStack() as files:
-            names = sorted(self._past.names) if self._mirror is None else [self._past.name]
-            changes = {name: files.enter_context(Parted(key)) for name in names}
-            for name, parted in changes.items():
-                for batch in read_batches(self._source.lake, self._source.name, name):
-                    parted.put_changes(batch)
-            mirror = None if self._mirror is None else files.enter_context(Parted(key))
-            if mirror is not None and self._mirror is not None:
-                for batch in self._mirror.mirror.batches():
-                    mirror.put(batch)
-            for number in range(PARTS):
-                mirrored = None if mirror is None else pa.concat_tables(mirror.part(number) or [schema.empty_table()])
-                read = partial(_part, changes, number)
-                lake = self._lake(LakeTable(read, self._past, self._reach, mirrored), landed)
-                state = TableState(lake.state.definition, server.own(lake.state.rows, number))
-                rows = pa.concat_tables(server.part(number)).cast(schema)
-                found = found.plus(compare_by_key(replace(lake, state=state), rows, None, shown), shown)
-                doubled_rows.append(server.own(lake.doubled, number))
-                lake_rows += state.rows.num_rows
-        report = replace(report, lake_rows=lake_rows, server_rows=server.rows)
-        return self._said(report, pa.concat_tables(doubled_rows), found, shown)
+        found, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
+        for part, held in sides.parts():
+            mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.schema)
+            lake = self._lake(LakeTable(held.read, self._past, self._reach, mirrored), held.landed)
+            state = TableState(lake.state.definition, part.own(lake.state.rows))
+            lake = replace(lake, state=state, touched=part.own(lake.touched))
+            rows = _some(held.server, schema)
+            if definition.primary_key:
+                found = found.plus(compare_by_key(lake, rows, None, shown), shown)
+            else:
+                found = found.plus(compare_multisets(lake, rows, shown), shown)
+            again.append(part.own(lake.doubled))
+            lake_rows += state.rows.num_rows
+            touched += lake.touched.num_rows
+        report = replace(report, lake_rows=lake_rows, server_rows=sides.server_rows)
+        if touched and not definition.primary_key:
+            return replace(report, reasons=(self._keyless(touched),))
+        return self._said(report, pa.concat_tables(again[1:]) if again[1:] else _NO_KEYS, found, shown)
 
-    def _keyless(self, lake: LakeRows) -> str:
-        if lake.known is not None:
-            return "it has no primary key, and rows may be from before the stream"
-        return f"it has no primary key, and {lake.touched.num_rows:,} rows changed behind what is compared; " + (
+    def _keyless(self, touched: int) -> str:
+        return f"it has no primary key, and {touched:,} rows changed behind what is compared; " + (
             self._reach.reason or "run this once more in a quiet moment"
         )
 
-    def _landed(self, definition: TableDefinition) -> list[pa.Table]:
+    def _landed(self, definition: TableDefinition) -> Iterator[pa.Table]:
         """Keys of changes that are landed and not published."""
         history = History(SchemaStore(self._engine), self._source.name)
         schema = state_schema(definition)
         key = definition.primary_key or tuple(column.name for column in definition.columns)
         names = [column_name(name) for name in key]
         wanted = pa.schema([schema.field(name) for name in names])
-        return [
-            part.rename_columns(names).cast(wanted)
-            for span in self._reach.left
-            for part in touched_keys(self._stream, history, self._reading.name, key, span)
-        ]
+        for span in self._reach.left:
+            for part in touched_keys(self._stream, history, self._reading.name, key, span):
+                yield part.rename_columns(names).cast(wanted)
 
     def _said(self, report: TableReport, again: pa.Table, found: Compared, shown: Shown) -> TableReport:
         twice = doubled(again, shown)
@@ -248,8 +261,16 @@ class _Judge:
         return said
 
 
-def _part(changes: Mapping[TableName, Parted], number: int, name: TableName) -> list[pa.Table]:
-    return changes[name].part(number) if name in changes else []
+def _some(rows: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *(one.select(schema.names).cast(schema) for one in rows)])
+
+
+def _chosen_rows(chosen: Chosen | None, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
+    return batches if chosen is None else map(chosen.rows, batches)
+
+
+def _nothing(_: TableName) -> list[pa.Table]:
+    return []
 
 
 def _settled(stream: LandedStream, seen: GtidSet, last_seq: int) -> int:

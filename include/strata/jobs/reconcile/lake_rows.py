@@ -17,7 +17,7 @@ from strata.rows.arrow import BEFORE
 from strata.tables.convert import state_schema
 from strata.tables.layout import METADATA, column_name
 from strata.tables.state import row_codes
-from strata.tables.united import in_shape
+from strata.tables.united import as_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ class LakeTable:
         state = self._replayed(self.changes)
         complete = self._until.complete_since()
         since = self._reach.since if complete is None else complete
-        is_complete = complete is not None and complete >= self._reach.since
+        is_complete = self.is_complete
         key = [column_name(name) for name in definition.primary_key]
         return LakeRows(
             state=state,
@@ -91,6 +91,12 @@ class LakeTable:
             partial=None if is_complete or not key else self._partial(definition, key, since),
             doubled=self.doubled(definition),
         )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of its rows are in the stream, and in what is published."""
+        complete = self._until.complete_since()
+        return complete is not None and complete >= self._reach.since
 
     def _all(self, name: TableName) -> list[pa.Table]:
         if name not in self._read_before:
@@ -124,7 +130,7 @@ class LakeTable:
             unseen = _unseen(late["_gtid"], seen)
             chosen = late.filter(pc.or_(pc.greater(late["_seq"], self._reach.upto), unseen))
             if chosen.num_rows:
-                parts.append(_keys_of(definition, [in_shape(chosen, state_schema(definition))]))
+                parts.append(_keys_of(definition, [as_schema(chosen, state_schema(definition))]))
         return pa.concat_tables(parts)
 
     def _partial(self, definition: TableDefinition, key: Sequence[str], since: int) -> pa.Table | None:
@@ -140,7 +146,7 @@ class LakeTable:
             if pc.any(pc.and_(lacks, pc.not_equal(changes["_schema_version"], version))).as_py():
                 raise Usage("updates without all columns lie in front of a DDL, and the rows are older than the stream")
             changes = changes.filter(pc.equal(changes["_schema_version"], version))
-            found.append(in_shape(changes, state_schema(definition)))
+            found.append(as_schema(changes, state_schema(definition)))
         return _first_is_partial(pa.concat_tables(found), key) if found else None
 
     def doubled(self, definition: TableDefinition) -> pa.Table:
@@ -150,7 +156,7 @@ class LakeTable:
         for twice in self._twice.get(self._past.name, ()):
             mine = twice.filter(pc.equal(twice["_schema_version"], None if last is None else last.version_id))
             if mine.num_rows:
-                found.append(_keys_of(definition, [in_shape(mine, state_schema(definition))]))
+                found.append(_keys_of(definition, [as_schema(mine, state_schema(definition))]))
         return pa.concat_tables(found)
 
 

@@ -8,12 +8,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
+import pyarrow.compute as pc  # noqa: TID253  see above
 
 from strata.errors import UndecodableTextError
 from strata.events.prepared import Placement
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.rows.plan import plan_slices
-from strata.schema.history.historian import AtSeq
+from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.folding import fold_name
 from strata.wire.files import open_binlog
 
@@ -75,8 +76,12 @@ def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]
     """Of both images; columns are told by their place, since a table may call its own as we do ours."""
     names = [fold_name(column.name) for column in definition.columns]
     places = [names.index(fold_name(one)) for one in key]
-    befores = batch.column(len(names)).flatten()
-    for columns in ([batch.column(at) for at in places], [befores[at] for at in places]):
+    befores, op = batch.column(len(names)).flatten(), batch.column(len(names) + 1)
+    for columns, without in (
+        ([batch.column(at) for at in places], "delete"),
+        ([befores[at] for at in places], "insert"),
+    ):
         found = pa.Table.from_arrays(columns, names=[str(at) for at in range(len(key))])
-        # An insert has no image before it, and a partial image after it may lack its key, which it has kept.
-        yield found.drop_null()
+        found = found.filter(pc.not_equal(op, without))
+        # A partial image after it may lack its key, which it has kept; in a table without one any value may be NULL.
+        yield found.drop_null() if definition.primary_key else found

@@ -25,6 +25,11 @@ class Mirrored(Struct, frozen=True):
     @property
     def said(self) -> str:
         """Where it is."""
+        mirror, changed = self.mirror, next((one for one in self.mirror.snapshot.foreign if one.changes_rows), None)
+        if changed is not None:
+            who = f"another program has changed it (version {changed.version}, {changed.operation})"
+            again = f"`strata dump --source {mirror.source} --table {mirror.table}`"
+            return f"the mirror is at transaction {self.seq} and stands, since {who}: {again}"
         stands = f", where it stands: {self.mirror.stopped}" if self.mirror.stopped else ""
         return f"the mirror is at transaction {self.seq}{stands}: `strata mirror update --source {self.mirror.source}`"
 

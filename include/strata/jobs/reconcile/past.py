@@ -66,14 +66,20 @@ class TablePast(Struct, frozen=True):
 
     def until(self, seq: int) -> TablePast:
         """Up to and with a transaction."""
-        turns = tuple(turn for turn in self.turns if turn.order[0] <= seq)
+        turns = tuple(turn for turn in self.turns if self._holds_behind(turn) <= seq)
         removals = tuple(removal for removal in self.removals if removal.seq <= seq)
         return TablePast(self.name, self.names, turns, removals, self.made_by)
 
     def later(self, seq: int) -> list[int]:
         """Ordinals of later transactions that made something else of it, or removed rows."""
-        turned = (turn.order[0] for turn in self.turns)
+        turned = (self._holds_behind(turn) for turn in self.turns)
         return sorted(at for at in {*turned, *(removal.seq for removal in self.removals)} if at > seq)
+
+    def _holds_behind(self, turn: Turn) -> int:
+        """Ordinal of the transaction from which on it says what the table is: what a reading of the server found has
+        the ordinal of the transaction in front of which it was read, which may not have come yet."""
+        is_read = turn.order[1] == 0 and self.made_by.get(turn.version_id) is Origin.BASELINE
+        return turn.order[0] - 1 if is_read else turn.order[0]
 
     @property
     def last(self) -> Turn | None:

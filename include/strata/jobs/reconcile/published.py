@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
     from strata.store.table_intervals import TableInterval
 
-Span = tuple[int, int]
+SeqRange = tuple[int, int]
 """Transactions first < seq <= last."""
 
 
@@ -32,7 +32,7 @@ class Reach(Struct, frozen=True):
     """Ordinal of a transaction: all of the table's changes up to it, behind `since`, are published."""
     since: int = 0
     """Ordinal: changes up to it are not wanted, or were deleted before anybody planned them."""
-    left: tuple[Span, ...] = ()
+    left: tuple[SeqRange, ...] = ()
     """Behind `upto`: transactions with changes of the table that are not published."""
     reason: str | None = None
     """Why it does not reach further."""
@@ -78,7 +78,7 @@ class _Walk:
         self._at, self._since = 0, 0
         self._has_published = False
         self._stop: int | None = None
-        self._left: list[Span] = []
+        self._left: list[SeqRange] = []
         self._reason: str | None = None
 
     def unowned(self, until: int) -> None:

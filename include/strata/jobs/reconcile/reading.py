@@ -10,6 +10,8 @@ from msgspec import Struct
 from strata.jobs.reconcile.server_rows import Pace
 from strata.tables.layout import column_name
 
+HELD_BYTES = 96 << 20
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -32,9 +34,9 @@ class Wanted(Struct, frozen=True):
     """How many rows of each table; None for all of them."""
     differences: int = 20
     """How many of each table are shown."""
-    held_rows: int = 1_000_000
-    """Rows of the server that wait in memory for the lake to come to where they were read; larger tables, and their
-    changes, are put into files and compared in parts."""
+    held_bytes: int = HELD_BYTES
+    """Of rows of the server that wait in memory for the lake to come to where they were read; a table of which there
+    are more, here or in the lake, is put into files and compared in parts of so many."""
     pace: Pace = Pace()
     sensitive: Callable[[TableName], Collection[str]] = lambda _: ()
     """The columns of a table whose values nobody may see; asked when its history is known."""

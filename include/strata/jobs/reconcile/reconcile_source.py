@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
@@ -19,15 +20,17 @@ from msgspec.structs import replace
 from strata.errors import BadData, Permanent, UndecodableTextError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.reconcile.judge import judge
-from strata.jobs.reconcile.parts import Parted
+from strata.jobs.reconcile.mirrored import mirror_of
+from strata.jobs.reconcile.part_columns import part_columns, row_columns
+from strata.jobs.reconcile.parts import Parted, gathered
 from strata.jobs.reconcile.past import SourcePast
 from strata.jobs.reconcile.reading import Reading
-from strata.jobs.reconcile.report import Outcome, SourceReport, TableReport, failed
+from strata.jobs.reconcile.report import Against, Outcome, SourceReport, TableReport, failed
 from strata.jobs.reconcile.sample import Sample, draw
 from strata.jobs.reconcile.server_rows import ServerRows, TableChangedError
 from strata.jobs.reconcile.tables import tables_of
+from strata.mirrors.layout import mirror_url
 from strata.tables.convert import state_schema
-from strata.tables.layout import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
+    from strata.errors import StrataError
     from strata.gtid.position import BinlogPosition
     from strata.jobs.reconcile.reading import Wanted
     from strata.schema.model.definition import TableDefinition, TableName
@@ -83,7 +87,6 @@ class _Comparison:
         self._source, self._engine, self._wanted = source, engine, wanted
         self._catch_up, self._watch = catch_up, watch
         self._held: list[Reading] = []
-        self._held_rows = wanted.held_rows
 
     def tables(self) -> Iterator[TableReport]:
         """Reads tables until many rows wait, then judges these; and so on."""
@@ -93,7 +96,7 @@ class _Comparison:
         server = ServerRows(self._source.address, self._wanted.pace)
         try:
             if not server.numbers_all():
-                yield from (self._told(_unnumbered(name)) for name in names)
+                yield from (self._announced(_unnumbered(name)) for name in names)
                 return
             for name in names:
                 yield from self._take(server, past, name)
@@ -105,30 +108,38 @@ class _Comparison:
         try:
             reading = self._read(server, past, name)
         except TableChangedError as changed:
-            yield self._told(TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",)))
+            yield self._announced(
+                TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",))
+            )
             return
         except (BadData, Permanent) as error:
             if isinstance(error, UndecodableTextError) and self._wanted.sensitive(name):
                 # Its message quotes the value.
                 error = UndecodableTextError("a value is not text in its column's charset", table=str(name))
-            yield self._told(failed(str(name), error))
+            yield self._announced(failed(str(name), error))
             return
         self._held.append(reading)
-        held = sum(one.rows.num_rows for one in self._held if isinstance(one.rows, pa.Table))
-        if held >= self._held_rows or isinstance(reading.rows, Parted):
+        held = sum(one.rows.nbytes for one in self._held if isinstance(one.rows, pa.Table))
+        if held >= self._wanted.held_bytes or isinstance(reading.rows, Parted):
             yield from self._judge()
 
     def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> Reading:
         began = time.monotonic()
         seen = server.executed()
         definition = server.definition(name)
-        rows, sample = None, Sample()
+        rows: pa.Table | Parted | None = None
+        sample = Sample()
         if definition is not None:
             sample = self._sample(past, name, definition)
-            rows = pa.concat_tables(
-                [state_schema(definition).empty_table(), *_select(server, name, definition, sample)]
-            )
+            columns = self._part_columns(past, name, definition) if sample.keys is None else ()
+            rows = _held(_select(server, name, definition, sample), definition, columns, self._wanted.held_bytes)
         return Reading(name, definition, rows, sample.keys, seen, server.end(), time.monotonic() - began)
+
+    def _part_columns(self, past: SourcePast, name: TableName, definition: TableDefinition) -> tuple[str, ...]:
+        """By which the table can be compared in parts; none if it cannot be."""
+        has_mirror = mirror_of(self._source, name, 0) is not None
+        columns = row_columns(definition) if has_mirror else part_columns(past.table(name))
+        return columns if set(columns) <= set(state_schema(definition).names) else ()
 
     def _sample(self, past: SourcePast, name: TableName, definition: TableDefinition) -> Sample:
         known = past.table(name).definition
@@ -149,13 +160,18 @@ class _Comparison:
             try:
                 found = judge(self._source, self._engine, past, stream, reading, self._wanted)
             except (BadData, Usage) as error:
-                found = failed(str(reading.name), error)
+                found = failed(str(reading.name), error, self._against(reading.name, error))
             finally:
                 if isinstance(reading.rows, Parted):
                     reading.rows.close()
-            yield self._told(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
+            yield self._announced(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
 
-    def _told(self, report: TableReport) -> TableReport:
+    def _against(self, name: TableName, error: StrataError) -> Against:
+        """What an error is about."""
+        is_mirror = (error.facts().file or "").startswith(mirror_url(self._source.lake, self._source.name, name))
+        return Against.MIRROR if is_mirror else Against.CHANGES
+
+    def _announced(self, report: TableReport) -> TableReport:
         for line in report.lines():
             _LOG.info("%s", line)
         self._watch(report)
@@ -170,17 +186,14 @@ def _select(server: ServerRows, name: TableName, definition: TableDefinition, sa
     yield from server.of_keys(name, definition, sample.asked)
 
 
-def _gathered(batches: Iterator[pa.Table], definition: TableDefinition, most: int | None) -> pa.Table | Parted:
-    """The rows of a table; if they are more than that, in parts."""
-    held: list[pa.Table] = [state_schema(definition).empty_table()]
-    for rows in batches:
-        held.append(rows)
-        if most is not None and sum(one.num_rows for one in held) > most:
-            parted = Parted([column_name(name) for name in definition.primary_key])
-            for more in (*held, *batches):
-                parted.put(more)
-            return parted
-    return pa.concat_tables(held)
+def _held(
+    batches: Iterator[pa.Table], definition: TableDefinition, columns: tuple[str, ...], most_bytes: int
+) -> pa.Table | Parted:
+    """The rows of a table; if they are more than so many bytes, in parts."""
+    found = gathered(batches, most_bytes, partial(Parted, columns) if columns else None)
+    if isinstance(found, Parted):
+        return found
+    return pa.concat_tables([state_schema(definition).empty_table(), *found])
 
 
 def _unnumbered(name: TableName) -> TableReport:

@@ -192,9 +192,9 @@ class SourceReport(Struct, frozen=True):
             )
 
 
-def failed(table: str, error: StrataError) -> TableReport:
+def failed(table: str, error: StrataError, against: Against = Against.CHANGES) -> TableReport:
     """Of a table that an error kept from being compared; what is not whole is not what the server has."""
     text = f"{error.message}. {error.remedy}" if error.remedy else error.message
     if isinstance(error, DamagedFileError):
-        return TableReport(table, Outcome.MISMATCH, reasons=(text,), different=1)
-    return TableReport(table, Outcome.INCONCLUSIVE, reasons=(text,))
+        return TableReport(table, Outcome.MISMATCH, against, (text,), different=1)
+    return TableReport(table, Outcome.INCONCLUSIVE, against, (text,))

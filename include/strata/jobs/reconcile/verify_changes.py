@@ -5,6 +5,9 @@ Not here: comparing with the server (`reconcile_source.py`), following the image
 from __future__ import annotations
 
 import time
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc  # noqa: TID253  only those who verify import this module
@@ -16,25 +19,30 @@ from strata.jobs.prove.replay import replay
 from strata.jobs.reconcile.chain import Chain
 from strata.jobs.reconcile.compare import Shown, doubled
 from strata.jobs.reconcile.lake_rows import LakeTable
+from strata.jobs.reconcile.part_columns import defaults_of, part_columns
 from strata.jobs.reconcile.past import SourcePast
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
 from strata.jobs.reconcile.report import Against, Outcome, SourceReport, TableReport, failed
+from strata.jobs.reconcile.sides import Sides, by_schema, held_rows
 from strata.jobs.reconcile.tables import tables_of
 from strata.store.ledgers import PublishedLedger
 from strata.tables.layout import INTERVAL
-from strata.tables.read import read_columns
+from strata.tables.read import read_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     import sqlalchemy as sa
 
     from strata.config.settings import Source
     from strata.jobs.reconcile.lake_rows import Read
+    from strata.jobs.reconcile.parts import Part
     from strata.jobs.reconcile.past import TablePast
+    from strata.jobs.reconcile.published import Reach
     from strata.jobs.reconcile.reading import Wanted
+    from strata.jobs.reconcile.report import Difference
     from strata.schema.model.definition import TableName
 
 
@@ -62,7 +70,7 @@ def verify_changes(
         try:
             found = _verified(source, engine, past.table(name), stream, wanted)
         except (BadData, Usage) as error:
-            found = failed(str(name), error)
+            found = failed(str(name), error, Against.ITSELF)
         report = replace(found, seconds=round(time.monotonic() - began, 3))
         watch(report)
         reports.append(report)
@@ -71,43 +79,75 @@ def verify_changes(
 
 def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, wanted: Wanted) -> TableReport:
     reach = reach_of(engine, stream, past.names, stream.last_seq)
-    until = past.until(reach.upto)
-
-    def read(name: TableName) -> list[pa.Table]:
-        return read_columns(source.lake, source.name, name)
-
-    table = LakeTable(read, past, reach)
     shown = Shown(wanted.differences, hidden_of(wanted, past.name))
-    chain = Chain(until.complete_since(), shown)
-    replay(until.turns, table.changes, until.removals, past.name.__eq__, chain.apply)
-    missing = list(_missing(engine, source.name, past, read))
-    definition = until.definition
-    twice = None if definition is None else table.doubled(definition)
-    again = () if twice is None else doubled(twice, shown)
-    different = chain.broken + len(missing) + (0 if twice is None else twice.num_rows)
-    outcome = Outcome.MATCH if chain.looked else Outcome.INCONCLUSIVE
+    columns = part_columns(past)
+    found, counts = _Found(past, reach, shown), {name: Counter[int]() for name in sorted(past.names)}
+    with ExitStack() as files:
+        sides = Sides(files, columns, defaults_of(past, columns), wanted.held_bytes)
+        for name, count in counts.items():
+            sides.changes[name] = sides.changed(_counted(read_batches(source.lake, source.name, name), count))
+        if sides.are_held:
+            changes = {name: by_schema(held_rows(one)) for name, one in sides.changes.items()}
+            found.look(lambda name: changes.get(name, []))
+        else:
+            for part, held in sides.parts():
+                found.look(held.read, part, partial(part.left, defaults=sides.defaults))
+    missing = [said for name, count in counts.items() for said in _missing(engine, source.name, name, count)]
+    different = found.different + len(missing)
+    outcome = Outcome.MATCH if found.looked else Outcome.INCONCLUSIVE
     limits = [reach.reason] if reach.reason else []
     return TableReport(
         str(past.name),
         Outcome.MISMATCH if different else outcome,
         against=Against.ITSELF,
-        reasons=(*missing, *limits) or (() if chain.looked else ("nothing of it is published",)),
-        lake_rows=chain.looked,
-        compared=chain.looked,
+        reasons=(*missing, *limits) or (() if found.looked else ("nothing of it is published",)),
+        lake_rows=found.looked,
+        compared=found.looked,
         different=different,
-        differences=(*again, *chain.differences)[: shown.most],
+        differences=(*found.again, *found.differences)[: shown.most],
     )
 
 
-def _missing(engine: sa.Engine, source: str, past: TablePast, read: Read) -> Iterator[str]:
+class _Found:
+    """What is found of one table, a part after the other."""
+
+    def __init__(self, past: TablePast, reach: Reach, shown: Shown) -> None:
+        self._past, self._reach, self._shown = past, reach, shown
+        self._until = past.until(reach.upto)
+        self.looked = 0
+        self.different = 0
+        self.again: list[Difference] = []
+        self.differences: list[Difference] = []
+
+    def look(self, read: Read, part: Part | None = None, count: Callable[[pa.Table], int] = len) -> None:
+        """Looks at some changes, of a part at those that are of it."""
+        table = LakeTable(read, self._past, self._reach)
+        chain = Chain(self._until.complete_since(), self._shown, part, count)
+        replay(self._until.turns, table.changes, self._until.removals, self._past.name.__eq__, chain.apply)
+        definition = self._until.definition
+        if definition is not None:
+            twice = table.doubled(definition)
+            twice = twice if part is None else part.own(twice)
+            self.different += twice.num_rows
+            self.again += doubled(twice, self._shown)
+        self.looked += chain.looked
+        self.different += chain.broken
+        self.differences += chain.differences
+
+
+def _counted(batches: Iterable[pa.Table], count: Counter[int]) -> Iterator[pa.Table]:
+    """The changes, and how many there are of each interval."""
+    for batch in batches:
+        for entry in pc.value_counts(batch[INTERVAL].cast("int64")).to_pylist():
+            count[entry["values"]] += entry["counts"]
+        yield batch
+
+
+def _missing(engine: sa.Engine, source: str, name: TableName, found: Mapping[int, int]) -> Iterator[str]:
     """Intervals that have not as many rows as were published of them."""
-    for name in sorted(past.names):
-        published = {one.interval_start: one.rows for one in PublishedLedger(engine).list(source, str(name))}
-        found: dict[int, int] = {}
-        for part in read(name):
-            for entry in pc.value_counts(part[INTERVAL].cast("int64")).to_pylist():
-                found[entry["values"]] = found.get(entry["values"], 0) + entry["counts"]
-        for start in sorted(published.keys() | found.keys()):
-            has, had = found.get(start, 0), published.get(start, 0)
-            if has != had:
-                yield f"{name} has {has:,} changes in the interval from {start}, and {had:,} were published of it"
+    ledger = PublishedLedger(engine).of_table(source, name.database, name.table)
+    published = {one.interval_start: one.rows for one in ledger}
+    for start in sorted(published.keys() | found.keys()):
+        has, had = found.get(start, 0), published.get(start, 0)
+        if has != had:
+            yield f"{name} has {has:,} changes in the interval from {start}, and {had:,} were published of it"

@@ -9,17 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from strata.errors import DamagedFileError
 from strata.schema.model.lives import TableLife  # noqa: TC001  msgspec asks for it when it decodes
 from strata.wire.stored import decode_stored
 
 if TYPE_CHECKING:
+    from strata.jobs.run.run_plan import RunPlan
     from strata.wire.storage import Folder
 
 PAST = "past.json"
 FORMAT = 1
 """Number of the stored form."""
+_SINCE = 3
+"""Format of the first plans that have one."""
 
 
 class TablePast(Struct, frozen=True):
@@ -29,7 +33,7 @@ class TablePast(Struct, frozen=True):
     table: str
     lives: tuple[TableLife, ...] = ()
     """Of the tables that have had the name."""
-    untold: tuple[int, ...] = ()
+    unlogged: tuple[int, ...] = field(default=(), name="untold")
     """Ordinals of transactions that changed its rows without row events, or that are missing; rising."""
     unpublished: tuple[int, ...] = ()
     """Starts of intervals with rows that are neither published nor in the run: of those in front of the run the last
@@ -53,15 +57,26 @@ def write_past(folder: Folder, past: RunPast) -> None:
     folder.write(PAST, msgspec.json.encode(past))
 
 
-def read_past(folder: Folder) -> RunPast:
-    """What `write_past` stored; empty in a run of an older version.
+def read_past(folder: Folder, plan: RunPlan) -> RunPast:
+    """What `write_past` stored beside a plan; it may be missing, and is empty then, in a run of an older version.
 
     Raises:
-        DamagedFileError: It is not whole.
+        DamagedFileError: It is not whole, or not there, or lacks a table of the plan.
         StoreFormatError: A newer version wrote it.
         LakeUnavailableError: The storage does not answer.
     """
-    if not folder.exists(PAST):
-        return RunPast()
-    remedy = "Run `strata plan` again: what it planned is still owed."
-    return decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=folder.join(PAST), remedy=remedy)
+    file = folder.join(PAST)
+    remedy = f"Run `strata plan --source {plan.source}` again: what it planned is still owed."
+    found = RunPast()
+    if folder.exists(PAST):
+        found = decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=file, remedy=remedy)
+    elif plan.format >= _SINCE and plan.tables:
+        raise DamagedFileError("what lies before the run is not there any more", file=file, remedy=remedy)
+    if plan.format >= _SINCE:
+        # Without a name of its own is what a statement changed of tables that it does not tell.
+        missing = {(one.database, one.table) for one in plan.tables if one.database}
+        missing -= {(one.database, one.table) for one in found.tables}
+        if missing:
+            name = ".".join(min(missing))
+            raise DamagedFileError("a table of the plan is not in the file", file=file, table=name, remedy=remedy)
+    return found

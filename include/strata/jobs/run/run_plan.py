@@ -26,8 +26,9 @@ class PlannedSlice(Slice, frozen=True, kw_only=True):
     """Microseconds UTC."""
 
 
-PLAN_FORMAT = 2
-"""Number of the stored form of a plan. 1, which had no number, keeps opening."""
+PLAN_FORMAT = 3
+"""Number of the stored form of a plan. Every older form keeps opening; 1 had no number. What wrote format 2 may not
+know `sensitive`, and would show those values. From 3 on, each table of a plan is in `past.json` (`run_past.py`)."""
 
 
 class RunPlan(Struct, frozen=True):
@@ -122,4 +123,5 @@ def _from_format_1(content: bytes) -> RunPlan:
         removed=old.removed,
         executed_before={str(first): old.executed_before} if old.executed_before else {},
         breaks=old.breaks,
+        format=1,
     )

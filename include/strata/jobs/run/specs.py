@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from strata.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
+from strata.store.full_names import full_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,6 +75,11 @@ class PlannedTable(Struct, frozen=True):
         """`database.table`."""
         return f"{self.database}.{self.table}"
 
+    @property
+    def full_name(self) -> str:
+        """As the store's verdicts and published intervals call it."""
+        return full_name(self.database, self.table)
+
 
 class PlannedVersion(Struct, frozen=True):
     """The definition of one table in one schema version; a version may speak of several tables."""
@@ -119,7 +125,7 @@ class StatementLogged(Struct, frozen=True):
     statement: str
 
     @property
-    def told(self) -> str | None:
+    def table_name(self) -> str | None:
         """`database.table`; None if the statement does not tell."""
         return f"{self.database}.{self.table}" if self.database else None
 

@@ -6,18 +6,17 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # noqa: TID253  only those who make views import this module
 from msgspec import Struct
 
 from strata.dialects.relations import relation_of, schema_of, view_name
-from strata.dialects.views import Branch, Place, ViewColumn, ViewSource, Writer
-from strata.jobs.views.lives import default_of, life_of
-from strata.rows.arrow import arrow_type
+from strata.dialects.views import ViewSource, Writer
 from strata.schema.history.turns import removals_of, turns_of
+from strata.schema.model.definition import TableName
 from strata.schema.model.folding import fold_name
-from strata.tables.continued import plain_name
-from strata.tables.layout import column_name, table_url
+from strata.tables.layout import table_url
+from strata.tables.lives import life_of
 from strata.tables.outputs import OUTPUT
+from strata.tables.places import branches_of, view_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,10 +25,9 @@ if TYPE_CHECKING:
 
     from strata.dialects.engines import Dialect
     from strata.dialects.relations import Relation, Through
-    from strata.jobs.views.lives import Era, Life, Value
+    from strata.dialects.views import ViewColumn
     from strata.schema.history.turns import Removal, Turn
-    from strata.schema.model.definition import TableDefinition, TableName
-    from strata.tables.port import OutputTable
+    from strata.tables.lives import Era, Life
 
 CHANGES = "__changes"
 
@@ -39,6 +37,7 @@ class Kind(StrEnum):
 
     CHANGES = "changes"
     NOW = "now"
+    HISTORY = "history"
 
 
 class MadeView(Struct, frozen=True):
@@ -49,6 +48,7 @@ class MadeView(Struct, frozen=True):
     statements: tuple[str, ...]
     notes: tuple[str, ...]
     """What it cannot show; the reason where there are no statements."""
+    columns: tuple[ViewColumn, ...] = ()
 
 
 def make_views(
@@ -58,6 +58,8 @@ def make_views(
     dialect: Dialect,
     through: Through,
     wanted: Callable[[TableName], bool] = lambda _: True,
+    *,
+    member: str = "",
 ) -> list[MadeView]:
     """The views of all tables of a source that are there now and that something is published of.
 
@@ -68,6 +70,7 @@ def make_views(
         dialect: For which engine; DuckDB or Spark.
         through: How it reads change tables.
         wanted: Which tables.
+        member: Stands behind the tables' names in those of the views, where several sources have such tables.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -79,9 +82,14 @@ def make_views(
     for name in sorted({turn.name for turn in turns}):
         life = life_of(turns, name) if wanted(name) else None
         if life is not None:
-            table = _Table(lake, source, name, life, turns, removals)
+            table = _Table(lake, source, name, life, turns, removals, member)
             made += table.views(dialect, through)
     return made
+
+
+def member_name(name: TableName, member: str) -> TableName:
+    """What the table of one source is called among those of several."""
+    return TableName(name.database, f"{name.table}__{member}") if member else name
 
 
 class _Table:
@@ -95,8 +103,10 @@ class _Table:
         life: Life,
         turns: Sequence[Turn],
         removals: Sequence[Removal],
+        member: str,
     ) -> None:
         self._name = name
+        self._member, self._called = member, member_name(name, member)
         self._life = life
         self._versions = {turn.version_id for turn in turns if turn.name == name}
         names = {era.name for era in life.eras}
@@ -109,8 +119,8 @@ class _Table:
         """Both views; none if nothing is published."""
         if not self._tables:
             return []
-        changes = view_name(self._name, CHANGES, dialect, through)
-        now = view_name(self._name, "", dialect, through)
+        changes = view_name(self._called, CHANGES, dialect, through)
+        now = view_name(self._called, "", dialect, through)
         refusal = self._refusal()
         source, preludes = self._source(dialect, through)
         writer = Writer(dialect, source)
@@ -120,11 +130,12 @@ class _Table:
                 Kind.CHANGES,
                 (*schema_of(changes, dialect), *preludes, writer.changes(changes)),
                 self._notes_of_changes(),
+                source.columns,
             )
         ]
         if refusal is not None:
             return [*made, MadeView(self._name, Kind.NOW, (), (refusal,))]
-        return [*made, MadeView(self._name, Kind.NOW, (writer.now(now),), self._notes())]
+        return [*made, MadeView(self._name, Kind.NOW, (writer.now(now),), self._notes(), source.columns)]
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
@@ -168,68 +179,19 @@ class _Table:
         relations: list[tuple[str, Relation]] = []
         preludes: list[str] = []
         for name, table in sorted(self._tables.items()):
-            relation, prelude = relation_of(dialect, through, name, self._urls[name], sorted(table.files()))
+            relation, prelude = relation_of(
+                dialect, through, member_name(name, self._member), self._urls[name], sorted(table.files())
+            )
             relations.append((str(name), relation))
             preludes += prelude
-        key = {fold_name(name) for name in self._life.definition.primary_key}
-        columns = tuple(
-            ViewColumn(
-                column.name,
-                column_name(column.name),
-                kind,
-                is_key=fold_name(column.name) in key,
-                is_document=column.column_type == "json",
-            )
-            for column, kind in zip(self._life.definition.columns, _stored(self._life.definition), strict=True)
-        )
+        columns = view_columns(self._life.definition, self._life.definition.primary_key)
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
         source = ViewSource(
             columns,
             tuple(relations),
-            tuple(self._branches(columns)),
+            tuple(branches_of(self._life, {name: table.columns for name, table in self._tables.items()}, columns)),
             tuple(known),
             max((one.seq for one in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
         return source, preludes
-
-    def _branches(self, columns: Sequence[ViewColumn]) -> list[Branch]:
-        """Versions whose values lie in the same columns are one branch."""
-        found: dict[tuple[str, tuple[Place, ...]], list[int]] = {}
-        for era in self._life.eras:
-            table = self._tables.get(era.name)
-            if table is None:
-                continue
-            kinds = dict(
-                zip([fold_name(one.name) for one in era.definition.columns], _stored(era.definition), strict=True)
-            )
-            places = tuple(
-                _place(value, column, table, kinds) for value, column in zip(era.values, columns, strict=True)
-            )
-            found.setdefault((str(era.name), places), []).append(era.version_id)
-        return [Branch(relation, tuple(versions), places) for (relation, places), versions in found.items()]
-
-
-def _stored(definition: TableDefinition) -> list[pa.DataType]:
-    """The types of the columns in change tables."""
-    # By number: two columns may have one name in other cases, and the types are wanted alone.
-    plain = pa.schema([pa.field(str(at), arrow_type(column)) for at, column in enumerate(definition.columns)])
-    return list(OUTPUT.stored(plain).types)
-
-
-def _place(value: Value, column: ViewColumn, table: OutputTable, kinds: dict[str, pa.DataType]) -> Place:
-    if value.unknown is not None:
-        return Place(unknown=value.unknown)
-    if value.column is None:
-        return Place(literal=value.literal)
-    name = value.column.name
-    wanted = fold_name(column_name(name))
-    fields = [field for field in table.columns if fold_name(plain_name(field)) == wanted]
-    exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
-    default = default_of(value.column)
-    return Place(
-        tuple(field.name for field in exact),
-        is_cast=any(field.type != column.kind for field in exact),
-        missing=name,
-        lacking=Place(literal=default.literal, unknown=default.unknown),
-    )

@@ -162,10 +162,10 @@ class DdlWatch:
         for record in () if batch.is_quiet() else found.records():
             if record.ddl_offsets and record.gtid is not None:
                 end = record.seq - batch.first_seq + 1
-                add_gtids(self._walked, batch.sids, batch.slots[begin:end], batch.numbers[begin:end])
+                add_gtids(self._walked, batch.sids, batch.sid_numbers[begin:end], batch.numbers[begin:end])
                 begin = end
                 notices += self._of_transaction(found, record)
-        add_gtids(self._walked, batch.sids, batch.slots[begin:], batch.numbers[begin:])
+        add_gtids(self._walked, batch.sids, batch.sid_numbers[begin:], batch.numbers[begin:])
         self._executed = self._walked.build()
         return notices
 

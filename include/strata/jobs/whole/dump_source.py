@@ -5,21 +5,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata.errors import Usage
+from strata.jobs.dump.backups.take_in import take_in
 from strata.jobs.dump.catch_up import CatchUp
 from strata.jobs.dump.choose_tables import tables_to_dump
-from strata.jobs.dump.dump_table import DumpSettings, DumpSource
+from strata.jobs.dump.dump_table import DumpSettings
 from strata.jobs.dump.dump_tables import DumpReport, dump_tables
+from strata.jobs.dump.finish import DumpSource
 from strata.jobs.ingest import first_snapshot, refuse_statement_format
 from strata.jobs.plan.owed import MEGABYTE
+from strata.jobs.plan.wanted import folds_names
 from strata.mirrors.modes import Mode
+from strata.mirrors.renames import renames_by
 from strata.schema.history.sql_store import SchemaStore
 from strata.store.database import open_store
+from strata.store.read_again import ReadAgainLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from strata.config.settings import Settings
+    import sqlalchemy as sa
+
+    from strata.config.settings import Settings, Source
+    from strata.jobs.dump.backups.take_in import Backup
     from strata.jobs.dump.dump_table import DumpProgress
+    from strata.schema.model.definition import TableName
 
 
 def dump_source(
@@ -43,22 +53,93 @@ def dump_source(
         tell: Is told of each chunk.
 
     Raises:
-        Usage: No table matches.
+        Usage: No table matches, or no transaction has landed.
         SourceSettingsError: The server has no GTIDs, or logs statements.
         StrataError: The only table could not be dumped.
     """
     found = settings.source(source)
     engine = open_store(found.store_url)
-    first_snapshot(source, settings=settings)
-    reach = CatchUp(found, engine, lambda: refuse_statement_format(found))
-    reach()
+    of = _caught_up(found, engine, settings)
     tables = tables_to_dump(found, engine, patterns)
     if not tables and not patterns:
         return DumpReport(source, (), ())
-    chosen = found.settings
-    how = DumpSettings(
+    how = dump_settings(found, pause_ms)
+    return dump_tables(of, tables, how, parallel=parallel or found.settings.dump_parallel, tell=tell)
+
+
+def dump_settings(source: Source, pause_ms: int | None = None) -> DumpSettings:
+    """How a source's tables are read; `pause_ms` in the place of the settings' own."""
+    chosen = source.settings
+    return DumpSettings(
         chunk_bytes=chosen.dump_chunk_mb * MEGABYTE,
         pause_seconds=(chosen.dump_pause_ms if pause_ms is None else pause_ms) / 1000,
     )
-    of = DumpSource(source, found.address, found.lake, SchemaStore(engine), reach, Mode(chosen.mirror_mode))
-    return dump_tables(of, tables, how, parallel=parallel or chosen.dump_parallel, tell=tell)
+
+
+def dump_source_of(
+    source: Source, engine: sa.Engine, begin: Callable[[TableName], bool] = lambda _: True
+) -> DumpSource:
+    """What dumps need of a source.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        begin: Whether a table is to be dumped still, asked when no other process is at it.
+    """
+    ledger = ReadAgainLedger(engine)
+    return DumpSource(
+        name=source.name,
+        address=source.address,
+        lake=source.lake,
+        store=SchemaStore(engine),
+        catch_up=CatchUp(source, engine, lambda: refuse_statement_format(source)),
+        mode=Mode(source.settings.mirror_mode),
+        renames=renames_by(source.settings.mirror_renames, folded=folds_names(source.name, engine)),
+        begin=begin,
+        done=lambda table: ledger.done(source.name, table.database, table.table),
+    )
+
+
+def take_backup(
+    source: str, patterns: Sequence[str] = (), *, settings: Settings, backup: Backup, mysqld: str | None = None
+) -> DumpReport:
+    """Makes mirrors from a backup that another program has made, in the place of reading the rows from the server.
+
+    Args:
+        source: The source's name.
+        patterns: As those of `dump_source`, of the backup's tables.
+        settings: The settings.
+        backup: The backup.
+        mysqld: Path of the program that it is loaded into.
+
+    Raises:
+        Usage: No table matches, the stream does not reach back to the backup, or there is no mysqld.
+        BadData: The backup is not whole, or cannot be loaded.
+        StrataError: The only table failed.
+    """
+    found = settings.source(source)
+    engine = open_store(found.store_url)
+    of = _caught_up(found, engine, settings)
+
+    def choose(tables: set[TableName]) -> list[TableName]:
+        chosen = [table for table in tables_to_dump(found, engine, patterns) if table in tables]
+        if patterns and not chosen:
+            raise Usage(f"the backup has no rows of {', '.join(patterns)}", source=source)
+        return chosen
+
+    return take_in(of, backup, choose, mysqld=mysqld)
+
+
+def _caught_up(found: Source, engine: sa.Engine, settings: Settings) -> DumpSource:
+    first_snapshot(found.name, settings=settings)
+    of = dump_source_of(found, engine)
+    of.catch_up()
+    position = of.store.position(found.name)
+    if position is None or position.seq == 0:
+        raise Usage(
+            "nothing has been written on the server since its oldest binlog, or since the first snapshot: without a "
+            "transaction no table has a position, and a dump cannot say which rows it has",
+            source=found.name,
+            remedy="Let the server commit something, in whatever table, then run the same again.",
+        )
+    return of

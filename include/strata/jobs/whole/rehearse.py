@@ -11,7 +11,7 @@ from msgspec import Struct
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.ingest import now_micros
-from strata.jobs.plan.owed import Request, Take
+from strata.jobs.plan.owed import Request
 from strata.jobs.plan.plan_slices import draft_plan
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.track.notice_ddl import track_source
@@ -64,10 +64,11 @@ def rehearse(wanted: Wanted, *, settings: Settings) -> Rehearsal:
     engine = _copy(source, stream)
     tracked = track_source(source, engine)
     request = Request(
+        start=wanted.since,
         end=wanted.until,
         gtid_set=GtidSet.parse(wanted.gtid_set) if wanted.gtid_set else None,
         tables=wanted.tables,
-        take=Take.OWED if wanted.gtid_set is None else None,
+        take=wanted.take,
         failed=wanted.failed,
     )
     plan, _ = draft_plan(source, engine, stream, request, now=now_micros())

@@ -10,21 +10,33 @@ from msgspec import Struct
 from strata.counted import counted
 from strata.jobs import ingest
 from strata.jobs.plan.owed import Take
+from strata.jobs.whole.keep_mirrors import compact_due
+from strata.jobs.whole.lines import (
+    checked_said,
+    decoded_said,
+    landed_said,
+    mirrored_said,
+    planned_said,
+    published_said,
+    read_again_said,
+    tracked_said,
+)
+from strata.jobs.whole.read_again import read_again, tables_to_read_again
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from strata.checks.verdict import IntervalVerdict
     from strata.config.settings import Settings
+    from strata.jobs.dump.dump_tables import DumpReport, DumpSums
     from strata.jobs.ingest import LandStepReport
     from strata.jobs.land.land_state import LandProgress
+    from strata.jobs.mirror.update_mirrors import MirrorSums
     from strata.jobs.publish.publish_interval import PublishReport
     from strata.jobs.run.specs import DecodeReport, Left, PlanReport
     from strata.jobs.track.snapshot_schemas import SnapshotReport
     from strata.schema.tracker.stream import TrackReport
 
-STEPS = ("snapshot", "land", "track", "plan", "decode", "check", "publish")
-"""In their order; from `plan` on they are repeated, since one run takes so much at most (`run_mb`)."""
+STEPS = ("snapshot", "land", "track", "plan", "decode", "check", "publish", "mirror", "read again")
+"""In their order; from `plan` to `publish` they are repeated, since one run takes so much at most (`run_mb`)."""
 
 
 class Wanted(Struct, frozen=True):
@@ -39,6 +51,15 @@ class Wanted(Struct, frozen=True):
     """Instead: from the first to the last of these transactions, whatever became of them before."""
     failed: bool = False
     """Also what failed or is held."""
+    since: int | None = None
+    """Instead: all from this time on (microseconds UTC, `until` is its end), whatever became of it before."""
+    again: bool = False
+    """Whatever became of it before, without `since` too."""
+
+    @property
+    def take(self) -> Take | None:
+        """What a plan takes: what is owed, or by default all of what was asked for."""
+        return Take.OWED if self.gtid_set is None and self.since is None and not self.again else None
 
 
 class OnSpark(Protocol):
@@ -91,6 +112,10 @@ class WholeReport(Struct, frozen=True):
     runs: tuple[OneRun, ...]
     left: Left
     """What is owed, failed or held in front of the end, and landed transactions that no interval owns."""
+    mirrors: MirrorSums | None = None
+    """The mirrors at the end; None where the settings name none."""
+    read_again: DumpSums | None = None
+    """The dumps that the run has begun by itself; None if it had to begin none."""
 
     def raise_if_withheld(self) -> None:
         """Lets nobody take a part for the whole.
@@ -130,12 +155,42 @@ class _Whole:
         planned = self._plan()
         while planned.tables:
             runs.append(self._one_run(planned))
-            if self._wanted.gtid_set is not None or not _has_more(planned):
+            if self._wanted.take is None or not _has_more(planned):
                 break
             planned = self._plan()
-        ingest.mirror(self._wanted.source, settings=self._settings)
+        mirrors = self._mirror()
+        self._compact()
         ingest.housekeep(self._wanted.source, settings=self._settings)
-        return WholeReport(self._wanted.source, snapshot, landed, tracked, tuple(runs), planned.left)
+        return WholeReport(self._wanted.source, snapshot, landed, tracked, tuple(runs), planned.left, *mirrors)
+
+    def _mirror(self) -> tuple[MirrorSums | None, DumpSums | None]:
+        source, settings = self._wanted.source, self._settings
+        if not settings.source(source).settings.mirrors:
+            return None, None
+        self._watcher.begin("mirror")
+        report = ingest.mirror(source, settings=settings)
+        self._watcher.end("mirror", mirrored_said(report.sums()))
+        dumped = self._read_again()
+        if dumped is not None and dumped.tables:
+            report = ingest.mirror(source, settings=settings)
+        return report.sums(), None if dumped is None else dumped.sums()
+
+    def _read_again(self) -> DumpReport | None:
+        """What a run of all that is owed does besides; one of a part of the past has nothing to do with it."""
+        wanted, settings = self._wanted, self._settings
+        if wanted.until is not None or wanted.take is None:
+            return None
+        if not tables_to_read_again(wanted.source, settings=settings):
+            return None
+        self._watcher.begin("read again")
+        report = read_again(wanted.source, settings=settings)
+        self._watcher.end("read again", read_again_said(report))
+        return report
+
+    def _compact(self) -> None:
+        done = compact_due(self._wanted.source, settings=self._settings)
+        for line in done.lines():
+            self._watcher.end("mirror", line)
 
     def _snapshot(self) -> SnapshotReport | None:
         self._watcher.begin("snapshot")
@@ -147,15 +202,13 @@ class _Whole:
     def _land(self) -> LandStepReport:
         self._watcher.begin("land")
         report = ingest.land_binlogs(self._wanted.source, settings=self._settings, progress=self._watcher.landed)
-        self._watcher.end("land", _landed_said(report))
+        self._watcher.end("land", landed_said(report))
         return report
 
     def _track(self) -> TrackReport:
         self._watcher.begin("track")
         report = ingest.track(self._wanted.source, settings=self._settings)
-        gaps = f"; {counted(report.gaps, 'table became unknown', 'tables became unknown')}" if report.gaps else ""
-        said = f"{counted(report.statements, 'DDL statement')}, {counted(report.versions, 'schema version')}{gaps}"
-        self._watcher.end("track", said)
+        self._watcher.end("track", tracked_said(report))
         return report
 
     def _plan(self) -> PlanReport:
@@ -163,15 +216,15 @@ class _Whole:
         self._watcher.begin("plan")
         report = ingest.plan(
             wanted.source,
-            None,
+            wanted.since,
             wanted.until,
             settings=self._settings,
             tables=wanted.tables,
             gtid_set=wanted.gtid_set,
-            take=Take.OWED if wanted.gtid_set is None else None,
+            take=wanted.take,
             failed=wanted.failed,
         )
-        self._watcher.end("plan", _planned_said(report))
+        self._watcher.end("plan", planned_said(report))
         return report
 
     def _one_run(self, planned: PlanReport) -> OneRun:
@@ -181,7 +234,7 @@ class _Whole:
         if planned.slices:
             self._watcher.begin("decode")
             decoded = self._spark.decode(run)
-            self._watcher.end("decode", f"{counted(decoded.rows, 'row')} from {counted(decoded.slices, 'slice')}")
+            self._watcher.end("decode", decoded_said(decoded))
             self._watcher.begin("check")
             verdicts = self._spark.check(run)
             self._watcher.end("check", checked_said(verdicts))
@@ -196,41 +249,3 @@ class _Whole:
 def _has_more(planned: PlanReport) -> bool:
     """Whether a run has left something because it takes so much at most."""
     return bool(planned.left.owed or planned.left.transactions)
-
-
-def _landed_said(report: LandStepReport) -> str:
-    landing = report.landing
-    if landing is None:
-        return "`strata land --follow` has landed all there is"
-    if not landing.transactions:
-        return "nothing new"
-    size = f"{landing.bytes / 1e6:,.1f} MB"
-    return f"{counted(landing.transactions, 'transaction')}, {size} in {counted(landing.segments, 'segment')}"
-
-
-def _planned_said(report: PlanReport) -> str:
-    lost = report.refused
-    refused = f"; {counted(lost, 'row')} cannot be decoded: {report.reason}" if lost else ""
-    if not report.tables:
-        return f"nothing is owed{refused}"
-    return (
-        f"{report.run}: {counted(report.rows, 'row')} of {counted(report.tables, 'table')} "
-        f"in {counted(report.slices, 'slice')}{refused}"
-    )
-
-
-def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
-    """What the checks have found, in a line."""
-    checks, errors = sum(verdict.checks for verdict in verdicts), sum(len(verdict.errors) for verdict in verdicts)
-    warnings = sum(len(verdict.failures) for verdict in verdicts) - errors
-    return f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
-
-
-def published_said(report: PublishReport) -> str:
-    """What was published, in a line."""
-    tables = len({one.table for one in report.tables})
-    withheld = sum(one.rows for one in report.withheld)
-    names = sorted({one.table for one in report.withheld})
-    left = f"; left out: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
-    others = f" and {counted(len(names) - 3, 'other')}" if len(names) > 3 else ""
-    return f"{counted(report.rows, 'row')} of {counted(tables, 'table')}{left}{others}"

@@ -6,13 +6,15 @@ Not here: reading chunks (`read.py`), finding the changes (`jobs/dump/`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from strata.mirrors.dump.aside import PARTS, Aside, Marks, hashes_of, parts_of
 from strata.mirrors.layout import SEQ, key_columns, mirror_schema
 from strata.mirrors.reduce import reduce_changes
 from strata.rows.arrow import BEFORE
@@ -22,9 +24,15 @@ from strata.tables.state import row_codes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from strata.mirrors.dump.folder import DumpFolder
     from strata.schema.model.definition import TableDefinition
 
-_BATCH_ROWS = 1 << 18
+_BATCH_ROWS: Final = 1 << 18
+_BATCH_BYTES: Final = 64 << 20
+HELD_BYTES: Final = 64 << 20
+"""Of changes (Arrow) that are held at once; where there are more, they are put aside on disk by their keys."""
 
 
 class NotRepeatableError(Exception):
@@ -39,27 +47,115 @@ class _Held(Struct):
     rows: list[pa.Table]
 
 
-def exact_rows(batches: Iterable[pa.RecordBatch], changes: pa.Table, definition: TableDefinition) -> Iterator[pa.Table]:
-    """The rows of the table behind the last of the changes, with `_seq` where a change tells it.
+def exact_rows(
+    batches: Iterable[pa.RecordBatch],
+    changes: Iterable[pa.RecordBatch],
+    definition: TableDefinition,
+    folder: DumpFolder,
+) -> Iterator[pa.Table]:
+    """The rows of the table behind the last of the changes, with `_seq` where a change tells it, in bounded memory.
 
     Args:
         batches: The rows of all chunks, in any order; each chunk has all transactions in front of the changes, and
             any of theirs.
-        changes: All changes of the table since the first read, one schema version's, in the shape of `definition`;
-            none if the table has no key.
+        changes: All changes of the table since the first read, in order, one schema version's, with the columns of
+            `definition`; none if the table has no key.
         definition: Of rows and changes.
+        folder: For what does not fit into memory; nothing of it is left.
 
     Raises:
         NotRepeatableError: An image lacks what the rows may have only from before or behind it.
+        LakeUnavailableError: The storage refuses, or is full.
     """
-    schema = mirror_schema(definition)
-    if changes.num_rows == 0:
+    pieces = _larger(changes, rows_at_once=None, bytes_at_once=HELD_BYTES)
+    first, second = next(pieces, None), next(pieces, None)
+    if first is None:
+        schema = mirror_schema(definition)
         for batch in batches:
             yield _with_no_seq(pa.Table.from_batches([batch]), schema)
         return
-    key = key_columns(definition)
-    if not key:
+    if not key_columns(definition):
         raise NotRepeatableError("the table has no key, and was changed while it was read")
+    if second is None:
+        yield from _together(batches, first, definition)
+        return
+    folder.clear_aside()
+    begun = [first, second]
+    # What is put aside must not stay in memory as well.
+    del first, second
+    try:
+        yield from _by_parts(batches, chain(_emptying(begun), pieces), definition, folder)
+    finally:
+        folder.clear_aside()
+
+
+def _emptying(held: list[pa.Table]) -> Iterator[pa.Table]:
+    while held:
+        yield held.pop(0)
+
+
+def _by_parts(
+    batches: Iterable[pa.RecordBatch], changes: Iterable[pa.Table], definition: TableDefinition, folder: DumpFolder
+) -> Iterator[pa.Table]:
+    """Changes, and rows that they may have touched, meet a part of all keys at a time."""
+    key, schema = key_columns(definition), mirror_schema(definition)
+    logged, rows_of, marks = Aside(folder, "changes"), Aside(folder, "rows"), Marks()
+    for piece in changes:
+        refuse_unrepeatable(piece, definition, key)
+        before, after = _key_hashes(piece, key)
+        marks.add(before)
+        marks.add(after)
+        logged.put(*_by_keys(piece, before, after))
+    logged.close()
+    for rows in _larger(batches):
+        hashes = hashes_of([rows[name] for name in key], rows.num_rows)
+        is_marked = marks.has(hashes)
+        yield _with_no_seq(rows.filter(pa.array(~is_marked)), schema)
+        if is_marked.any():
+            rows_of.put(rows.filter(pa.array(is_marked)), hashes[is_marked])
+    rows_of.close()
+    for part in range(PARTS):
+        own = list(logged.part(part))
+        if own:
+            yield from _together(rows_of.part(part), pa.Table.from_batches(own), definition)
+        else:
+            yield from (_with_no_seq(pa.Table.from_batches([one]), schema) for one in rows_of.part(part))
+
+
+def _key_hashes(changes: pa.Table, key: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The hashes of the keys before and after each change; of an insert, or of a delete, both are of the one it has."""
+    images = pa.chunked_array(changes[BEFORE].chunks, changes[BEFORE].type)
+    pairs = [(pc.struct_field(images, [name]), changes[name]) for name in key]
+    # A partial image may lack its key, which it has kept.
+    before = hashes_of([pc.coalesce(old, new) for old, new in pairs], changes.num_rows)
+    return before, hashes_of([pc.coalesce(new, old) for old, new in pairs], changes.num_rows)
+
+
+def _by_keys(
+    changes: pa.Table, before: NDArray[np.int64], after: NDArray[np.int64]
+) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Changes with the hash by which each is put aside; one that gives its row a key of another part becomes a delete
+    of the one and an insert of the other. Only whole images do that (`refuse_unrepeatable`)."""
+    moves = parts_of(before) != parts_of(after)
+    if not moves.any():
+        return changes, before
+    moved = changes.filter(pa.array(moves))
+    deleted, inserted = (
+        _with(moved, "_op", pa.array([op] * moved.num_rows, changes["_op"].type)) for op in ("delete", "insert")
+    )
+    inserted = _with(inserted, BEFORE, pa.nulls(moved.num_rows, changes[BEFORE].type))
+    found = pa.concat_tables([changes.filter(pa.array(~moves)), deleted, inserted])
+    return found, np.concatenate([before[~moves], before[moves], after[moves]])
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values)
+
+
+def _together(batches: Iterable[pa.RecordBatch], changes: pa.Table, definition: TableDefinition) -> Iterator[pa.Table]:
+    """Changes that are held, put on top of rows."""
+    key, schema = key_columns(definition), mirror_schema(definition)
     refuse_unrepeatable(changes, definition, key)
     touched = _keys_of(changes, key)
     held = _Held([schema.empty_table()])
@@ -136,14 +232,19 @@ def _is_among(keys: pa.Table, wanted: pa.Table) -> pa.Array:
     return pa.array(np.isin(codes[: keys.num_rows], codes[keys.num_rows :]))
 
 
-def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Tables of about `_BATCH_ROWS` rows: looking for keys has a price for each."""
+def _larger(
+    batches: Iterable[pa.RecordBatch], rows_at_once: int | None = _BATCH_ROWS, bytes_at_once: int = _BATCH_BYTES
+) -> Iterator[pa.Table]:
+    """Tables of about so many rows or bytes, none of them empty: looking for keys has a price for each."""
     held: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= _BATCH_ROWS:
+        if batch.num_rows:
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+        if size >= bytes_at_once or (rows_at_once is not None and rows >= rows_at_once):
             yield pa.Table.from_batches(held)
-            held = []
+            held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
 

@@ -12,17 +12,18 @@ import pyarrow as pa
 
 from strata.errors import DamagedFileError
 from strata.mirrors.dump.manifest import Manifest, read_manifest
-from strata.tables.layout import path_name
+from strata.schema.model.definition import TableName
+from strata.tables.layout import name_of_path, path_name
 from strata.wire.lock import LOCK_FILE, hold_folder
-from strata.wire.storage import TEMPORARY_SUFFIX, Folder, lake_errors
+from strata.wire.storage import TEMPORARY_SUFFIX, Folder, lake_errors, list_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from strata.schema.model.definition import TableName
-
 MANIFEST: Final = "manifest.json"
 CHUNK_SUFFIX: Final = ".arrow"
+ASIDE: Final = "aside-"
+"""Begins the names of what is in the folder only while a mirror is made (`aside.py`), under the mirror's lock."""
 
 
 class DumpFolder:
@@ -68,6 +69,11 @@ class DumpFolder:
             return None
         return read_manifest(self._folder.read(MANIFEST), self._folder.join(MANIFEST))
 
+    def changed_at(self) -> int | None:
+        """When the manifest was written, microseconds UTC; None if there is none."""
+        stamp = self._folder.stamps().get(MANIFEST)
+        return None if stamp is None else stamp[1] // 1000
+
     def save(self, manifest: Manifest) -> None:
         """From now on this is what was read."""
         self._folder.write(MANIFEST, manifest.to_json())
@@ -101,6 +107,22 @@ class DumpFolder:
             DamagedFileError: The file is gone, or not whole.
             LakeUnavailableError: The storage does not answer.
         """
+        with self._opened(name) as reader:
+            for at in range(reader.num_record_batches):
+                yield reader.get_batch(at)
+
+    def read_one(self, name: str, at: int) -> pa.RecordBatch:
+        """One batch of a file.
+
+        Raises:
+            DamagedFileError: The file is gone, or not whole.
+            LakeUnavailableError: The storage does not answer.
+        """
+        with self._opened(name) as reader:
+            return reader.get_batch(at)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[pa.RecordBatchFileReader]:
         where = self._folder.join(name)
         with lake_errors(where):
             try:
@@ -108,8 +130,7 @@ class DumpFolder:
                     self._folder.filesystem.open_input_file(f"{self._folder.path}/{name}") as file,
                     pa.ipc.open_file(file) as reader,
                 ):
-                    for at in range(reader.num_record_batches):
-                        yield reader.get_batch(at)
+                    yield reader
             except (FileNotFoundError, pa.ArrowInvalid) as error:
                 raise DamagedFileError(
                     f"a chunk of a dump cannot be read: {error}",
@@ -117,17 +138,39 @@ class DumpFolder:
                     remedy=f"Delete {self.url}; the next dump of the table begins anew.",
                 ) from None
 
+    def clear_aside(self) -> None:
+        """Deletes what was put aside while a mirror was made; asked by who holds the mirror's lock."""
+        for name in self._folder.names():
+            if name.startswith(ASIDE):
+                self._folder.delete(name)
+
     def keep_only(self, names: Iterable[str]) -> None:
         """Deletes all files but these: those of a dump that was given up, or of one that died while it wrote."""
         kept = {*names, MANIFEST, LOCK_FILE}
         for name in [*self._folder.names(), *self._folder.leftovers()]:
-            if name not in kept:
+            if name not in kept and not name.startswith(ASIDE):
                 self._folder.delete(name)
 
     def clear(self) -> None:
         """Deletes all of it: the mirror has the rows."""
         self._folder.delete(MANIFEST)
         self.keep_only(())
+
+
+def begun_dumps(lake: str, source: str) -> Iterator[tuple[Manifest, int]]:
+    """The dumps of a source that have begun and have not ended, and when each has come on: microseconds UTC.
+
+    Raises:
+        DamagedFileError: A manifest cannot be read.
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = f"{lake.rstrip('/')}/dumps/{path_name(source)}"
+    for database in list_folders(root):
+        for table in list_folders(f"{root}/{database}"):
+            folder = DumpFolder(lake, source, TableName(name_of_path(database), name_of_path(table)))
+            found, changed = folder.manifest(), folder.changed_at()
+            if found is not None and changed is not None:
+                yield found, changed
 
 
 def _write(sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch], options: object) -> None:

@@ -71,15 +71,23 @@ class Manifest(Struct, frozen=True):
     chunks: tuple[Chunk, ...] = ()
     is_read: bool = False
     """Whether the last chunk is there."""
+    since: str = ""
+    """GTID set that was executed before the first read; empty in manifests of older versions."""
     format: int = FORMAT
 
     @classmethod
     def begin(
-        cls, source: str, table: TableName, version_id: int, definition: TableDefinition, server_uuid: str
+        cls,
+        source: str,
+        table: TableName,
+        version_id: int,
+        definition: TableDefinition,
+        server_uuid: str,
+        since: str = "",
     ) -> Manifest:
         """Of a dump that has read nothing yet."""
         text, number = definition.to_json(), definition.stored_format
-        return cls(source, table.database, table.table, version_id, text, number, server_uuid)
+        return cls(source, table.database, table.table, version_id, text, number, server_uuid, since=since)
 
     @property
     def name(self) -> TableName:
@@ -111,7 +119,11 @@ class Manifest(Struct, frozen=True):
 
     def goes_on_from(self, begun: Manifest) -> bool:
         """Whether this one may be continued where `begun` would be a new one: same table, definition and server."""
-        return msgspec.structs.replace(self, chunks=(), is_read=False) == begun
+        return replace(self, chunks=(), is_read=False, since=begun.since) == begun
+
+    def oldest_reads(self) -> list[GtidSet]:
+        """Behind which of the stream's transactions it needs all, to bring what was read to one position."""
+        return earliest(self.chunks) or [GtidSet.parse(self.since)]
 
     def to_json(self) -> bytes:
         """The stored form."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata.errors import SchemaMismatchError, Usage
 from strata.mirrors.dump.manifest import Chunk
-from strata.mirrors.dump.snapshot import SnapshotReader
+from strata.mirrors.dump.snapshot import SnapshotReader, refuse_inconsistent
 from strata.rows.select.keys import select_key
 from strata.rows.select.rows import SelectedRows, Selection
 from strata.rows.select.statement import prepare_session
@@ -61,6 +61,7 @@ class TableReader:
 
     Raises:
         SourceSettingsError: The server has no GTIDs, or no binlog.
+        Usage: The table's engine has no consistent reads.
         pymysql.err.MySQLError: It refuses, or goes away.
     """
 
@@ -72,6 +73,7 @@ class TableReader:
         chunk_bytes: int,
         is_quiet: Callable[[Bounds], bool],
     ) -> None:
+        refuse_inconsistent(connection, manifest.name)
         prepare_session(connection)
         self._connection, self._folder, self._is_quiet = connection, folder, is_quiet
         self._snapshot = SnapshotReader(connection)

@@ -11,14 +11,38 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from strata.errors import SourceSettingsError
+from strata.errors import SourceSettingsError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.mirrors.dump.manifest import Bounds
 
 if TYPE_CHECKING:
+    from strata.schema.model.definition import TableName
     from strata.wire.client import Client
 
 _SYNTAX_ERROR = 1064
+_CONSISTENT = frozenset({"innodb", "rocksdb", "tokudb"})
+"""Engines whose tables a transaction sees as they were when it began; another one shows what is there by now."""
+
+
+def refuse_inconsistent(connection: Client, table: TableName) -> None:
+    """Refuses a table that no transaction shows as of one moment; one that is not there is left to who reads it.
+
+    Raises:
+        Usage: Its engine has no consistent reads.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+            (table.database, table.table),
+        )
+        found = cursor.fetchone()
+    engine = _text(found[0]) if found and found[0] is not None else None
+    if engine is not None and engine.lower() not in _CONSISTENT:
+        raise Usage(
+            f"its engine is {engine}, of which no transaction shows the rows as of one moment",
+            table=str(table),
+            remedy=f"ALTER TABLE {table} ENGINE = InnoDB on the server, or leave it out of the mirrors.",
+        )
 
 
 class SnapshotReader:

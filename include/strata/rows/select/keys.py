@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.kernels.result_rows import DATE, DECIMAL, TIME
-from strata.rows.select.columns import quoted_name
+from strata.rows.select.forms import quoted_name
 from strata.schema.model.definition import KeyKind
 from strata.schema.model.types import INTEGERS, LABELLED, STRINGS, Family, TypeKind, parse_column_type
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.rows.region import Region
-    from strata.rows.select.columns import SelectColumn
+    from strata.rows.select.forms import SelectColumn
     from strata.schema.model.definition import Column, Key, TableDefinition
 
 _BORDERLESS: Final = frozenset({Family.DOCUMENT, Family.GEOMETRY, Family.VECTOR})

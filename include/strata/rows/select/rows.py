@@ -18,7 +18,7 @@ from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.rows.arrow import arrow_type
 from strata.rows.faults import CorruptCell, Faults
 from strata.rows.region import MARGIN, Region
-from strata.rows.select.columns import SelectColumn, plan_column
+from strata.rows.select.forms import SelectColumn, plan_column
 from strata.rows.select.keys import literal
 from strata.rows.select.statement import select_statement
 from strata.wire.result_sets import ResultSet

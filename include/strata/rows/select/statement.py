@@ -1,18 +1,18 @@
 """The session and the statement by which rows are asked for.
-Not here: the columns' expressions (`columns.py`), conditions on keys (`keys.py`), what arrives (`rows.py`)."""
+Not here: the columns' expressions (`forms.py`), conditions on keys (`keys.py`), what arrives (`rows.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from strata.rows.select.columns import quoted_name
+from strata.rows.select.forms import quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pymysql
 
-    from strata.rows.select.columns import SelectColumn
+    from strata.rows.select.forms import SelectColumn
     from strata.schema.model.definition import TableName
 
 SESSION: Final = (

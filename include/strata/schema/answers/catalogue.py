@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata.schema.answers.containing import contains
+from strata.schema.history.former_names import former_names
 from strata.schema.history.versions import EVERY_TABLE, SYSTEM_DATABASES, every_table_of
 from strata.schema.model.definition import TableName
 from strata.store.database import reading
@@ -18,8 +20,6 @@ from strata.store.tables import schema_version, table_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_ESCAPE: Final = "\\"
 
 
 class _Entry(NamedTuple):
@@ -80,17 +80,17 @@ def tables_page(
         StoreUnavailableError: The database does not answer.
     """
     found = table_version.c
-    # Names first, which an index has, and each of them once: a table may have thousands of versions.
-    mine = (found.source == source) & (found.table_name != "")
-    names = sa.select(found.database_name, found.table_name).where(mine).distinct().subquery().c
-    query = sa.select(*names).where(names.database_name.not_in(sorted(SYSTEM_DATABASES)))
+    names = (found.database_name, found.table_name)
+    # An index has them in order, and each is asked once: a table may have thousands of versions.
+    query = sa.select(*names).where(found.source == source, found.table_name != "").group_by(*names).order_by(*names)
+    query = query.having(found.database_name.not_in(sorted(SYSTEM_DATABASES)))
     if after is not None:
-        later = (names.database_name == after.database) & (names.table_name > after.table)
-        query = query.where((names.database_name > after.database) | later)
+        later = (found.database_name == after.database) & (found.table_name > after.table)
+        query = query.where((found.database_name > after.database) | later)
     if containing:
-        query = query.where(contains(names.database_name + "." + names.table_name, containing))
+        query = query.having(contains(found.database_name + "." + found.table_name, containing, engine.dialect))
     with reading(engine) as connection:
-        rows = connection.execute(query.order_by(*names).limit(limit + 1)).all()
+        rows = connection.execute(query.limit(limit + 1)).all()
     page = [TableName(*row) for row in rows[:limit]]
     return TablesPage(tuple(summaries(engine, source, page)), len(rows) > limit)
 
@@ -113,12 +113,6 @@ def without_index(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement
     """Equality for queries that look through all rows anyway: a row at a time through an index is ten times slower, and
     of few sources in one store that is what databases choose."""
     return sa.func.coalesce(column, "") == value
-
-
-def contains(text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
-    """Whether a text has another in it, whatever their case."""
-    escaped = part.lower().replace(_ESCAPE, _ESCAPE * 2).replace("%", _ESCAPE + "%").replace("_", _ESCAPE + "_")
-    return sa.func.lower(text).like(f"%{escaped}%", escape=_ESCAPE)
 
 
 def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> list[TableSummary]:
@@ -147,8 +141,13 @@ def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableN
         found.version_id.in_(sorted(set(gone.values()))), found.renamed_from.is_not(None)
     )
     with reading(engine) as connection:
-        moved = {(version, before): TableName(*after) for version, before, *after in connection.execute(query)}
-    return {name: moved[version, str(name)] for name, version in gone.items() if (version, str(name)) in moved}
+        rows = connection.execute(query).all()
+        former = former_names(connection, {(row.version_id, row.renamed_from) for row in rows})
+    moved = {
+        (row.version_id, former[row.version_id, row.renamed_from]): TableName(row.database_name, row.table_name)
+        for row in rows
+    }
+    return {name: moved[version, name] for name, version in gone.items() if (version, name) in moved}
 
 
 def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict[TableName, list[_Entry]]:

@@ -11,14 +11,14 @@ from msgspec.structs import asdict
 from strata.errors import Usage
 from strata.fields import near_names
 from strata.schema.answers.differences import TableDifference
-from strata.schema.answers.lines import ChangeLine, EffectLine, OnlineChangeLine, table_line, written_time
+from strata.schema.answers.lines import ChangeLine, EffectLine, OnlineChangeLine, SessionLine, table_line, written_time
 from strata.schema.answers.tables import require_table
 from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
 from strata.schema.history.entry_effects import EntryEffects
 from strata.schema.history.lineage import OnlineChange, lineage, online_changes
 from strata.schema.history.renames import Renames, column_renames
 from strata.schema.history.statements import changes_asked
-from strata.schema.history.versions import Origin, StoredEntry
+from strata.schema.history.versions import Origin, Session, StoredEntry
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class TableChange(Struct, frozen=True):
     """Columns of `before` that have another name in `after`."""
     effect: Effect
     """What it does to the rows that are there."""
+    session: Session | None = None
+    """Who ran the statement; None where nobody noted it."""
 
     def differences(self) -> tuple[str, ...]:
         """What it did to the columns, a line each."""
@@ -66,7 +68,7 @@ class TableChange(Struct, frozen=True):
             gtid=entry.gtid,
             ddl=self.ddl,
             origin=str(entry.origin),
-            renamed_from=entry.renamed_from or UNSET,
+            renamed_from=str(entry.renamed_from) if entry.renamed_from else UNSET,
             online_change=OnlineChangeLine(online.tool, str(online.copy), online.statements) if online else UNSET,
             drift=self.drift.texts() if self.drift else UNSET,
             committed_at=written_time(entry.committed_at),
@@ -74,6 +76,7 @@ class TableChange(Struct, frozen=True):
             binlog_pos=entry.binlog_pos,
             renamed_columns=self._renamed_columns() or UNSET,
             effect=EffectLine.of(self.effect) if self.has_effect else UNSET,
+            session=UNSET if self.session is None else SessionLine(**asdict(self.session)),
         )
 
     @property
@@ -117,11 +120,21 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
         renames = column_renames(store, page, online)
         store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
         effects = along.take(page, changes_asked(store.engine, (entry.version_id for entry in page)))
+        sessions = store.sessions(entry.version_id for entry in page)
         for entry, before, after, ddl in _with_definitions(store, page, newest):
             key = (entry.version_id, entry.name)
             drift = drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
             yield TableChange(
-                entry, before, after, ddl, online.get(key), drift, key in parts, renames.get(key, {}), effects[key]
+                entry,
+                before,
+                after,
+                ddl,
+                online.get(key),
+                drift,
+                key in parts,
+                renames.get(key, {}),
+                effects[key],
+                sessions.get(entry.version_id),
             )
 
 
@@ -161,8 +174,8 @@ class _Newest:
     one that takes another's place has that one's: so a swap shows what changed under the name."""
 
     def __init__(self) -> None:
-        self._before: dict[str, TableDefinition | None] = {}
-        self._of_this_version: dict[str, TableDefinition | None] = {}
+        self._before: dict[TableName, TableDefinition | None] = {}
+        self._of_this_version: dict[TableName, TableDefinition | None] = {}
         self._version_id = 0
 
     def replace(self, entry: StoredEntry, definition: TableDefinition | None) -> TableDefinition | None:
@@ -170,8 +183,8 @@ class _Newest:
         if entry.version_id != self._version_id:
             self._before |= self._of_this_version
             self._of_this_version, self._version_id = {}, entry.version_id
-        self._of_this_version[str(entry.name)] = definition
-        own = self._before.get(str(entry.name))
+        self._of_this_version[entry.name] = definition
+        own = self._before.get(entry.name)
         return own if own is not None or entry.renamed_from is None else self._before.get(entry.renamed_from)
 
 

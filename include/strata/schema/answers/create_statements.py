@@ -13,7 +13,6 @@ from strata.schema.ddl.changes import CreateTableLike
 from strata.schema.history.statements import changes_asked
 from strata.schema.history.versions import Origin
 from strata.schema.model.create_sql import NOTHING_WRITTEN, create_table_sql
-from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import SchemaVersion, StoredEntry
     from strata.schema.model.create_sql import AsWritten
-    from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.definition import TableDefinition, TableName
 
-_UNTOLD: Final = {
+_NOT_STORED: Final = {
     r"\bFOREIGN\s+KEY\b|\bREFERENCES\b": "foreign keys",
     r"\bCHECK\s*\(": "CHECK constraints",
     r"\bCOMMENT\s*=|\)[^()]*\bCOMMENT\s*'": "comments of the table and of its keys",
@@ -103,13 +102,12 @@ class _Walk:
     def _origin(entry: StoredEntry, statements: Sequence[Change]) -> TableName | None:
         """The table that this one was until this statement, or is a copy of."""
         if entry.renamed_from:
-            database, dot, table = entry.renamed_from.partition(".")
-            return TableName(database, table) if dot else TableName(entry.name.database, database)
+            return entry.renamed_from
         return next((one.like for one in statements if isinstance(one, CreateTableLike)), None)
 
 
 def _said(statement: str) -> list[str]:
-    return [note for pattern, note in _UNTOLD.items() if re.search(pattern, statement, re.IGNORECASE)]
+    return [note for pattern, note in _NOT_STORED.items() if re.search(pattern, statement, re.IGNORECASE)]
 
 
 def _notes_of(definition: TableDefinition) -> list[str]:

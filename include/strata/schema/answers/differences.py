@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.schema.history.effects import Effect
-    from strata.schema.history.historian import StreamPosition
     from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.stream_positions import StreamPosition
     from strata.schema.history.versions import SchemaVersion, StoredEntry
     from strata.schema.model.definition import TableDefinition, TableName
 

@@ -86,6 +86,17 @@ class EffectLine(Struct, frozen=True, omit_defaults=True):
         )
 
 
+class SessionLine(Struct, frozen=True, omit_defaults=True):
+    """Who ran a statement, as far as the binlog tells."""
+
+    server_id: int | None = None
+    """Of the server that ran it first."""
+    thread_id: int | None = None
+    """`CONNECTION_ID()` of the session there."""
+    invoker: str | None = None
+    """`user@host`, where the event has it: never of what is done to tables."""
+
+
 class ChangeLine(TableLine, frozen=True, kw_only=True):
     """A line of `schema history`: what a table became, and by what."""
 
@@ -106,6 +117,8 @@ class ChangeLine(TableLine, frozen=True, kw_only=True):
     """From the old name to the new one."""
     effect: EffectLine | UnsetType = UNSET
     """What it does to rows; not said of what no statement made and nobody knew before."""
+    session: SessionLine | UnsetType = UNSET
+    """Who ran the statement; not said of what was tracked before format 8 of the store."""
 
 
 class DifferenceLine(Struct, frozen=True):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 from strata.errors import Usage
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import AtBinlog, AtGtidSet, AtSeq, AtTime
+from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
 
 if TYPE_CHECKING:
-    from strata.schema.history.historian import History, StreamPosition
+    from strata.schema.history.historian import History
+    from strata.schema.history.stream_positions import StreamPosition
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DASHES_OF_A_UUID: Final = 4

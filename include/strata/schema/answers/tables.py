@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata.schema.answers.lines import TableLine
-    from strata.schema.history.historian import History, StreamPosition
+    from strata.schema.history.historian import History
     from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.stream_positions import StreamPosition
     from strata.schema.model.definition import TableName
 
 
@@ -98,11 +99,13 @@ def require_table(store: SchemaStore, source: str, table: TableName) -> None:
     Raises:
         Usage: There never was such a table.
     """
-    known = store.tables(source)
-    wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})
-    if table in known or any(entry.gap is not None for entry in wider):
+    # The names of all tables are asked for only where there is something to suggest.
+    if store.has_table(source, table):
         return
-    near = near_names(str(table), map(str, known), most=3)
+    wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})
+    if any(entry.gap is not None for entry in wider):
+        return
+    near = near_names(str(table), map(str, store.tables(source)), most=3)
     raise Usage(
         f"there never was a table {table}" + (f": do you mean {' or '.join(near)}?" if near else ""),
         source=source,

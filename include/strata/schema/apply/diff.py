@@ -73,7 +73,7 @@ class KeyRemoved(Struct, frozen=True):
     key: Key
 
     def __str__(self) -> str:
-        return f"- key {_described_key(self.key)}"
+        return f"- key {described_key(self.key)}"
 
 
 class KeyAdded(Struct, frozen=True):
@@ -82,7 +82,7 @@ class KeyAdded(Struct, frozen=True):
     key: Key
 
     def __str__(self) -> str:
-        return f"+ key {_described_key(self.key)}"
+        return f"+ key {described_key(self.key)}"
 
 
 class KeyChanged(Struct, frozen=True):
@@ -92,7 +92,7 @@ class KeyChanged(Struct, frozen=True):
     after: Key
 
     def __str__(self) -> str:
-        return f"~ key {_described_key(self.before)} -> {_described_key(self.after)}"
+        return f"~ key {described_key(self.before)} -> {described_key(self.after)}"
 
 
 class TableFactChanged(Struct, frozen=True):
@@ -234,7 +234,8 @@ def _described(column: Column) -> str:
     return text if column.nullable else f"{text} not null"
 
 
-def _described_key(key: Key) -> str:
+def described_key(key: Key) -> str:
+    """A key in words: its name, what it is for, its parts in order."""
     return f"{key.name} {key.kind} ({', '.join(_described_part(part) for part in key.parts)})"
 
 

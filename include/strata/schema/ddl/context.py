@@ -52,6 +52,8 @@ class DdlContext(Struct, frozen=True):
 
     True, too, behind DROP TABLE or CONNECTION_ID() in the same call of a procedure (`THD::thread_specific_used`, which
     only the next statement of the client resets)."""
+    time_zone: str | None = None
+    """Of the session, as SET time_zone takes it; None where the statement did not use it, or nobody knows."""
     committed_by_engine: bool = False
     """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table."""
 
@@ -176,5 +178,6 @@ def context_of(
         lower_case_table_names=lower_case_table_names,
         thread_id=query.thread_id,
         uses_temporary=query.thread_specific,
+        time_zone=carried.time_zone,
         committed_by_engine=carried.ddl_xid is not None,
     )

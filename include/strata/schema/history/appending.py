@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from strata.errors import AlreadyRunningError
+from strata.schema.history.former_names import former_name_text
 from strata.schema.history.name_columns import names_to_column
 from strata.schema.history.versions import Origin, TrackedFile, TrackedPosition
 from strata.store.tables import (
@@ -22,7 +23,7 @@ from strata.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from strata.schema.history.versions import RowRemoval, StatementChange, Version
+    from strata.schema.history.versions import PartitionChange, RowRemoval, StatementChange, Version
     from strata.schema.model.definition import TableDefinition
 
 
@@ -53,7 +54,7 @@ def append_versions(
                 "database_name": entry.name.database,
                 "table_name": entry.name.table,
                 "fingerprint": next(fingerprints) if entry.definition is not None else None,
-                "renamed_from": str(entry.renamed_from) if entry.renamed_from else None,
+                "renamed_from": former_name_text(entry.renamed_from) if entry.renamed_from else None,
                 "gap": entry.gap,
             }
             for version_id, version in zip(ids, versions, strict=True)
@@ -142,7 +143,7 @@ def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[
 
 
 def _version_row(source: str, version: Version) -> dict[str, Any]:
-    place = version.place
+    place, session = version.place, version.session
     return {
         "source": source,
         "seq": place.seq,
@@ -159,6 +160,10 @@ def _version_row(source: str, version: Version) -> dict[str, Any]:
         "sql_mode": version.sql_mode,
         "server_version": version.server_version,
         "missing": version.missing,
+        "time_zone": version.time_zone,
+        "server_id": session and session.server_id,
+        "thread_id": session and session.thread_id,
+        "invoker": session and session.invoker,
     }
 
 
@@ -196,6 +201,21 @@ def removal_row(source: str, removal: RowRemoval) -> dict[str, Any]:
         "binlog_pos": removal.binlog_pos,
         "tables": names_to_column(removal.tables),
         "statement": removal.statement,
+    }
+
+
+def partition_row(source: str, change: PartitionChange) -> dict[str, Any]:
+    """An ALTER TABLE that names partitions."""
+    return {
+        "source": source,
+        "seq": change.seq,
+        "binlog_pos": change.binlog_pos,
+        "database_name": change.name.database,
+        "table_name": change.name.table,
+        "statement": change.statement,
+        "sql_mode": change.sql_mode,
+        "server_version": change.server_version,
+        "time_zone": change.time_zone,
     }
 
 

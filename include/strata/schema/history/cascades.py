@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.schema.ddl.changes import AddKey, AlterTable, CreateTable
-from strata.schema.history.entry_effects import name_before
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.statements import changes_asked
 
@@ -57,7 +56,7 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
         if entry.version_id != version_id:
             # Names may be swapped within one version.
             before, version_id = dict(found), entry.version_id
-        came_from = name_before(entry)
+        came_from = entry.renamed_from
         known = before.get(came_from) if came_from is not None else found.get(entry.name)
         if entry.fingerprint is None and entry.gap is None:
             known = None

@@ -32,7 +32,7 @@ def added_columns(steps: Iterable[AlterStep]) -> frozenset[str]:
 
 
 class Lineage:
-    """Which column of a newer shape was which of an older one."""
+    """Which column of a newer definition was which of an older one."""
 
     def __init__(
         self, before: TableDefinition, after: TableDefinition, renamed: Mapping[str, str], added: Iterable[str]
@@ -42,7 +42,7 @@ class Lineage:
         fresh = {fold_name(name) for name in added}
         old = {fold_name(column.name): column for column in before.columns}
         self.origins: list[tuple[Column, Column | None]] = []
-        """Each column of the newer shape, in order, with what it was before; None for a new one."""
+        """Each column of the newer definition, in order, with what it was before; None for a new one."""
         for column in after.columns:
             name = fold_name(column.name)
             source = sources.get(name, name)

@@ -49,7 +49,7 @@ def column_lives(store: SchemaStore, source: str, entries: Sequence[StoredEntry]
     """
     moved = {(entry.version_id, entry.renamed_from) for entry in entries if entry.renamed_from is not None}
     # What a table leaves behind under its old name is no end of it.
-    left = {(entry.version_id, entry.name) for entry in entries if (entry.version_id, str(entry.name)) in moved}
+    left = {(entry.version_id, entry.name) for entry in entries if (entry.version_id, entry.name) in moved}
     entries = [
         entry
         for entry in entries
@@ -80,7 +80,7 @@ def _is_new(before: StoredEntry | None, entry: StoredEntry, *, is_online: bool) 
     if before is None:
         return True
     is_gone = before.fingerprint is None and before.gap is None
-    came = entry.renamed_from is not None and entry.renamed_from != str(before.name)
+    came = entry.renamed_from is not None and entry.renamed_from != before.name
     return is_gone or (came and not is_online)
 
 
@@ -97,10 +97,10 @@ class _Table:
             return
         self.versions.append(version)
         names = {fold_name(column.name): column for column in definition.columns}
-        told = statements if entry.origin is Origin.DDL else ()
+        ddl_statements = statements if entry.origin is Origin.DDL else ()
         for column in self._columns:
             if column.ended is None:
-                name = _name_after(column.name, told)
+                name = _name_after(column.name, ddl_statements)
                 one = None if name is None else names.pop(fold_name(name), None)
                 if one is None:
                     column.ended = version

@@ -141,7 +141,7 @@ def _of_swap(
 ) -> list[Life]:
     """What the table became, and gh-ost's own tables, if the copy ended by taking the table's place."""
     end = copy.end
-    if end is None or not any(e.version_id == end.version_id and e.renamed_from == str(copy.name) for e in history):
+    if end is None or not any(e.version_id == end.version_id and e.renamed_from == copy.name for e in history):
         return []
     beside = [life for name, found in lives.items() if base in bases[name] for life in found]
     gone = [one for one in beside if _begins_as(one, end, base)]
@@ -156,7 +156,7 @@ def _of_swap(
 
 def _begins_as(life: Life, swap: StoredEntry, base: TableName) -> bool:
     first = life.entries[0]
-    return first.version_id == swap.version_id and first.renamed_from == str(base)
+    return first.version_id == swap.version_id and first.renamed_from == base
 
 
 def _altered_first(copy: Life, is_empty: Callable[[TableName, int, int], bool]) -> bool:

@@ -32,12 +32,14 @@ from strata.schema.model.conversions import (
 )
 from strata.schema.model.definition import Generated, TableName
 from strata.schema.model.folding import fold_name
+from strata.schema.model.partitions import HeldRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from strata.schema.ddl.changes import AlterStep, Change
     from strata.schema.model.definition import Column, TableDefinition
+    from strata.schema.model.partitions import Partitioning
 
 
 class EffectKind(StrEnum):
@@ -104,13 +106,19 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_reordered: bool = False
     truncates_fractions: bool = False
     """Fractions of seconds for which there is no room are cut, not rounded (TIME_TRUNCATE_FRACTIONAL)."""
+    time_zone: str | None = None
+    """Of the session, where the statement used it."""
     numbers_zeros: bool = True
     """An AUTO_INCREMENT gives numbers to zeros, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
     is_whole: bool = False
     """Whether all rows go."""
     partitions: tuple[str, ...] = ()
     """Whose rows go, or change places."""
+    held: HeldRows | None = None
+    """The rows that these partitions hold, where that is known."""
     exchanged_with: TableName | None = None
+    takes_partition: bool = False
+    """Whether it is the table that has the partition's rows afterwards, not the one that gave them."""
     came_from: TableName | None = None
     """The table that had the rows before."""
 
@@ -190,8 +198,10 @@ def effect_of(
     if not alters:
         return ALL_ROWS_GO  # CREATE OR REPLACE
     steps = [step for alter in alters for step in alter.steps]
-    sql_mode = alters[0].context.sql_mode
-    found = effect_of_shapes(before, after, steps, sql_mode=sql_mode, came_from=came_from)
+    context = alters[0].context
+    found = effect_of_shapes(
+        before, after, steps, sql_mode=context.sql_mode, time_zone=context.time_zone, came_from=came_from
+    )
     return _beside_columns(found, before, alters)
 
 
@@ -203,17 +213,19 @@ def effect_of_shapes(
     renamed: Mapping[str, str] | None = None,
     added: Iterable[str] | None = None,
     sql_mode: int = 0,
+    time_zone: str | None = None,
     came_from: TableName | None = None,
 ) -> Effect:
     """As `effect_of`, of an ALTER TABLE that changes columns.
 
     Args:
-        before: The older shape.
+        before: The older definition.
         after: The newer one.
         steps: Of the statement.
         renamed: New name -> old name; by default what the steps say.
         added: New columns; by default what the steps say, and those whose name is new.
         sql_mode: Of the session.
+        time_zone: Likewise, where the statement used it.
         came_from: The table's name before, if it had another.
     """
     renames = dict(renamed) if renamed is not None else renamed_columns(steps)
@@ -223,6 +235,7 @@ def effect_of_shapes(
         columns,
         {fold_name(s.column.name): s for s in steps if isinstance(s, AddColumn)},
         is_strict=_is_strict(after, sql_mode),
+        time_zone=time_zone,
     )
     found.run(sql_mode)
     kept = [fold_name(one.name) for one, _ in columns.kept]
@@ -236,6 +249,7 @@ def effect_of_shapes(
         converted=tuple(found.converted),
         is_reordered=order != kept,
         truncates_fractions=bool(sql_mode & TIME_TRUNCATE_FRACTIONAL),
+        time_zone=time_zone,
         numbers_zeros=not sql_mode & _NO_AUTO_VALUE_ON_ZERO,
         came_from=came_from,
         reason="; ".join(found.reasons),
@@ -244,22 +258,33 @@ def effect_of_shapes(
     return _with_kind(parts, strongest)
 
 
-def effect_of_removal(change: RemoveRows, name: TableName) -> Effect:
-    """What a statement that removes rows of whole partitions, or all, does to those of one of its tables."""
+def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partitioning | str = "") -> Effect:
+    """What a statement that removes rows of whole partitions, or all, does to those of one of its tables.
+
+    Args:
+        change: The statement.
+        name: The table.
+        partitioning: What the partitions are of the table that the statement alters; a text says why nobody knows.
+    """
     if change.gone is RowsGone.ALL:
         return ALL_ROWS_GO
     if change.gone is RowsGone.IMPORTED:
         return read_again("IMPORT TABLESPACE brings rows that no log has")
-    # Definitions have the PARTITION BY clause as it was written, and nothing of later ADD and REORGANIZE PARTITION.
-    reason = f"which rows partition {', '.join(change.partitions)} held is in no log"
+    held, reason = None, f"which rows partition {', '.join(change.partitions)} held is in no log"
+    if not isinstance(partitioning, str) and partitioning.names(change.partitions):
+        held, reason = HeldRows(partitioning, change.partitions), ""
+    elif isinstance(partitioning, str) and partitioning:
+        reason = f"{reason}: {partitioning}"
     if change.gone is not RowsGone.EXCHANGED:
-        return Effect(kind=EffectKind.REMOVE, partitions=change.partitions, reason=reason)
+        return Effect(kind=EffectKind.REMOVE, partitions=change.partitions, reason=reason, held=held)
     return Effect(
         kind=EffectKind.EXCHANGE,
         partitions=change.partitions,
         reason=reason,
+        held=held,
         brings_rows=True,
         exchanged_with=next((one for one in change.names if one != name), None),
+        takes_partition=name != change.names[0],
     )
 
 
@@ -286,8 +311,11 @@ def together(effects: Sequence[Effect]) -> Effect:
 class _Columns:
     """What becomes of the columns of one statement."""
 
-    def __init__(self, columns: Lineage, written: Mapping[str, AddColumn], *, is_strict: bool) -> None:
+    def __init__(
+        self, columns: Lineage, written: Mapping[str, AddColumn], *, is_strict: bool, time_zone: str | None
+    ) -> None:
         self.is_strict = is_strict
+        self.time_zone = time_zone
         self.columns = columns
         self.written = written
         self.filled: list[Filled] = []
@@ -323,7 +351,7 @@ class _Columns:
         return replace(old, nullable=new.nullable) if is_checked else old
 
     def convert(self, old: Column, new: Column, sql_mode: int) -> None:
-        reason = unknown_conversion(old, new, sql_mode)
+        reason = unknown_conversion(old, new, sql_mode, self.time_zone)
         if reason is not None:
             self.reasons.append(reason)
         else:

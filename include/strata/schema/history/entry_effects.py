@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.schema.history.effects import NO_EFFECT, Effect, effect_of, read_again
-from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from strata.schema.history.lineage import Part
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import StoredEntry
-    from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.definition import TableDefinition, TableName
 
 
 class EntryEffects:
@@ -50,7 +49,7 @@ class EntryEffects:
         self._of_this_version[entry.name] = after
         if entry.gap is not None:
             return read_again(entry.gap)
-        came_from = name_before(entry)
+        came_from = entry.renamed_from
         return effect_of(
             self._before.get(came_from or entry.name),
             after,
@@ -64,11 +63,3 @@ class EntryEffects:
         for known in (self._before, self._of_this_version):
             for name in [name for name in known if database in {"", name.database}]:
                 del known[name]
-
-
-def name_before(entry: StoredEntry) -> TableName | None:
-    """The name of the table that an entry renames."""
-    if entry.renamed_from is None:
-        return None
-    first, dot, second = entry.renamed_from.partition(".")
-    return TableName(first, second) if dot else TableName(entry.name.database, first)

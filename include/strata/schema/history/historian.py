@@ -4,13 +4,22 @@ Not here: reading the store (`sql_store.py`), replaying DDL (`schema/tracker/tra
 from __future__ import annotations
 
 from bisect import bisect_right
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from strata.errors import SchemaGapError, UnknownSourceError
 from strata.gtid.sets import Gtid, GtidSet
-from strata.schema.history.versions import EVERY_TABLE, Before, Origin, SchemaVersion, every_table_of
+from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime, StreamPosition
+from strata.schema.history.versions import (
+    EVERY_TABLE,
+    Before,
+    Origin,
+    SchemaVersion,
+    every_table_of,
+    grouped_by_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,46 +31,6 @@ if TYPE_CHECKING:
 
 _DDL_IN_MESSAGE: Final = 500
 _END_OF_TRANSACTION: Final = 1 << 31
-
-
-class AtSeq(Struct, frozen=True):
-    """As rows of the transaction with this ordinal see it; a DDL in the same transaction comes before its rows."""
-
-    seq: int
-
-    def __str__(self) -> str:
-        return f"transaction {self.seq}"
-
-
-class AtGtidSet(Struct, frozen=True):
-    """After exactly these transactions."""
-
-    gtid_set: GtidSet
-
-    def __str__(self) -> str:
-        return f"GTID set {self.gtid_set or 'of nothing'}"
-
-
-class AtBinlog(Struct, frozen=True):
-    """After all events that start before this offset of the server's file; also in the middle of a transaction."""
-
-    position: BinlogPosition
-
-    def __str__(self) -> str:
-        return f"{self.position.file} @ {self.position.offset}"
-
-
-class AtTime(Struct, frozen=True):
-    """After all transactions whose time on the commit clock is before this one."""
-
-    time: int
-    """Microseconds UTC."""
-
-    def __str__(self) -> str:
-        return f"commit time {self.time} us"
-
-
-StreamPosition = AtSeq | AtGtidSet | AtBinlog | AtTime
 
 
 class Gap(Struct, frozen=True):
@@ -130,6 +99,31 @@ class History:
         if entry.fingerprint is None:
             raise self._absent(table, entry, position)
         return self._version(table, entry, entry.fingerprint)
+
+    def lasts(self, table: TableName, seq: int) -> int:
+        """The last transaction, as far as is tracked, at which `at` gives the version that holds at `seq`.
+
+        Raises:
+            UnknownSourceError: The source has never been tracked.
+        """
+        seqs = self._timeline(table).seqs
+        following = bisect_right(seqs, seq)
+        return seqs[following] - 1 if following < len(seqs) else max(seq, self.tracked.seq)
+
+    def behind(self, table: TableName, seq: int) -> SchemaVersion:
+        """The version that holds when a transaction is over, for whoever reads the table itself: what a snapshot has
+        found at the end of the stream is placed in front of the next transaction.
+
+        Raises:
+            SchemaGapError, UnknownSourceError: As `at`.
+        """
+        position = AtSeq(seq)
+        self._check_reach(position, table)
+        entries = self._timeline(table).entries
+        newest = next((one for one in reversed(entries) if (one.seq, one.statement_no) <= (seq + 1, 0)), None)
+        if newest is None or newest.gap is not None or newest.fingerprint is None:
+            return self.at(table, position)
+        return self._version(table, newest, newest.fingerprint)
 
     def tables(self, position: StreamPosition) -> Iterator[tuple[TableName, SchemaVersion | Gap]]:
         """All tables at a position in order of name: with their version, or with why it is not known.
@@ -279,7 +273,7 @@ class History:
         """The tracked parts of one server's file, of which one holds the offset."""
         if position.file not in self._files:
             self._files[position.file] = self._store.files(self._source, position.file)
-        runs = _runs(self._files[position.file])
+        runs = grouped_by_file(self._files[position.file])
         found = [run for run in runs if run[0].begin_pos <= position.offset <= run[-1].end_pos]
         if len(found) == 1:
             return found[0]
@@ -357,7 +351,7 @@ class History:
 
     def _gap_error(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:
         ddl = self._store.ddl(entry.version_id)
-        at_fault = f"; the statement: {_shortened(ddl)}" if ddl else ""
+        at_fault = f"; the statement: {shorten(ddl, _DDL_IN_MESSAGE, placeholder='...')}" if ddl else ""
         return SchemaGapError(
             f"the schema is not known at {position}: {entry.gap}{at_fault}",
             source=self._source,
@@ -420,16 +414,3 @@ def _is_made_later(name: TableName, newest: StoredEntry, timeline: _Timeline) ->
         return False
     later = next((entry for entry in timeline.entries if entry.name == name and entry.order > newest.order), None)
     return later is not None and later.is_statement and later.fingerprint is not None
-
-
-def _runs(files: Sequence[TrackedFile]) -> list[list[TrackedFile]]:
-    """Parts of files of one name, grouped by the file that they are of."""
-    runs: dict[str, list[TrackedFile]] = {}
-    for file in files:
-        runs.setdefault(file.identity, []).append(file)
-    return list(runs.values())
-
-
-def _shortened(ddl: str) -> str:
-    text = " ".join(ddl.split())
-    return text if len(text) <= _DDL_IN_MESSAGE else text[:_DDL_IN_MESSAGE] + "..."

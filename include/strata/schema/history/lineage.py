@@ -43,7 +43,7 @@ def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEnt
         moved = next((e for at, e in reversed([*enumerate(own)]) if _came_alone(own, at)), None)
         name = None
         if moved is not None and moved.renamed_from:
-            name, before = TableName(*moved.renamed_from.split(".", 1)), moved.order[:3]
+            name, before = moved.renamed_from, moved.order[:3]
             if name in seen:
                 break
             seen.add(name)
@@ -53,12 +53,12 @@ def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEnt
 
 def _came_alone(own: Sequence[StoredEntry], at: int) -> bool:
     """Whether a table came to a name that was free: where the name was taken, both have changed places."""
-    return bool(own[at].renamed_from) and not (at and own[at - 1].fingerprint)
+    return own[at].renamed_from is not None and not (at and own[at - 1].fingerprint)
 
 
 def online_changes(store: SchemaStore, source: str, entries: Iterable[StoredEntry]) -> dict[Part, OnlineChange]:
     """The swaps of gh-ost and pt-online-schema-change among entries, by the entry of the table that was changed."""
-    swaps = {(e.version_id, e.name): tool for e in entries if e.renamed_from and (tool := _tool(e))}
+    swaps = {(e.version_id, e.name): tool for e in entries if (tool := _tool(e))}
     if not swaps:
         return {}
     names = {name for _, name in swaps}
@@ -70,23 +70,23 @@ def online_changes(store: SchemaStore, source: str, entries: Iterable[StoredEntr
     for (version_id, name), tool in swaps.items():
         swap = next(e for e in timelines[name] if e.version_id == version_id)
         gone = next((e for beside in _names_beside(name) for e in timelines[beside] if _left(e, swap)), None)
-        if gone is not None:
-            found[version_id, name] = _online_change(store, tool, swap, gone, timelines)
+        if gone is not None and swap.renamed_from is not None:
+            found[version_id, name] = _online_change(store, tool, swap, swap.renamed_from, gone, timelines)
     return found
 
 
 def _left(entry: StoredEntry, swap: StoredEntry) -> bool:
-    return entry.version_id == swap.version_id and entry.renamed_from == str(swap.name)
+    return entry.version_id == swap.version_id and entry.renamed_from == swap.name
 
 
 def _online_change(
     store: SchemaStore,
     tool: str,
     swap: StoredEntry,
+    copy: TableName,
     gone: StoredEntry,
     timelines: dict[TableName, list[StoredEntry]],
 ) -> OnlineChange:
-    copy = TableName(*str(swap.renamed_from).split(".", 1))
     life: list[StoredEntry] = []
     for entry in timelines[copy]:
         if entry.order > swap.order:
@@ -103,9 +103,9 @@ def _online_change(
 
 
 def _tool(entry: StoredEntry) -> str | None:
-    """The tool that names its copies like the one that an entry came from."""
-    came_from = TableName(*str(entry.renamed_from).split(".", 1))
-    if came_from.database != entry.name.database:
+    """The tool that names its copies like the one that an entry came from; None for an entry that renames nothing."""
+    came_from = entry.renamed_from
+    if came_from is None or came_from.database != entry.name.database:
         return None
     if came_from.table == f"_{entry.name.table}_gho":
         return "gh-ost"

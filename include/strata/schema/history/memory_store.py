@@ -83,7 +83,7 @@ class MemoryStore:
                 name=entry.name,
                 fingerprint=fingerprint,
                 gap=entry.gap,
-                renamed_from=str(entry.renamed_from) if entry.renamed_from else None,
+                renamed_from=entry.renamed_from,
             )
 
     # Reading ------------------------------------------------------------------------------------

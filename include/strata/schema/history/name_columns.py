@@ -1,4 +1,4 @@
-"""Names of tables in columns of the store: a JSON list of `database.table`, quoted where that could be misread.
+"""Names of tables in columns of the store: `database.table`, quoted where that could be misread, one or a JSON list.
 Not here: who stores them (`appending.py`), other JSON in columns (`store/json_columns.py`)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _QUOTED: Final = re.compile(r"`((?:[^`]|``)*)`\.`((?:[^`]|``)*)`")
 
 def names_to_column(names: Iterable[TableName]) -> str:
     """The text of some names."""
-    return msgspec.json.encode([_text(name) for name in names]).decode()
+    return msgspec.json.encode([name_to_text(name) for name in names]).decode()
 
 
 def names_from_column(text: str, column: str) -> tuple[TableName, ...]:
@@ -33,7 +33,7 @@ def names_from_column(text: str, column: str) -> tuple[TableName, ...]:
         DamagedFileError: The text is something else.
     """
     try:
-        return tuple(_name(one) for one in msgspec.json.decode(text, type=tuple[str, ...]))
+        return tuple(name_from_text(one) for one in msgspec.json.decode(text, type=tuple[str, ...]))
     except (msgspec.DecodeError, ValueError) as error:
         raise DamagedFileError(
             f"the column has no list of tables: {error}",
@@ -42,13 +42,19 @@ def names_from_column(text: str, column: str) -> tuple[TableName, ...]:
         ) from None
 
 
-def _text(name: TableName) -> str:
+def name_to_text(name: TableName) -> str:
+    """`database.table`, in backticks where the first dot may not be the one between the two."""
     if "." not in name.database and "`" not in name.database:
         return str(name)
     return ".".join(f"`{part.replace('`', '``')}`" for part in (name.database, name.table))
 
 
-def _name(text: str) -> TableName:
+def name_from_text(text: str) -> TableName:
+    """The inverse of `name_to_text`.
+
+    Raises:
+        ValueError: The text has no dot.
+    """
     quoted = _QUOTED.fullmatch(text)
     if quoted:
         return TableName(*(part.replace("``", "`") for part in quoted.groups()))

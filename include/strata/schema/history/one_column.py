@@ -54,13 +54,8 @@ def _with_former_names(store: SchemaStore, source: str, tables: Iterable[TableNa
         seen |= new
         entries = store.timeline(source, new)
         found += entries
-        new = {_name(entry.renamed_from) for entry in entries if entry.renamed_from} - seen
+        new = {entry.renamed_from for entry in entries if entry.renamed_from is not None} - seen
     return found
-
-
-def _name(text: str) -> TableName:
-    database, _, table = text.partition(".")
-    return TableName(database, table)
 
 
 class _Lives:
@@ -88,7 +83,7 @@ class _Lives:
             # What is not known goes on as it was, as far as anybody can tell.
             return
         # Of two tables that change places nobody can tell what a reader takes for the same column: both are.
-        former = [entry.name, *([_name(entry.renamed_from)] if entry.renamed_from else [])]
+        former = [entry.name, *([entry.renamed_from] if entry.renamed_from else [])]
         lives = [self._now[name] for name in former if name in self._now]
         old = {fold_name(new): name for name, new in renames.items()}
         here: dict[str, int] = {}

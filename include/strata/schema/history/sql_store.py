@@ -17,9 +17,11 @@ from strata.schema.history.appending import (
     file_rows,
     ignore_duplicates,
     insert_rows,
+    partition_row,
     removal_row,
     statement_row,
 )
+from strata.schema.history.entry_rows import STREAM_ORDER, stored_entries
 from strata.schema.history.name_columns import names_from_column
 from strata.schema.history.snapshot_ledger import pending_snapshots
 from strata.schema.history.versions import (
@@ -30,6 +32,7 @@ from strata.schema.history.versions import (
     Place,
     Presence,
     RowRemoval,
+    Session,
     StatementChange,
     StoredEntry,
     TemporarySessions,
@@ -42,6 +45,7 @@ from strata.store.json_columns import from_column, to_column
 from strata.store.tables import (
     database_version,
     drift,
+    partition_change,
     row_removal,
     schema_version,
     snapshot,
@@ -64,25 +68,6 @@ if TYPE_CHECKING:
 _CHUNK: Final = 500
 """Values in one IN (...): SQLite takes 32,766 parameters, older ones 999."""
 _DEFINITIONS_IN_MEMORY: Final = 20_000
-
-_ENTRY_COLUMNS = (
-    schema_version.c.id,
-    schema_version.c.seq,
-    schema_version.c.statement_no,
-    schema_version.c.gtid,
-    schema_version.c.gtid_executed,
-    schema_version.c.committed_at,
-    schema_version.c.binlog_file,
-    schema_version.c.binlog_pos,
-    schema_version.c.origin,
-    schema_version.c.missing,
-    table_version.c.database_name,
-    table_version.c.table_name,
-    table_version.c.fingerprint,
-    table_version.c.gap,
-    table_version.c.renamed_from,
-)
-_STREAM_ORDER = (schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id)
 
 
 class SchemaStore:
@@ -110,6 +95,7 @@ class SchemaStore:
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
             insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
+            insert_rows(connection, partition_change, [partition_row(position.source, one) for one in batch.partitions])
             if batch.temporary_tables is not None:
                 connection.execute(temporary_tables.delete().where(temporary_tables.c.source == position.source))
                 sessions = to_column(batch.temporary_tables)
@@ -224,30 +210,30 @@ class SchemaStore:
         # Two plain IN lists use the index in every database; a list of pairs does not.
         databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
         condition = table_version.c.database_name.in_(databases) & table_version.c.table_name.in_(tables)
-        return [entry for entry in self._entries(source, condition) if entry.name in wanted]
+        return [entry for entry in stored_entries(self.engine, source, condition) if entry.name in wanted]
 
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
-        return self._entries(source, sa.true())
+        return stored_entries(self.engine, source, sa.true())
 
-    def entries_at(self, source: str, seq: int) -> list[StoredEntry]:
-        """The entries of one transaction."""
-        return self._entries(source, schema_version.c.seq == seq)
+    def entries_between(self, source: str, first_seq: int, last_seq: int) -> list[StoredEntry]:
+        """The entries of some transactions in a row."""
+        return stored_entries(self.engine, source, schema_version.c.seq.between(first_seq, last_seq))
 
-    def statement_versions(self, source: str, seq: int) -> dict[int, int]:
-        """Ids of the versions that a transaction's statements made, by the statement's number in it."""
-        mine = (schema_version.c.source == source) & (schema_version.c.seq == seq)
-        query = sa.select(schema_version.c.statement_no, schema_version.c.id).where(mine)
+    def statement_versions(self, source: str, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
+        """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
+        mine = (schema_version.c.source == source) & schema_version.c.seq.between(first_seq, last_seq)
+        query = sa.select(schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id).where(mine)
         query = query.where(schema_version.c.statement_no > 0, schema_version.c.origin.in_((Origin.DDL, Origin.GAP)))
         with reading(self.engine) as connection:
-            return {row.statement_no: row.id for row in connection.execute(query)}
+            return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
 
     def newest_place(self, source: str, before: Before) -> Place | None:
         """The last place of a version that lies before a position."""
         columns = [schema_version.c[name] for name in Place.__struct_fields__]
         query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
         with reading(self.engine) as connection:
-            row = connection.execute(query.order_by(*(c.desc() for c in _STREAM_ORDER)).limit(1)).one_or_none()
+            row = connection.execute(query.order_by(*(c.desc() for c in STREAM_ORDER)).limit(1)).one_or_none()
         return None if row is None else Place(*row)
 
     def names(self, source: str, database: str) -> list[TableName]:
@@ -266,6 +252,16 @@ class SchemaStore:
         query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.table_name != "")
         with reading(self.engine) as connection:
             return [TableName(*row) for row in connection.execute(query)]
+
+    def has_table(self, source: str, table: TableName) -> bool:
+        """Whether some version of a source names a table."""
+        found = table_version.c
+        mine = (found.source == source) & (found.database_name == table.database) & (found.table_name == table.table)
+        if not table.table:
+            # It speaks for all tables of a database.
+            return False
+        with reading(self.engine) as connection:
+            return connection.execute(sa.select(found.version_id).where(mine).limit(1)).first() is not None
 
     def renamed_tables(self, source: str) -> set[TableName]:
         """All names that a table of a source was given in the place of another one."""
@@ -331,13 +327,26 @@ class SchemaStore:
                 found.update((row.id, mask_secrets(row.ddl)) for row in connection.execute(query))
         return found
 
+    def sessions(self, version_ids: Iterable[int]) -> dict[int, Session]:
+        """Who ran the statements of many versions; of those of which it was noted."""
+        wanted = sorted(set(version_ids))
+        found: dict[int, Session] = {}
+        columns = [schema_version.c[name] for name in Session.__struct_fields__]
+        with reading(self.engine) as connection:
+            for at in range(0, len(wanted), _CHUNK):
+                query = sa.select(schema_version.c.id, *columns).where(
+                    schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.server_id.is_not(None)
+                )
+                found.update((one, Session(*session)) for one, *session in connection.execute(query))
+        return found
+
     def database(self, source: str, name: str) -> DatabaseEntry | None:
         """The newest word on a database, its own or one on all databases; None if the versions never spoke of it."""
         query = (
             sa.select(database_version)
             .join(schema_version, schema_version.c.id == database_version.c.version_id)
             .where(database_version.c.source == source, database_version.c.database_name.in_((name, "")))
-            .order_by(*(column.desc() for column in _STREAM_ORDER), database_version.c.database_name.desc())
+            .order_by(*(column.desc() for column in STREAM_ORDER), database_version.c.database_name.desc())
             .limit(1)
         )
         with reading(self.engine) as connection:
@@ -352,7 +361,7 @@ class SchemaStore:
             sa.select(view_version.c.view_name, view_version.c.state)
             .join(schema_version, schema_version.c.id == view_version.c.version_id)
             .where(view_version.c.source == source, view_version.c.database_name == database)
-            .order_by(*_STREAM_ORDER)
+            .order_by(*STREAM_ORDER)
         )
         with reading(self.engine) as connection:
             newest = {row.view_name: Presence(row.state) for row in connection.execute(query)}
@@ -409,21 +418,6 @@ class SchemaStore:
         query = sa.select(*columns).where(condition).order_by(tracked_file.c.first_seq, tracked_file.c.ordinal)
         with reading(self.engine) as connection:
             return [TrackedFile(*row) for row in connection.execute(query)]
-
-    def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
-        query = (
-            sa.select(*_ENTRY_COLUMNS)
-            .join(schema_version, schema_version.c.id == table_version.c.version_id)
-            .where(table_version.c.source == source)
-            .where(condition)
-            # As `StoredEntry.order`.
-            .order_by(*_STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
-        )
-        with reading(self.engine) as connection:
-            return [
-                StoredEntry(*row[:8], Origin(row[8]), row[9], TableName(row[10], row[11]), *row[12:])
-                for row in connection.execute(query)
-            ]
 
 
 def _as_condition(before: Before) -> sa.ColumnElement[bool]:

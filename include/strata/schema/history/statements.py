@@ -33,15 +33,16 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
     wanted = sorted(set(version_ids))
     asked: dict[int, tuple[Change, ...]] = {}
     for at in range(0, len(wanted), _CHUNK):
-        query = sa.select(found.id, found.ddl, found.default_database, found.sql_mode, found.server_version).where(
-            found.id.in_(wanted[at : at + _CHUNK]), found.ddl.is_not(None)
-        )
+        query = sa.select(
+            found.id, found.ddl, found.default_database, found.sql_mode, found.server_version, found.time_zone
+        ).where(found.id.in_(wanted[at : at + _CHUNK]), found.ddl.is_not(None))
         with reading(engine) as connection:
             rows = connection.execute(query).all()
-        for version_id, ddl, database, sql_mode, server_version in rows:
+        for version_id, ddl, database, sql_mode, server_version, time_zone in rows:
             flavour = Flavour.mysql(server_version) if server_version else NEWEST
+            context = DdlContext(database or "", sql_mode or 0, flavour, time_zone=time_zone)
             try:
-                asked[version_id] = tuple(read_ddl(ddl, DdlContext(database or "", sql_mode or 0, flavour)))
+                asked[version_id] = tuple(read_ddl(ddl, context))
             except DdlError:
                 # The version is a gap then, and says so itself.
                 continue

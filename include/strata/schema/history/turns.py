@@ -4,7 +4,7 @@ Not here: what a turn does to rows (`tables/convert.py`, `jobs/prove/replay.py`)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -18,7 +18,9 @@ from strata.schema.history.effects import (
     effect_of_removal,
     read_again,
 )
-from strata.schema.history.entry_effects import EntryEffects, name_before
+from strata.schema.history.entry_effects import EntryEffects
+from strata.schema.history.partition_changes import partition_changes
+from strata.schema.history.partition_lives import PartitionLives
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.statements import changes_asked
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from strata.schema.ddl.changes import Change
     from strata.schema.model.definition import TableDefinition, TableName
+    from strata.schema.model.partitions import Partitioning
 
 
 class Turn(Struct, frozen=True):
@@ -88,7 +91,7 @@ def turns_of(engine: sa.Engine, source: str) -> list[Turn]:
                 name=entry.name,
                 definition=store.definition(entry.fingerprint) if entry.fingerprint else None,
                 gap=entry.gap,
-                renamed_from=name_before(entry),
+                renamed_from=entry.renamed_from,
                 renamed_columns=renamed,
                 added_columns=added,
                 effect=effects[entry.version_id, entry.name],
@@ -112,15 +115,26 @@ def removals_of(engine: sa.Engine, source: str) -> list[Removal]:
     store = SchemaStore(engine)
     position = store.position(source)
     found = store.row_removals(source, 0, position.seq if position else 0)
+    known = _partitions(store, source) if any(_PARTITION in one.statement.upper() for one in found) else {}
     return [
         Removal(one.seq, table, one.statement, one.gtid, effect.is_whole, effect)
         for one in found
         for table in one.tables
-        for effect in [_removal_effect(one.statement, table)]
+        for effect in [_removal_effect(one.statement, table, known.get((one.seq, one.tables[0]), ""))]
     ]
 
 
-def _removal_effect(statement: str, table: TableName) -> Effect:
+_PARTITION: Final = "PARTITION"
+
+
+def _partitions(store: SchemaStore, source: str) -> dict[tuple[int, TableName], Partitioning | str]:
+    entries = sorted(store.all_entries(source), key=lambda entry: entry.order)
+    store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+    asked = changes_asked(store.engine, (entry.version_id for entry in entries))
+    return PartitionLives(store).run(entries, asked, partition_changes(store.engine, source))
+
+
+def _removal_effect(statement: str, table: TableName, partitioning: Partitioning | str) -> Effect:
     """What a statement of the ledger does to one of the tables that it names."""
     try:
         changes = read_ddl(statement, DdlContext(table.database, 0))
@@ -129,4 +143,4 @@ def _removal_effect(statement: str, table: TableName) -> Effect:
     removals = [change for change in changes if isinstance(change, RemoveRows)]
     if not removals:
         return read_again(f"`{statement}` removed rows, and no log says which")
-    return effect_of_removal(removals[0], table)
+    return effect_of_removal(removals[0], table, partitioning)

@@ -12,6 +12,8 @@ from msgspec import Struct
 from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata.schema.model.definition import TableDefinition
 
 EVERY_TABLE: Final = TableName("", "")
@@ -117,6 +119,17 @@ class Before(Struct, frozen=True):
         return in_file and place.seq <= self.last_seq and (place.binlog_pos or 0) < self.binlog_pos
 
 
+class Session(Struct, frozen=True):
+    """Who ran a statement, as far as its QUERY event tells: MySQL writes no account for what is done to tables."""
+
+    server_id: int | None
+    """Of the server that ran it first."""
+    thread_id: int | None
+    """The session there: `CONNECTION_ID()`, as the logs of that server name it. A restart begins anew."""
+    invoker: str | None
+    """`user@host`, where the event has it."""
+
+
 class Version(Struct, frozen=True):
     """One row of the version table with all that it changes."""
 
@@ -127,6 +140,8 @@ class Version(Struct, frozen=True):
     default_database: str | None = None
     sql_mode: int | None = None
     server_version: int | None = None
+    time_zone: str | None = None
+    session: Session | None = None
     missing: str | None = None
     """GTID set that a hole in the stream has swallowed."""
     tables: tuple[TableEntry, ...] = ()
@@ -173,6 +188,14 @@ class TrackedFile(Struct, frozen=True):
     """Commit clock at its end."""
 
 
+def grouped_by_file(parts: Iterable[TrackedFile]) -> list[list[TrackedFile]]:
+    """Parts of files of one name, by the file that they are of."""
+    found: dict[str, list[TrackedFile]] = {}
+    for part in parts:
+        found.setdefault(part.identity, []).append(part)
+    return list(found.values())
+
+
 class StatementChange(Struct, frozen=True):
     """Rows that a statement changed, so that the binlog does not hold them."""
 
@@ -193,6 +216,18 @@ class RowRemoval(Struct, frozen=True):
     binlog_pos: int
     tables: tuple[TableName, ...]
     statement: str
+
+
+class PartitionChange(Struct, frozen=True):
+    """An ALTER TABLE that names partitions, as it was written; without a table: none in front of it was noted."""
+
+    seq: int
+    binlog_pos: int
+    name: TableName
+    statement: str
+    sql_mode: int
+    server_version: int | None
+    time_zone: str | None
 
 
 class Drift(Struct, frozen=True):
@@ -237,14 +272,18 @@ class Batch(Struct, frozen=True):
     files: tuple[TrackedFile, ...] = ()
     statements: tuple[StatementChange, ...] = ()
     removals: tuple[RowRemoval, ...] = ()
+    partitions: tuple[PartitionChange, ...] = ()
     drifts: tuple[Drift, ...] = ()
     snapshots: tuple[SnapshotOutcome, ...] = ()
     temporary_tables: TemporarySessions | None = None
     """None where they are as before."""
 
 
-class StoredEntry(Struct, frozen=True):
-    """One row of a table's timeline as it is stored: light, without definition and DDL text."""
+class StoredEntry(Struct, frozen=True, gc=False):
+    """One row of a table's timeline as it is stored: light, without definition and DDL text.
+
+    There are many, and nothing in one refers back to it: garbage collection need not look at them.
+    """
 
     version_id: int
     seq: int
@@ -259,7 +298,7 @@ class StoredEntry(Struct, frozen=True):
     name: TableName
     fingerprint: str | None
     gap: str | None
-    renamed_from: str | None = None
+    renamed_from: TableName | None = None
 
     @property
     def order(self) -> tuple[int, int, int, TableName]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.time_zones import offset_of
 from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ _INTO: Final[dict[ValueClass, str]] = {
     ValueClass.ENUM: "integer text bytes enum set",
     ValueClass.SET: "integer text bytes enum set",
     ValueClass.DATE: "integer text date datetime",
-    ValueClass.DATETIME: "integer text date datetime time",
-    ValueClass.TIMESTAMP: "timestamp",
+    ValueClass.DATETIME: "integer text date datetime time timestamp",
+    ValueClass.TIMESTAMP: "timestamp datetime",
     ValueClass.TIME: "integer text time",
     ValueClass.YEAR: "integer decimal floating text year",
     ValueClass.JSON: "text bytes json",
@@ -91,7 +92,7 @@ _OF_SESSION: Final = frozenset(
         (ValueClass.TEXT, ValueClass.TIMESTAMP),
     }
 )
-"""Pairs that depend on `time_zone`, which versions do not hold."""
+"""Pairs that depend on the session's `time_zone`; those of `KNOWN` can be told of a zone with one offset."""
 
 PAD_CHAR_TO_FULL_LENGTH: Final = 1 << 31
 TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
@@ -128,13 +129,13 @@ def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
     return one.kind is TypeKind.CHAR is not other.kind
 
 
-def unknown_conversion(before: Column, after: Column, sql_mode: int = 0) -> str | None:
+def unknown_conversion(before: Column, after: Column, sql_mode: int = 0, time_zone: str | None = None) -> str | None:
     """Why the values of a column afterwards cannot be told from those before; None if they can."""
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     pair = value_class(one.kind), value_class(other.kind)
     shown = f"{before.column_type} to {after.column_type}"
-    if pair in _OF_SESSION:
-        return f"{after.name}: what a conversion of {shown} gives depends on the session's time zone"
+    if pair in _OF_SESSION and (pair not in KNOWN or offset_of(time_zone) is None):
+        return f"{after.name}: what a conversion of {shown} gives depends on the session's time zone{_shown(time_zone)}"
     if pair not in KNOWN or _is_odd(one, other, pair):
         return f"{after.name}: how MySQL converts {shown} is not known here"
     if is_padded(before, after, sql_mode):
@@ -142,6 +143,10 @@ def unknown_conversion(before: Column, after: Column, sql_mode: int = 0) -> str 
     if before.label_bytes or after.label_bytes:
         return f"{after.name}: the labels of {shown} have bytes that are no text"
     return None
+
+
+def _shown(time_zone: str | None) -> str:
+    return "" if time_zone is None else f" ({time_zone})"
 
 
 def _is_odd(one: ColumnType, other: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from strata.errors import Usage
 from strata.fields import near_names
 from strata.schema.model.folding import fold_name
 
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 def can_match(pattern: str) -> bool:
     """Whether there can be a table that a pattern matches: each has a dot in its name."""
     return bool(set(pattern) & set(".*?["))
+
+
+def require_matchable(patterns: Iterable[str]) -> None:
+    """Lets nobody wait for what cannot be.
+
+    Raises:
+        Usage: A pattern has no dot, and nothing that stands for one.
+    """
+    for pattern in patterns:
+        if not can_match(pattern):
+            raise Usage(
+                f'"{pattern}" matches no table: it has no dot', remedy=f'Write database.table, as in "{pattern}.*".'
+            )
 
 
 def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:

@@ -12,7 +12,6 @@ from strata.errors import DdlError
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
 from strata.schema.apply.diff import lengths_in_doubt
 from strata.schema.ddl.context import context_of, statement_text
-from strata.schema.ddl.ill_formed import as_one_looks_at
 from strata.schema.ddl.read import read_ddl_or_gap
 from strata.schema.history.snapshot import APPLIED, USELESS
 from strata.schema.history.versions import (
@@ -32,6 +31,7 @@ from strata.schema.replay.temporary import TemporaryTables
 from strata.schema.tracker.continuity import has_come, has_not_come, has_passed, hole_before
 from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, name_for_people, worst_first
 from strata.schema.tracker.reconcile import outcome_text, reconcile
+from strata.schema.tracker.statement_versions import version_of
 from strata.schema.tracker.stream import TrackReport
 from strata.schema.tracker.tracked_parts import OpenFile, TrackedParts
 from strata.schema.tracker.unknown_tables import UnknownTables
@@ -287,17 +287,9 @@ class Tracker:
         if not changes:
             return
         self.report.statements += 1
-        self._unlogged.take_removals(logged, changes, self._replay.catalog.temporary)
+        self._unlogged.take_ddl(logged, changes, self._replay.catalog.temporary)
         self._at = replace(self._at, server_version=context.flavour.number)
-        version = Version(
-            place=self._place(number, statement.binlog_pos),
-            origin=Origin.DDL,
-            gtid=gtid,
-            ddl=as_one_looks_at(text),
-            default_database=context.default_database,
-            sql_mode=context.sql_mode,
-            server_version=context.flavour.number,
-        )
+        version = version_of(statement.query, context, text, self._place(number, statement.binlog_pos), gtid)
         self._append(version, self._replay.apply(changes, text))
 
     def _take_incident(self, transaction: Transaction, message: str) -> None:
@@ -425,7 +417,7 @@ class Tracker:
         if not self._moved:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()))
-        statements, removals = self._unlogged.drain()
+        statements, removals, partitions = self._unlogged.drain()
         temporary = self._replay.catalog.temporary.kept()
         self._at = self._store.append(
             Batch(
@@ -434,14 +426,14 @@ class Tracker:
                 files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
                 statements=statements,
                 removals=removals,
+                partitions=partitions,
                 drifts=reconciled.drifts if reconciled else (),
                 snapshots=(outcome,) if outcome else (),
                 temporary_tables=temporary if temporary != self._temporary else None,
             )
         )
         self._temporary = temporary
-        self._versions, self._moved = [], False
-        self._parts.closed = []
+        self._versions, self._parts.closed, self._moved = [], [], False
 
     def _open_file(self) -> OpenFile:
         if self._file is None:

@@ -3,21 +3,24 @@ Not here: what DDL does to a table (`schema/replay/stored_catalog.py`), storing 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from strata.schema.ddl.changes import RemoveRows, RowsGone
+from strata.schema.ddl.changes import AlterTable, RemoveRows, RowsGone
 from strata.schema.ddl.dml import tables_changed_by, without_values
 from strata.schema.ddl.ill_formed import as_one_looks_at
-from strata.schema.history.versions import RowRemoval, StatementChange
+from strata.schema.history.versions import PartitionChange, RowRemoval, StatementChange
 from strata.schema.tracker.notices import NoticeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Set
+    from collections.abc import Collection, Iterable, Sequence, Set
 
     from strata.schema.ddl.changes import Change
     from strata.schema.ddl.context import DdlContext
     from strata.schema.replay.temporary import TemporaryTables
     from strata.schema.tracker.stream import TrackReport
+
+
+_PARTITION: Final = "PARTITION"
 
 
 class LoggedStatement(NamedTuple):
@@ -47,6 +50,7 @@ class UnloggedRows:
         self._report = report
         self._changes: list[StatementChange] = []
         self._removals: list[RowRemoval] = []
+        self._partitions: list[PartitionChange] = []
 
     def take_row_change(self, statement: LoggedStatement, context: DdlContext) -> bool:
         """Notes a statement that changed rows: nobody can decode them. False if it is no such statement."""
@@ -74,8 +78,10 @@ class UnloggedRows:
             )
         return True
 
-    def take_removals(self, statement: LoggedStatement, changes: Iterable[Change], temporary: TemporaryTables) -> None:
-        """Notes rows that DDL removed without row events; those of temporary tables are nobody's."""
+    def take_ddl(self, statement: LoggedStatement, changes: Sequence[Change], temporary: TemporaryTables) -> None:
+        """Notes rows that DDL removed without row events, and what it did to partitions; temporary tables are
+        nobody's."""
+        self._take_partitions(statement, changes)
         removals = [change for change in changes if isinstance(change, RemoveRows)]
         tables = tuple(
             name
@@ -94,10 +100,29 @@ class UnloggedRows:
         for table in map(str, tables):
             self._report.note(NoticeKind.REMOVAL, table, f"rows of {table} {what}: {_quoted(statement)}")
 
-    def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...]]:
+    def _take_partitions(self, statement: LoggedStatement, changes: Iterable[Change]) -> None:
+        """Notes an ALTER TABLE that names partitions: which rows the next DROP PARTITION removes follows from it."""
+        if _PARTITION not in statement.text.upper():
+            return
+        for change in changes:
+            if isinstance(change, AlterTable) and change.name.database not in self._exclude:
+                context = change.context
+                self._partitions.append(
+                    PartitionChange(
+                        statement.seq,
+                        statement.binlog_pos,
+                        change.name,
+                        as_one_looks_at(statement.text),
+                        context.sql_mode,
+                        context.flavour.number,
+                        context.time_zone,
+                    )
+                )
+
+    def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...], tuple[PartitionChange, ...]]:
         """What has been noted since the last time."""
-        found = tuple(self._changes), tuple(self._removals)
-        self._changes, self._removals = [], []
+        found = tuple(self._changes), tuple(self._removals), tuple(self._partitions)
+        self._changes, self._removals, self._partitions = [], [], []
         return found
 
 

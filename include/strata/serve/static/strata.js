@@ -11,3 +11,22 @@ document.addEventListener("keydown", (event) => {
   const search = document.querySelector("[data-hotkey='/']");
   if (search) { event.preventDefault(); search.focus(); }
 });
+
+// Airflow shows the pages in a frame that opens no page beside itself: a link out of it is followed by the page around.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[target='_top']");
+  if (!link || window.parent === window || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const outer = window.parent.document.createElement("a");
+  outer.href = link.href;
+  window.parent.document.body.append(outer);
+  outer.click();
+  outer.remove();
+});
+
+// Numbers that are being read are there in a moment: once, so that nothing that stays away makes a page flicker.
+document.addEventListener("DOMContentLoaded", () => {
+  const waiting = document.querySelector("[data-again]");
+  if (!waiting || performance.getEntriesByType("navigation")[0]?.type === "reload") return;
+  setTimeout(() => location.reload(), Number(waiting.dataset.again));
+});

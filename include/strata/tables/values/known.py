@@ -93,6 +93,8 @@ CONVERSIONS: Final[dict[tuple[ValueClass, ValueClass], Callable[[pa.Array, Pair]
     (_C.DATE, _C.TEXT): _as_text(moments.date_to_text),
     (_C.DATE, _C.INTEGER): moments.date_to_integer,
     **{(one, one): moments.to_fewer_digits for one in (_C.DATETIME, _C.TIMESTAMP, _C.TIME)},
+    (_C.DATETIME, _C.TIMESTAMP): moments.datetime_to_timestamp,
+    (_C.TIMESTAMP, _C.DATETIME): moments.timestamp_to_datetime,
     (_C.DATETIME, _C.DATE): moments.datetime_to_date,
     (_C.DATETIME, _C.TIME): moments.datetime_to_time,
     (_C.DATETIME, _C.TEXT): _as_text(moments.datetime_to_text),

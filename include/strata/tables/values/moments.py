@@ -1,5 +1,5 @@
 """Dates and times: with fewer digits, in each other, as numbers and texts, and read from texts.
-Not here: what depends on the session's time zone, which nobody converts."""
+Not here: which time zones of a session are known (`schema/model/time_zones.py`)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ DAY: Final = 24 * HOUR
 _LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * SECOND
 _LAST_MOMENT: Final = 253_402_300_799_999_999
 """9999-12-31 23:59:59.999999 in microseconds."""
+_LAST_TIMESTAMP: Final = 2_147_483_647_999_999
+"""2038-01-19 03:14:07.999999 UTC in microseconds."""
 _DATE: Final = r"^[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 _MOMENT: Final = (
     r"^[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]) ([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?$"
@@ -60,6 +62,30 @@ def to_fewer_digits(values: pa.Array, pair: Pair) -> pa.Array:
 def date_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
     """Midnight."""
     return values.cast(pa.timestamp("us")).cast(pair.target)
+
+
+def datetime_to_timestamp(values: pa.Array, pair: Pair) -> pa.Array:
+    """The moment that a zone calls so."""
+    micros, nulls = _micros(values)
+    found = _rounded_moments(micros, pair.other.length or 0, pair) - _offset(pair)
+    known = found[~nulls]
+    # Outside strict mode it is a zero date then.
+    if known.size and (known.min() < SECOND or known.max() > _LAST_TIMESTAMP):
+        pair.refuse("values are moments that no TIMESTAMP has")
+    return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
+
+
+def timestamp_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
+    """What a zone calls a moment."""
+    micros, nulls = _micros(values)
+    found = _rounded_moments(micros + _offset(pair), pair.other.length or 0, pair)
+    return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
+
+
+def _offset(pair: Pair) -> int:
+    if pair.offset_seconds is None:
+        pair.refuse("the session's time zone is not known")
+    return pair.offset_seconds * SECOND
 
 
 def datetime_to_date(values: pa.Array, pair: Pair) -> pa.Array:

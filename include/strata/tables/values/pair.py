@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from strata.errors import ReadAgainError
 from strata.rows.arrow import arrow_type
+from strata.schema.model.time_zones import offset_of
 from strata.schema.model.types import ColumnType, parse_column_type
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ class Pair(Struct, frozen=True):
     target: pa.DataType
     truncates: bool = False
     """Fractions of seconds are cut, not rounded."""
+    offset_seconds: int | None = None
+    """Of the session's time zone, east of UTC; None where it is not known."""
 
     @classmethod
-    def of(cls, before: Column, after: Column, *, truncates: bool = False) -> Pair:
+    def of(cls, before: Column, after: Column, *, truncates: bool = False, time_zone: str | None = None) -> Pair:
         """The pair of two columns."""
         one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
-        return cls(before, after, one, other, arrow_type(after), truncates)
+        return cls(before, after, one, other, arrow_type(after), truncates, offset_of(time_zone))
 
     def refuse(self, what: str) -> NoReturn:
         """Tells which values the server changed in a way that is not known.

@@ -1,0 +1,192 @@
+"""Groups of sources: what the merge costs over reading the same sources one after the other (in one process, and by
+the command), what idle ones cost, and how far the watermark is behind where one source writes and two are silent.
+
+Run it: `python -m bench groups [TRANSACTIONS] [ROUNDS]` (defaults 20000 and 5): three servers' landed streams, written
+at the same time, as lines; besides them ten sources that have nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.timing import Run, interleaved, python, quietly
+from strata.groups.stream import GroupHeartbeat
+from strata.streams.events import RowChange
+from tests.groups.world import Shards
+from tests.mysql_server import start_server
+from tests.streams.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.mysql_server import MysqlServer
+
+_HEARTBEAT, _ROWS = 1.0, 20
+_WORLD = """
+import sys, time, resource
+from pathlib import Path
+from tests.mysql_server import MysqlServer
+from tests.streams.world import World
+from tests.groups.world import Shards
+folder, busy, idle = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+names = [f"busy_{at}" for at in range(busy)] + [f"idle_{at}" for at in range(idle)]
+worlds = [World(MysqlServer(folder, int(sys.argv[4]), None), folder / name, name) for name in names]
+group = Shards(worlds, options={"heartbeat_seconds": 1.0})
+"""
+_ALONE = (
+    _WORLD
+    + """
+def read(): return sum(len(lines) for world in worlds for lines in world.stream(until="landed").written())
+"""
+)
+_MERGED = (
+    _WORLD
+    + """
+def read(): return sum(len(lines) for lines in group.stream(until="landed").written())
+"""
+)
+_TIMED = """
+begin, cpu = time.perf_counter(), time.process_time()
+found = read()
+print(time.perf_counter() - begin, time.process_time() - cpu, found)
+"""
+
+
+def main(arguments: list[str]) -> None:
+    """Prints seconds and CPU seconds of each, and the ratios of the rounds."""
+    transactions, rounds = (*map(int, arguments), *(20_000, 5)[len(arguments) :])
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        port = _write(folder, transactions)
+        runs = {
+            "three, one after the other": partial(_run, _ALONE, folder, 3, 0, port),
+            "three merged": partial(_run, _MERGED, folder, 3, 0, port),
+            "three merged, ten idle": partial(_run, _MERGED, folder, 3, 10, port),
+        }
+        found = interleaved(runs, rounds)
+        _print_commands(interleaved(_commands(folder), rounds))
+        _follow(folder)
+    base = found["three, one after the other"]
+    for name, every in found.items():
+        cpu = [float(one.output.split()[0]) for one in every]
+        ratios = [a / float(b.output.split()[0]) for a, b in zip(cpu, base, strict=True)]
+        print(
+            f"{name:28} {statistics.median(one.seconds for one in every):7.2f} s, CPU {statistics.median(cpu):6.2f} s "
+            f"({statistics.median(ratios):.3f} of the first; {min(ratios):.3f} to {max(ratios):.3f}), "
+            f"{statistics.median(one.megabytes for one in every):,.0f} MB"
+        )
+
+
+def _commands(folder: Path) -> dict[str, Callable[[], Run]]:
+    """The same as people get it: a command for each source, and one for the group."""
+    names = [f"busy_{at}" for at in range(3)]
+    lake, settings = folder / "lake", [f'lake = "{folder}/lake"']
+    (lake / "landing").mkdir(parents=True)
+    for name in names:
+        (lake / "landing" / name).symlink_to(folder / name / "lake" / "landing" / name)
+        settings += [f"[sources.{name}]", 'connection = "none"', f'store = "sqlite:///{folder}/{name}/store.db"']
+    (folder / "strata.toml").write_text("\n".join([*settings, "[groups.all]", f"sources = {json.dumps(names)}"]))
+    os.environ |= {"STRATA_SETTINGS": str(folder / "strata.toml"), "AIRFLOW_CONN_NONE": "mysql://root@127.0.0.1:1/"}
+    return {
+        "three commands, one after the other": lambda: _together([_stream("--source", name) for name in names]),
+        "one command, merged": lambda: _stream("--group", "all"),
+    }
+
+
+def _stream(*what: str) -> Run:
+    return quietly(["strata", "stream", *what, "--from", "beginning", "--until", "landed"])
+
+
+def _together(runs: list[Run]) -> Run:
+    return Run(sum(one.seconds for one in runs), 0, sum(one.cpu_seconds for one in runs))
+
+
+def _print_commands(found: dict[str, list[Run]]) -> None:
+    for name, every in found.items():
+        print(f"{name:36} CPU {statistics.median(one.cpu_seconds for one in every):6.2f} s with their start")
+
+
+def _write(folder: Path, transactions: int) -> int:
+    """Lands three servers that are written to at the same time, so that the merge turns at each transaction or two, and
+    ten that have a database only. Returns a port."""
+    with ExitStack() as stack:
+        names = [f"busy_{at}" for at in range(3)]
+        with ThreadPoolExecutor() as pool:
+            started = pool.map(lambda name: start_server(folder / f"server_{name}"), names)
+            servers = [stack.enter_context(server) for server in started]
+            list(pool.map(partial(_live, transactions=transactions), servers))
+        for name, server in zip(names, servers, strict=True):
+            _land(server, folder, name)
+        for at in range(10):
+            # Each has transactions of its own.
+            server.run_sql("RESET BINARY LOGS AND GTIDS")
+            server.run_sql(f"SET GLOBAL gtid_purged = CONCAT(@@server_uuid, ':1-{1_000_000 + at}')")
+            server.run_sql("CREATE DATABASE IF NOT EXISTS nothing")
+            _land(server, folder, f"idle_{at}")
+        return server.port
+
+
+def _live(server: MysqlServer, transactions: int) -> None:
+    server.run_sql(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, b VARCHAR(40))"
+    )
+    with server.connect("d") as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE PROCEDURE p (n INT) BEGIN WHILE n > 0 DO START TRANSACTION; INSERT INTO t (a, b) VALUES"
+            " (n, 'something that is said'), (n, 'and more of it'); UPDATE t SET a = -1 WHERE id = n; COMMIT;"
+            " SET n = n - 1; END WHILE; END"
+        )
+        cursor.execute(f"CALL p({transactions})")
+
+
+def _land(server: MysqlServer, folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    world = World(server, folder / name, name, segment_bytes=256 << 20)
+    world.land()
+    world.track()
+
+
+def _follow(folder: Path) -> None:
+    """Prints how long a row takes from its commit to its line where the two other servers are silent: the watermark
+    has to come to it, by their positions."""
+    with ExitStack() as stack:
+        worlds = []
+        for name in ("one", "two", "three"):
+            server = stack.enter_context(start_server(folder / name))
+            server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (at DOUBLE)")
+            worlds.append(World(server, folder / f"{name}_world", name))
+            worlds[-1].folder.mkdir()
+        stream = Shards(worlds, options={"heartbeat_seconds": _HEARTBEAT}).stream("now", follow=True)
+        cursor = stack.enter_context(worlds[1].server.connect("d")).cursor()
+        took: list[float] = []
+        for event in stream:
+            if isinstance(event, RowChange) and event.after:
+                took.append(time.time() - event.after["at"])
+            if isinstance(event, RowChange | GroupHeartbeat):
+                # At any moment of the others' heartbeats.
+                time.sleep(len(took) % 10 / 10)
+                cursor.execute("INSERT INTO t VALUES (%s)", [time.time()])
+            if len(took) >= _ROWS:
+                stream.close()
+    print(
+        f"from commit to line beside two silent servers, heartbeats of {_HEARTBEAT} s: median "
+        f"{statistics.median(took):.2f} s, most {max(took):.2f} s"
+    )
+
+
+def _run(code: str, folder: Path, busy: int, idle: int, port: int) -> Run:
+    return python(code + _TIMED, folder, str(busy), str(idle), str(port))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Examples of DAGs that read what Strata publishes; none of them runs by itself."""

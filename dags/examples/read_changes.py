@@ -1,0 +1,64 @@
+"""Reads what is new in a table, each time that it is published: an example of a consumer, off until somebody copies it
+to a folder of DAGs of their own.
+
+It starts by two assets. `strata://SOURCE/DATABASE/TABLE` has an event for each interval that is published, with its
+rows, GTID set, schema versions and verdict; `strata://SOURCE/ddl` has one for each DDL statement within seconds, by an
+`AssetWatcher` that follows the server (`watch_replication_stream` in the settings). Spark reads the files of just those
+intervals, and nothing that was read before; an interval that was published anew is read again, whole.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import AssetAny, AssetWatcher, dag, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+import dags
+from dags.assets import ddl_asset, table_asset
+from dags.said import say
+from plugins.replication_watcher import ReplicationWatcher
+
+SOURCE, TABLE = "shop", "shop.orders"
+CHANGES = table_asset(SOURCE, TABLE)
+DDL = ddl_asset(SOURCE, [AssetWatcher(f"strata_{SOURCE}", trigger=ReplicationWatcher(SOURCE))])
+JOB = str(Path(dags.__file__).parents[1] / "spark_jobs" / "count_changes.py")
+"""Beside Strata's DAGs, wherever this file lies."""
+
+
+@task
+def list_intervals() -> list[str]:
+    """Starts of the intervals that were published since the last run (microseconds UTC); DDL is only told."""
+    # The mapping has the events of tables once more, under the alias by which the task told of them.
+    events = get_current_context()["triggering_asset_events"]
+    for event in events.get(DDL, ()):
+        say(f"DDL: {event.extra['payload']}")
+    found = {str(event.extra["interval"]) for event in events.get(CHANGES, ())}
+    if not found:
+        raise AirflowSkipException("no rows, only DDL")
+    return sorted(found)
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=AssetAny(CHANGES, DDL),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["strata", "example"],
+)
+def read_changes() -> None:
+    """Two tasks."""
+    intervals: Any = list_intervals()
+    SparkSubmitOperator(
+        task_id="count_by_operation",
+        conn_id="spark_strata",
+        application=JOB,
+        application_args=[SOURCE, TABLE, "{{ ti.xcom_pull(task_ids='list_intervals') | join(',') }}"],
+    ).set_upstream(intervals)
+
+
+read_changes()

@@ -1,0 +1,29 @@
+"""How old what readers have may get before Airflow alerts: by the settings, none without them.
+Not here: from where it counts, and what is said then (`plugins/deadline.py`)."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert
+
+from plugins.deadline import SpanStart, tell_stale
+from strata.config.settings import SETTINGS_VARIABLE, load_settings
+from strata.errors import StrataError
+
+
+def freshness() -> DeadlineAlert | None:
+    """The alert of `fresh_within_minutes`; None if the settings have none, or cannot be read here: the first step of
+    a run says why."""
+    if SETTINGS_VARIABLE not in os.environ:
+        return None
+    try:
+        minutes = load_settings(os.environ).fresh_within_minutes
+    except StrataError:
+        return None
+    if minutes is None:
+        return None
+    callback = AsyncCallback(tell_stale, {"minutes": minutes})
+    return DeadlineAlert(SpanStart(), timedelta(minutes=minutes), callback, name=f"fresh within {minutes} minutes")

@@ -1,0 +1,101 @@
+"""Groups in Airflow: behind the runs of its sources a group is one mapped line, which says how far each of them is, and
+tells of each new cut through all of them by an event of `strata://GROUP/cut`.
+Not here: the steps of its sources (`steps.py`), finding cuts (`strata.jobs.cuts`)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import AssetAlias, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.observability import stats
+
+from dags.assets import cut_asset
+from dags.said import say, saying
+from dags.steps import job
+from strata.config.settings import SETTINGS_VARIABLE, load_settings
+from strata.errors import StrataError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+
+    from dags.xcom import Xcom
+
+CUTS = AssetAlias("strata_cuts")
+"""The cuts of all groups."""
+
+
+def known_groups() -> list[str]:
+    """The groups of the settings, in order; none where there are no settings yet."""
+    if not os.environ.get(SETTINGS_VARIABLE):
+        return []
+    try:
+        return sorted(load_settings(os.environ).groups)
+    except StrataError:
+        # The steps say what is wrong with the settings; a DAG that cannot be loaded would say less.
+        return []
+
+
+@task(
+    trigger_rule="all_done",
+    outlets=[CUTS],
+    map_index_template="{{ task.op_kwargs['group'] }}",
+    show_return_value_in_logs=False,
+)
+def publish_group(group: str) -> Xcom:
+    """Publishes what all sources of a group have passed: a cut through all of them, at which their tables are read
+    together. It runs whatever became of a source; where one has not come further, the log names it."""
+    if get_current_context()["params"].get("dry_run"):
+        raise AirflowSkipException("a dry run publishes nothing")
+    with saying(f"publish what all sources of {group} have passed") as tell:
+        found = job("group_cut", "cuts.group_cut")(group)
+        _send_metrics(found.status)
+        say(found.status.line())
+        if found.cut is None:
+            say(f"skipped: {found.lacking}")
+            raise AirflowSkipException(found.lacking)
+        cut = found.cut.to_json()
+        asset = cut_asset(group)
+        is_new = cut["token"] != _newest_announced(asset)
+        if is_new:
+            get_current_context()["outlet_events"][CUTS].add(asset, extra=cut)
+        tell(f"{'a new cut' if is_new else 'the cut is still that'} at {cut['time']}: {cut['token']}")
+        for one in cut["sources"]:
+            behind = "; more of it was committed before the cut" if one["is_behind"] else ""
+            lacking = f"; not whole: {', '.join(one['lacking'])}" if one["lacking"] else ""
+            tell(f"{one['source']}: transaction {one['seq']:,}, until {one['until'] or 'nothing'}{behind}{lacking}")
+    return {"group": group, "time": cut["time"], "is_new": is_new, "held_by": found.status.held_by}
+
+
+def publish_groups(behind: Any) -> None:
+    """Puts a line for each group of the settings into a DAG.
+
+    Args:
+        behind: The task, mapped over the sources, behind which it stands. What stands behind a run's last tasks would
+            hide from Airflow that one of these failed; so it must not be one of them.
+    """
+    names = known_groups()
+    if names:
+        behind >> publish_group.expand(group=names)
+
+
+def _newest_announced(asset: Asset) -> str | None:
+    """The token of the newest cut that was told of."""
+    accessor = importlib.import_module("airflow.sdk.execution_time.context").InletEventsAccessor
+    events = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(1)
+    return next((str(event.extra["token"]) for event in events if "token" in event.extra), None)
+
+
+def _send_metrics(status: Any) -> None:
+    """Sends `strata.group_NAME` for each number that is known, with the tags `group` and `held_by`."""
+    numbers = {
+        "lag_seconds": status.behind_seconds,
+        "skew_seconds": status.skew_seconds,
+        "owed_rows": sum(one.owed_rows for one in status.members),
+        "unreachable": sum(one.error is not None for one in status.members),
+    }
+    for name, value in numbers.items():
+        if value is not None:
+            stats.gauge(f"strata.group_{name}", value, tags={"group": status.group, "held_by": status.held_by})

@@ -1,0 +1,29 @@
+"""A source's numbers as gauges of Airflow's own metrics: OpenTelemetry or StatsD, whichever its settings turn on.
+Not here: the numbers (`strata.jobs.progress.metrics`)."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from typing import Any
+
+from airflow.sdk.observability import stats
+from msgspec.structs import asdict
+
+from strata.errors import StrataError
+
+_LOG = logging.getLogger(__name__)
+
+
+def send_metrics(source: str, settings: Any) -> None:
+    """Sends `strata.NAME` for each number that is known, with the tag `source`. A task never fails by it."""
+    read_metrics = importlib.import_module("strata.jobs.progress.metrics").read_metrics
+    try:
+        numbers = read_metrics(source, settings=settings, now=time.time_ns() // 1000)
+    except StrataError as error:
+        _LOG.warning("%s: no metrics are sent: %s", source, error)
+        return
+    for name, value in asdict(numbers).items():
+        if value is not None:
+            stats.gauge(f"strata.{name}", value, tags={"source": source})

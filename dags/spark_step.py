@@ -1,0 +1,233 @@
+"""A step that Spark does: submitted as Airflow's provider does it, with a log of its own lines and not Spark's.
+Not here: which steps these are (`steps.py`), the jobs (`spark_jobs/`), what their lines mean
+(`strata.jobs.run.spark_said`)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from abc import abstractmethod
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from dags.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink
+from dags.said import say, saying
+from dags.xcom import PlannedRun, read_planned
+from strata.counted import counted
+from strata.errors import LakeUnavailableError, Transient
+from strata.jobs.run.spark_said import is_progress, is_report, job_failure, pages_of
+from strata.jobs.run.specs import DecodeReport
+from strata.startup.spark import TASK_VARIABLE, needed_by_spark, short_job
+from strata.wire.stored import decode_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from subprocess import Popen
+
+    from airflow.sdk import Context
+
+_JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
+_KEPT_BYTES = 10_000_000
+"""Of what Spark has printed, its end."""
+_OF_THE_JOB = (65, 75)
+"""Exit codes by which a job says that it has told its error (`spark_jobs/decode_slices.py`)."""
+
+
+class SparkDiedError(Transient):
+    """Spark ended without a word of the job: it was killed, or did not start. Another try may come through."""
+
+
+class _Output:
+    """What spark-submit prints, in a file; the job's own lines go to the task's log.
+
+    It stands for the log of the provider's hook, which writes all of it there.
+    """
+
+    def __init__(self, real: Any, tell_pages: Callable[[str], None]) -> None:
+        self._real = real
+        self._tell_pages = tell_pages
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  as long as the task
+        self.report = ""
+
+    def info(self, message: str, *arguments: Any) -> None:
+        """One line of Spark's, or of the hook's."""
+        line = message % arguments if arguments else message
+        self._file.write(line.encode(errors="replace") + b"\n")
+        if is_report(line):
+            self.report = line
+        elif is_progress(line):
+            say(line)
+            pages = pages_of(line)
+            if pages:
+                self._tell_pages(pages)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def close(self) -> None:
+        """Forgets it."""
+        self._file.close()
+
+    def text(self) -> bytes:
+        """All of it, or its end."""
+        self._file.seek(max(0, self._file.tell() - _KEPT_BYTES))
+        return self._file.read()
+
+
+class SparkStep(SparkSubmitOperator):
+    """Submits one of `spark_jobs/` for a planned run, on the cluster that the connection `spark_strata` names.
+
+    A run without rows to decode skips it. The job gets the variables that it needs: the task's own hold the secrets of
+    all connections. It ends when its task does.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
+    job: str
+    """File in `spark_jobs/`."""
+    following: str
+    """What comes after it."""
+
+    def __init__(self, *, planned: Any, **options: Any) -> None:
+        """Takes the XCom of `plan`."""
+        self.planned = planned
+        super().__init__(
+            conn_id="spark_strata",
+            application=str(_JOBS / self.job),
+            name=f"strata {options['task_id']}",
+            driver_memory="1g",
+            # Every line goes through this process; at Spark's own level a check writes 10,000 of them.
+            conf={"spark.log.level": "WARN", "spark.driver.extraJavaOptions": short_job()},
+            **options,
+        )
+
+    @abstractmethod
+    def arguments(self, planned: PlannedRun) -> list[str]:
+        """Of the job, beside the run."""
+
+    @abstractmethod
+    def asked(self, planned: PlannedRun) -> str:
+        """What it is to do, in a line."""
+
+    @abstractmethod
+    def done(self, report: str) -> str:
+        """What it did, in a line, by its report as JSON."""
+
+    def execute(self, context: Context) -> None:
+        """Submits the job, waits for it, and says what came out."""
+        planned = read_planned(self.planned)
+        if not planned.slices:
+            say("skipped: there are no rows to decode in this run, and Spark is not started")
+            raise AirflowSkipException("no rows in this run")
+        self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
+        # Its connection may be one of the variables that Spark does not get.
+        self._hook = self._get_hook()
+
+        def tell_pages(address: str) -> None:
+            if context:
+                context["ti"].xcom_push(SparkLink.key, address)
+
+        output = self._hook._log = _Output(self._hook.log, tell_pages)  # noqa: SLF001  all that it says goes through it
+        with closing(output), saying(self.asked(planned), self.following) as tell:
+            try:
+                self._submit(context)
+            except AirflowException as error:
+                raise self._failure(self._hook._submit_sp, output, error) from None  # noqa: SLF001  its exit code
+            finally:
+                self._keep(planned, output, context)
+            if output.report:
+                tell(self.done(output.report))
+
+    def _submit(self, context: Context) -> None:
+        given = dict(os.environ)
+        needed = needed_by_spark(given)
+        for name in given.keys() - needed.keys():
+            del os.environ[name]
+        os.environ[TASK_VARIABLE] = str(os.getpid())
+        try:
+            super().execute(context)
+        finally:
+            process = self._hook and self._hook._submit_sp  # noqa: SLF001  the hook leaves its pipe open
+            if process and process.stdout:
+                process.stdout.close()
+            os.environ.pop(TASK_VARIABLE)
+            os.environ.update(given)
+
+    def _failure(self, process: Popen[str] | None, output: _Output, error: AirflowException) -> Exception:
+        """What the job has said, and no trace of how it was started."""
+        if process is None or not process.returncode:
+            return error
+        said = output.text().decode(errors="replace")
+        found = job_failure(process.returncode, output.report, said)
+        return found if process.returncode in _OF_THE_JOB else SparkDiedError(found.message, remedy=found.remedy)
+
+    def _keep(self, planned: PlannedRun, output: _Output, context: Context) -> None:
+        """Beside the plan: whoever wants to know what Spark itself has said."""
+        storage = importlib.import_module("strata.wire.storage")
+        name = f"{self.task_id.rpartition('.')[2]}-{context['ti'].try_number}.log" if context else "spark.log"
+        folder = storage.Folder.open(planned.run_url).folder("spark")
+        try:
+            folder.write(name, output.text())
+        except LakeUnavailableError as error:
+            say(f"what Spark has printed could not be kept: {error.message}")
+        else:
+            say(f"what Spark has printed is in {folder.join(name)}")
+
+
+class DecodeStep(SparkStep):
+    """Decodes the slices of a run, one Spark task each; the rows are staged beside the tables."""
+
+    job = "decode_slices.py"
+    following = "check"
+    operator_extra_links = (SparkLink(),)
+
+    def arguments(self, planned: PlannedRun) -> list[str]:
+        """None."""
+        del planned
+        return []
+
+    def asked(self, planned: PlannedRun) -> str:
+        """The run in numbers."""
+        parts = (counted(planned.rows, "row"), counted(planned.tables, "table"), counted(planned.slices, "slice"))
+        return "decode {} of {} in {}: ".format(*parts) + planned.run
+
+    def done(self, report: str) -> str:
+        """Rows, files, and what was put aside."""
+        found = decode_stored(report.encode(), DecodeReport, newest=1, file=self.job, remedy="Clear the task.")
+        said = f"{counted(found.rows, 'row')} in {counted(found.files, 'file')}"
+        if found.failed_slices:
+            said += f"; {counted(found.failed_slices, 'slice')} cannot be decoded, the check withholds their tables"
+        if found.quarantined:
+            said += f"; put aside: {'; '.join(found.quarantined_because)}"
+        return said
+
+
+class CheckStep(SparkStep):
+    """Judges what was decoded, before anybody reads it; its page leads to the Data Docs."""
+
+    job = "check_interval.py"
+    following = "publish"
+    operator_extra_links = (VerdictLink(), DataDocsLink(), ChangesLink(), SparkLink())
+
+    def arguments(self, planned: PlannedRun) -> list[str]:
+        """What the settings say of checks: the job has no settings."""
+        return [
+            *("--checks", planned.checks),
+            *("--engine", planned.checks_engine),
+            *("--compare-keys", planned.compare_keys),
+        ]
+
+    def asked(self, planned: PlannedRun) -> str:
+        """The run in numbers."""
+        return f"check {counted(planned.rows, 'row')} of {counted(planned.tables, 'table')}: {planned.run}"
+
+    def done(self, report: str) -> str:
+        """How many checks, and what failed."""
+        found = msgspec.json.decode(report)
+        failed = counted(found["errors"], "error")
+        return f"{counted(found['checks'], 'check')}, {failed}, {counted(found['warnings'], 'warning')}"

@@ -1,0 +1,216 @@
+"""Reading through a cache: a value that is there, or the query's own, which fills the cache if that is provably as
+fresh as all that has been invalidated.
+Not here: what is cached (`shapes.py`), what makes entries go (`invalidator.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from strata import tokens
+from strata.cache.server import TIMEOUT_SECONDS, CacheServer, set_text
+from strata.cache.shapes import ANY_KINDS, entry_key, key_text, kinds_of
+from strata.errors import CacheUnavailableError, SourceUnavailableError, Usage
+from strata.gtid.sets import GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strata.cache.shapes import Shapes
+    from strata.gtid.token import Place, Token
+    from strata.tokens.queries import Connection
+
+MARK_SECONDS: Final = 60
+"""How long a mark stays. One that has gone costs a fill, and nothing else."""
+
+
+class Found(Struct, frozen=True):
+    """What the cache has of a key."""
+
+    said: str
+    """`hit` or `miss`; else why nothing is read or filled: `cold`, `moved`, `history`, `shape`, `format`."""
+    value: bytes | None = None
+    """Of a hit; None: it is known that there is nothing."""
+    token: str = ""
+    """GTID set that the value holds, or, of a miss, that a fill has to hold."""
+
+    @property
+    def is_hit(self) -> bool:
+        """Whether there is an answer."""
+        return self.said == "hit"
+
+
+class Counts(Struct):
+    """What a reader has met."""
+
+    hits: int = 0
+    misses: int = 0
+    filled: int = 0
+    refused: int = 0
+    """Values that were not provably fresh enough to be kept."""
+    without: int = 0
+    """Reads while the cache did not answer, or nobody served the shape."""
+
+
+class Cache:
+    """A cache as an application reads it. Several threads may share it, each with its own connection to MySQL.
+
+    Nothing is served that is older than an acknowledged invalidation of its key; docs/caches.md says what it rests on.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        shapes: Shapes,
+        *,
+        expire_seconds: float | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            url: Of the Redis or Valkey.
+            name: Of the cache.
+            shapes: As its invalidator has them.
+            expire_seconds: How long values stay; None: until they are invalidated, or evicted.
+            timeout_seconds: For each answer of the cache; what takes longer is read from MySQL.
+        """
+        self.server = CacheServer(url, name, timeout_seconds=timeout_seconds)
+        self.shapes, self._expire = shapes, expire_seconds
+        self.counts = Counts()
+
+    def get(
+        self,
+        shape: str,
+        key: Sequence[Any],
+        load: Callable[[], bytes | None],
+        *,
+        connection: Connection,
+        at_least: Token | None = None,
+        wait_seconds: float = 1.0,
+    ) -> bytes | None:
+        """The value of a key: of the cache, or what `load` returns. Where the cache does not answer, that as well.
+
+        Args:
+            shape: Name of the shape.
+            key: The values of its columns, typed as they are: int, Decimal, str, bytes, date.
+            load: Asks MySQL, on `connection`; None says that there is nothing, which is cached, too.
+            connection: To a primary or a replica, with no transaction open.
+            at_least: What the answer has to hold, as the token of the caller's own commit (`strata.tokens.own`).
+            wait_seconds: How long a replica may take to have it.
+
+        Raises:
+            Usage: A value can be no key; the token is of another source; a transaction is open.
+            SourceUnavailableError: The server does not get what is asked for in time.
+        """
+        found = self._peek(shape, key, at_least)
+        if found is not None and found.is_hit:
+            self.counts.hits += 1
+            return found.value
+        self.counts.misses += 1
+        if at_least is not None and not tokens.wait(connection, at_least, wait_seconds, source=self.shapes.source):
+            raise SourceUnavailableError(
+                f"the server has not executed what is asked for within {wait_seconds} s", source=self.shapes.source
+            )
+        if found is None or found.said != "miss":
+            self.counts.without += 1
+            return load()
+        # In front of the query: what is read next is at least as fresh.
+        token = tokens.include(connection, source=self.shapes.source, lineage=self.shapes.lineage)
+        value = load()
+        self._keep(shape, key, value, token)
+        return value
+
+    def read(self, shape: str, key: Sequence[Any], *, at_least: Token | None = None) -> Found:
+        """What the cache has. A miss leaves a mark there, by which a fill is told from one that came too late.
+
+        Raises:
+            Usage: As for `get`.
+            CacheUnavailableError: It does not answer.
+            CacheRefusedError: It will not.
+        """
+        entry, word = self._entry(shape, key)
+        wanted = "" if at_least is None else set_text(self._executed(at_least))
+        arguments: list[str | bytes | int] = [self.shapes.history, shape, word, wanted, MARK_SECONDS * 1000]
+        answer = self.server.run("read", [entry], arguments)
+        said = answer[0].decode()
+        if said == "hit":
+            return Found(said, answer[1][1:] if answer[1][:1] == b"V" else None, answer[2].decode())
+        return Found(said, None, answer[1].decode() if said == "miss" else "")
+
+    def fill(self, shape: str, key: Sequence[Any], value: bytes | None, token: Token) -> str:
+        """Puts a value in, if it is provably at least as fresh as what has been invalidated and what is there.
+
+        Args:
+            shape: Name of the shape.
+            key: As for `get`.
+            value: None: there is nothing.
+            token: Of `strata.tokens.include`, taken in front of the query on the same connection. A token is no proof:
+                never one that somebody else has brought.
+
+        Returns:
+            `filled`, `older`, or why nothing is filled, as `Found.said`.
+
+        Raises:
+            Usage: As for `get`.
+            CacheUnavailableError: It does not answer, or is full.
+            CacheRefusedError: It will not.
+        """
+        entry, word = self._entry(shape, key)
+        stored = b"N" if value is None else b"V" + value
+        milliseconds = 0 if self._expire is None else max(1, int(self._expire * 1000))
+        position = set_text(self._position(token))
+        arguments: list[str | bytes | int] = [self.shapes.history, shape, word, position, stored, milliseconds]
+        return str(self.server.run("fill", [entry], arguments)[0].decode())
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self.server.close()
+
+    def _peek(self, shape: str, key: Sequence[Any], at_least: Token | None) -> Found | None:
+        try:
+            return self.read(shape, key, at_least=at_least)
+        except CacheUnavailableError:
+            return None
+
+    def _keep(self, shape: str, key: Sequence[Any], value: bytes | None, token: Token) -> None:
+        try:
+            said = self.fill(shape, key, value, token)
+        except CacheUnavailableError:
+            return
+        if said == "filled":
+            self.counts.filled += 1
+        else:
+            self.counts.refused += 1
+
+    def _entry(self, name: str, key: Sequence[Any]) -> tuple[str, str]:
+        """Key of the entry, and the shape's word."""
+        shape = self.shapes.named(name)
+        asked = kinds_of(key)
+        widths = {len(columns) for columns in shape.tables.values() if columns}
+        if widths and widths != {len(key)}:
+            raise Usage(f"a key of shape {name} has {widths.pop()} values, and {len(key)} are given")
+        kinds = asked if widths else ANY_KINDS
+        return entry_key(self.server.state_key, name, key_text(key, asked)), shape.word(kinds)
+
+    def _executed(self, token: Token) -> GtidSet:
+        """All that a token asks for: of transactions of which it has a part, the whole."""
+        return self._place(token).executed() or GtidSet()
+
+    def _position(self, token: Token) -> GtidSet:
+        """What a token promises: no transaction of which it has only a part."""
+        position = self._place(token).position
+        return position if isinstance(position, GtidSet) else GtidSet()
+
+    def _place(self, token: Token) -> Place:
+        for place in token.places:
+            mine = (place.source, place.lineage) == (self.shapes.source, self.shapes.lineage)
+            if mine and isinstance(place.position, GtidSet):
+                return place
+        raise Usage(
+            f"the token is not one of GTIDs of {self.shapes.source} with lineage {self.shapes.lineage!r}",
+            source=self.shapes.source,
+            remedy="Give `source` and `lineage` where the token is made. Servers without GTIDs have no caches.",
+        )

@@ -1,0 +1,161 @@
+"""Copies: which transactions of a new source are what an old one has given, and which may be.
+Not here: where new sources begin (`hops.py`), leaving transactions out of pieces (`pieces.py`).
+
+Filtered replication of MySQL copies a transaction with its GTID. Other copiers write what they copy in transactions of
+their own, and keep the old source's GTID set in a row of these (Vitess: `_vt.blp_checkpoint.pos`, `_vt.vreplication`).
+What such a row has more than its before image is what the transaction copies.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strata.errors import InvalidGtidSetError, SourceSettingsError
+from strata.gtid.sets import GtidSet
+from strata.schema.model.folding import fold_name
+from strata.streams.decoding import StreamPart, row_seqs
+from strata.streams.events import RowChange
+from strata.streams.rendering import Rendering
+
+if TYPE_CHECKING:
+    from strata.groups.path import Path
+    from strata.groups.pieces import Piece
+    from strata.rows.decode import ChangeBatch
+
+
+class Kind(Enum):
+    """What a transaction of a new source is."""
+
+    COPY = "copy"
+    """All of it was given by an old source."""
+    NEW = "new"
+    """None of it was."""
+    PARTLY = "partly"
+    """The copier put several transactions into one, and some of these were."""
+
+
+class Column:
+    """The column in which a copier keeps the position of what it copies."""
+
+    def __init__(self, text: str) -> None:
+        """Takes `database.table.column`."""
+        self.table, _, self.name = text.rpartition(".")
+        self._folded = fold_name(self.table)
+
+    def is_in(self, batch: ChangeBatch) -> bool:
+        """Whether some rows are of its table."""
+        return fold_name(str(batch.table)) == self._folded
+
+    def copied(self, change: RowChange) -> GtidSet:
+        """What a change of its row says that the transaction copies.
+
+        Raises:
+            SourceSettingsError: The column has something else than a GTID set.
+        """
+        before, after = self._position(change.before), self._position(change.after)
+        return after - before
+
+    def _position(self, image: dict[str, Any] | None) -> GtidSet:
+        value = next((found for name, found in (image or {}).items() if fold_name(name) == fold_name(self.name)), None)
+        if value is None:
+            return GtidSet()
+        text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        try:
+            # Vitess writes the flavour in front: MySQL56/UUID:1-77.
+            return GtidSet.parse(text.rpartition("/")[2])
+        except InvalidGtidSetError:
+            raise SourceSettingsError(
+                f"{self.table}.{self.name} has something else than the GTID set of what was copied",
+                table=self.table,
+                remedy="`source_gtid_column` of the group names the column; docs/groups.md.",
+            ) from None
+
+
+class Copies:
+    """Tells the copies of one group's new sources."""
+
+    def __init__(self, path: Path, column: str | None) -> None:
+        """Takes the way over the hops, and `database.table.column` of the copier's positions, if there is one."""
+        self._path, self._column = path, None if column is None else Column(column)
+        self._rendering = Rendering()
+        self._held: dict[str, list[StreamPart]] = {}
+        self._known: dict[str, dict[int, GtidSet]] = {}
+        """By source and ordinal: what transactions copy."""
+
+    def take(self, source: str, span: StreamPart) -> list[StreamPart]:
+        """Takes a span; returns those that are whole. The copier's row may be the last one of a transaction: until it
+        has come nobody knows what the transaction is.
+
+        Args:
+            source: The source.
+            span: What has come of it.
+
+        Raises:
+            SourceSettingsError: As `Column.copied`.
+        """
+        column = self._column
+        if column is None:
+            return [span]
+        known = self._known.setdefault(source, {})
+        held = self._held.setdefault(source, [])
+        if not held:
+            known.clear()
+        rows, span.batches = _parted(span.batches, column)
+        if self._path.hop_to(source) is None:
+            return [span] if span else []
+        for change in self._rendering.events(StreamPart(span.places, rows)):
+            if isinstance(change, RowChange):
+                known[change.seq] = known.get(change.seq, GtidSet()) | column.copied(change)
+        held.append(span)
+        if _is_inside(span, rows):
+            return []
+        self._held[source] = []
+        return [one for one in held if one]
+
+    def is_holding(self, source: str) -> bool:
+        """Whether something of a source has come, and nobody knows what it is."""
+        return bool(self._held.get(source))
+
+    def sort_out(self, source: str, piece: Piece) -> None:
+        """Leaves the copies out of a piece, and marks what may be one."""
+        hop = self._path.hop_to(source)
+        if hop is None:
+            return
+        piece.epoch, given = self._path.number(hop), self._path.copied(source)
+        is_copy = piece.held_by(given)
+        may_be_copy = hop.may_be_copies(piece.times)
+        for seq, copied in self._known.get(source, {}).items():
+            # It says itself what it is.
+            at = np.flatnonzero(piece.seqs == seq)
+            kind = _kind(copied, given)
+            if kind is not None:
+                is_copy[at] |= kind is Kind.COPY
+                may_be_copy[at] = kind is Kind.PARTLY
+        piece.may_be_copy = may_be_copy
+        piece.leave_out(is_copy)
+
+
+def _kind(copied: GtidSet, given: GtidSet) -> Kind | None:
+    """What a transaction is that copies some others, of which some were given; None: it copies none."""
+    if not copied:
+        return None
+    rest = copied - given
+    if not rest:
+        return Kind.COPY
+    return Kind.NEW if rest == copied else Kind.PARTLY
+
+
+def _parted(batches: list[ChangeBatch], column: Column) -> tuple[list[ChangeBatch], list[ChangeBatch]]:
+    mine = [batch for batch in batches if column.is_in(batch)]
+    return mine, [batch for batch in batches if not column.is_in(batch)]
+
+
+def _is_inside(span: StreamPart, rows: list[ChangeBatch]) -> bool:
+    """Whether a span ends inside of a transaction."""
+    begun = [int(row_seqs(batch.batch).max()) for batch in (*span.batches, *rows)]
+    begun += [one.place.record.seq for one in span.ddl]
+    return reduce(max, begun, 0) > reduce(max, (place.record.seq for place in span.commits), 0)

@@ -1,0 +1,159 @@
+"""Readers of a group's sources: a thread for each, and where what they have read waits for the merge.
+Not here: the merge (`merge.py`), what becomes of it (`stream.py`).
+
+A silent source proves by its position that nothing is missing of it: its reader asks the server for its clock and for
+all that it has executed, and when the stream has come to that, everything before that time has been read. Time alone
+proves nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata.errors import StrataError
+from strata.gtid.sets import GtidSet
+from strata.gtid.token_text import from_text
+from strata.streams.events import Heartbeat
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from strata.groups.clocks import Moment, Server
+    from strata.gtid.token import Place
+    from strata.streams.decoding import StreamPart
+    from strata.streams.stream import ChangeStream
+
+
+class Position(Struct, frozen=True):
+    """A reader has come to a place; nothing that is wanted stands in front of it that has not been given."""
+
+    place: Place
+
+
+class Proof(Struct, frozen=True):
+    """All that was committed before a time of the server's clock has been read."""
+
+    moment: Moment
+
+
+class Unreachable(Struct, frozen=True):
+    """The server does not answer; the reader goes on trying."""
+
+    error: StrataError
+
+
+class Ended(Struct, frozen=True):
+    """The stream has come to its end, or to a fault."""
+
+    place: Place | None
+    error: StrataError | None
+
+
+class Inbox:
+    """What has been read and the merge has not taken; at most one thing of each source."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._found: deque[tuple[str, object]] = deque()
+        self._waiting: set[str] = set()
+        self._paused: frozenset[str] = frozenset()
+        self.is_closed = False
+
+    def put(self, source: str, what: object, *, may_wait: bool = True) -> None:
+        """Puts something in; waits while the source is paused, or what it put in before has not been taken."""
+        with self._changed:
+            while may_wait and not self.is_closed and (source in self._waiting or source in self._paused):
+                self._changed.wait()
+            self._found.append((source, what))
+            self._waiting.add(source)
+            self._changed.notify_all()
+
+    def take(self, seconds: float) -> list[tuple[str, object]]:
+        """All that there is; waits for something, but not longer than so many seconds."""
+        with self._changed:
+            if not self._found:
+                self._changed.wait(seconds)
+            found = list(self._found)
+            self._found.clear()
+            return found
+
+    def go_on(self, paused: Collection[str]) -> None:
+        """Lets all sources go on but some."""
+        with self._changed:
+            self._paused = frozenset(paused)
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()
+
+
+class Reader(threading.Thread):
+    """Reads one source to the end of its stream."""
+
+    def __init__(self, source: str, stream: ChangeStream, server: Server | None, inbox: Inbox) -> None:
+        """Begins with `start`; nobody is asked where there is no server: what has landed comes to its end."""
+        super().__init__(name=f"strata-{source}", daemon=True)
+        self.source = source
+        self._stream, self._server, self._inbox = stream, server, inbox
+        self._asked: Moment | None = None
+        """What the server said, and the stream has not come to yet."""
+
+    def run(self) -> None:
+        """Reads."""
+        error = None
+        try:
+            for found in self._stream.spans():
+                if self._inbox.is_closed:
+                    return
+                self._take(found)
+        except StrataError as fault:
+            error = fault
+        finally:
+            if self._server is not None:
+                self._server.close()
+        self._inbox.put(self.source, Ended(self._reached(), error))
+
+    def close(self) -> None:
+        """Ends the stream at the next moment."""
+        self._stream.close()
+
+    def _take(self, found: StreamPart | Heartbeat) -> None:
+        if not isinstance(found, Heartbeat):
+            self._inbox.put(self.source, found)
+            return
+        [place] = from_text(found.token).places
+        self._inbox.put(self.source, Position(place))
+        try:
+            proved = None if self._server is None else self._prove(place, self._server)
+        except StrataError as error:
+            self._inbox.put(self.source, Unreachable(error))
+            return
+        if proved is not None:
+            self._inbox.put(self.source, Proof(proved))
+
+    def _prove(self, place: Place, server: Server) -> Moment | None:
+        """What is proved where the stream has come to a place."""
+        before, self._asked = self._asked, None
+        if before is not None and self._is_behind(place, before):
+            # The answer of last time: of a server that is never still the one of now would never be reached.
+            return before
+        now = server.ask()
+        if self._is_behind(place, now):
+            return now
+        self._asked = now
+        return None
+
+    def _is_behind(self, place: Place, moment: Moment) -> bool:
+        return isinstance(place.position, GtidSet) and moment.executed <= place.position
+
+    def _reached(self) -> Place | None:
+        token = self._stream.reached()
+        return None if token is None else from_text(token).places[0]

@@ -1,0 +1,64 @@
+"""What is due of a group's sources, as lines or as events, in the group's order.
+Not here: what is due (`merge.py`), lines and events of one source (`strata/streams`)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from strata.groups.stretch import GroupPlaces
+from strata.groups.stretch_texts import GroupTexts, StretchTexts
+from strata.streams.lines import joined
+from strata.streams.rendering import Rendering
+from strata.streams.writing import Writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata.groups.stretch import Stretch
+    from strata.kernels.arrays import Ints
+    from strata.streams.events import Event, TransactionPlace
+    from strata.streams.lines import Lines
+
+
+class StretchLines:
+    """Writes what is due."""
+
+    def __init__(self) -> None:
+        self._writing: dict[str, Writing] = {}
+        self._tokens: StretchTexts
+
+    def write(self, stretch: Stretch) -> Iterator[bytes]:
+        """The JSON lines of a stretch in its order, some whole ones at once."""
+        self._tokens = StretchTexts(stretch)
+        lines: list[Lines] = []
+        for places in stretch.parts:
+            writing = self._writing.setdefault(places.part.source, Writing(self._texts))
+            for found in writing.parts(places.span()):
+                # Of all that is due they are put into one order.
+                found.seqs = places.ranks[places.ordinals(found.seqs)]
+                lines.append(found)
+        return joined(lines)
+
+    def _texts(self, places: Mapping[int, TransactionPlace], seqs: Ints) -> GroupTexts:
+        if not isinstance(places, GroupPlaces):
+            raise TypeError("a transaction of a group has a place in it")
+        return GroupTexts(self._tokens, places, seqs)
+
+
+class StretchEvents:
+    """Renders what is due."""
+
+    def __init__(self) -> None:
+        self._rendering: dict[str, Rendering] = {}
+
+    def render(self, stretch: Stretch) -> Iterator[Event]:
+        """The events of a stretch, in its order."""
+        left = [self._by_transaction(places) for places in stretch.parts]
+        for owner in stretch.due.by_rank[0].tolist():
+            yield from next(left[owner])[1]
+
+    def _by_transaction(self, places: GroupPlaces) -> Iterator[tuple[int, Iterator[Event]]]:
+        rendering = self._rendering.setdefault(places.part.source, Rendering())
+        return groupby(rendering.events(places.span()), attrgetter("place.record.seq"))

@@ -1,0 +1,145 @@
+"""Where a group is along what is due of it: the places of its transactions, whose tokens say where all sources are.
+Not here: which transactions are due, and their order (`due.py`), the texts of many tokens at once (`stretch_texts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from strata.groups.vector import inside_of
+from strata.streams.events import TransactionPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata.groups.due import Due, Part
+    from strata.groups.pieces import Piece
+    from strata.groups.vector import Vector
+    from strata.gtid.token_text import StepTexts
+    from strata.kernels.arrays import Ints
+    from strata.streams.decoding import StreamPart
+
+_WALK: Final = 256
+"""Transactions from one place that is found by itself to the next; between them each is found from the one before."""
+
+
+class Stretch:
+    """Transactions that are due one behind the other, without a hop between them."""
+
+    def __init__(self, due: Due[Piece], front: Vector) -> None:
+        """Takes them, and where the group is in front of the first."""
+        self.due, self.front = due, front
+        self._walks: dict[int, list[Vector]] = {}
+
+    @cached_property
+    def behind(self) -> Vector:
+        """Where the group is behind the last."""
+        return self.at(len(self.due))
+
+    @cached_property
+    def parts(self) -> list[GroupPlaces]:
+        """The transactions of each part."""
+        return [GroupPlaces(self, part, ranks) for part, ranks in zip(self.due.parts, self.due.ranks, strict=True)]
+
+    def at(self, rank: int) -> Vector:
+        """Where the group is in front of a transaction, by its ordinal among these."""
+        found = self.front
+        for part, ranks in zip(self.due.parts, self.due.ranks, strict=True):
+            count = int(np.searchsorted(ranks, rank))
+            if count:
+                found = found.moved(part.piece.reached(part.begin + count - 1))
+        return found
+
+    def along(self, rank: int) -> Vector:
+        """The same, for who asks for many of them in order."""
+        first = rank // _WALK * _WALK
+        walk = self._walks.get(first)
+        if walk is None:
+            walk = self._walks[first] = [self.at(first)]
+        owners, ordinals = self.due.by_rank
+        while len(walk) <= rank - first:
+            before = first + len(walk) - 1
+            part = self.due.parts[owners[before]]
+            walk.append(walk[-1].moved(part.piece.reached(part.begin + int(ordinals[before]))))
+        return walk[rank - first]
+
+
+class GroupPlaces(Mapping[int, "GroupPlace"]):
+    """The transactions of one part, by their ordinals in the source's stream."""
+
+    def __init__(self, stretch: Stretch, part: Part[Piece], ranks: Ints) -> None:
+        """Takes the part, and the ordinals of its transactions in the stretch."""
+        self.stretch, self.part, self.ranks = stretch, part, ranks
+        self.piece = part.piece
+        self.seqs = part.piece.seqs[part.begin : part.end]
+        self._made: dict[int, GroupPlace] = {}
+
+    def span(self) -> StreamPart:
+        """What they have."""
+        return self.piece.part(self.part.begin, self.part.end, self)
+
+    def ordinals(self, seqs: Ints) -> Ints:
+        """Of some of them in the part, from 0."""
+        return np.searchsorted(self.seqs, seqs)
+
+    def __getitem__(self, seq: int) -> GroupPlace:
+        found = self._made.get(seq)
+        if found is None:
+            at = int(np.searchsorted(self.seqs, seq))
+            if at == len(self.seqs) or self.seqs[at] != seq:
+                raise KeyError(seq)
+            found = self._made[seq] = GroupPlace(self, at)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        # Mostly it is the first that is wanted.
+        return map(int, self.seqs)
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+
+class GroupPlace(TransactionPlace):
+    """A transaction of one source of a group: its tokens say where all sources are."""
+
+    __slots__ = ("_ordinal", "_places")
+
+    def __init__(self, places: GroupPlaces, ordinal: int) -> None:
+        """Takes where it is in a part."""
+        super().__init__(*places.piece.place(places.part.begin + ordinal).made_of)
+        self._places, self._ordinal = places, ordinal
+
+    @cached_property
+    def after_text(self) -> str:
+        """The group's token behind what there is of it."""
+        return self._places.stretch.along(int(self._places.ranks[self._ordinal]) + 1).text
+
+    @cached_property
+    def steps(self) -> StepTexts:
+        """The group's tokens in it."""
+        return self._places.stretch.along(int(self._places.ranks[self._ordinal])).inside(inside_of(self, 1))
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What lines of a source say that a hop led to."""
+        return shown_of(self.epoch, may_be_copy=self.may_be_copy)
+
+    @property
+    def epoch(self) -> int:
+        """The hop that its source came with, from 1; 0 for a first source."""
+        return self._places.piece.epoch
+
+    @property
+    def may_be_copy(self) -> bool:
+        """Whether an old source may have given it: nobody knows the positions of the hop."""
+        return bool(self._places.piece.may_be_copy[self._places.part.begin + self._ordinal])
+
+
+def shown_of(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:
+    """What lines of transactions of an epoch say besides."""
+    found: dict[str, Any] = {"epoch": epoch} if epoch else {}
+    return {**found, "possible_duplicate": True} if may_be_copy else found

@@ -1,0 +1,1 @@
+"""Backups that other programs have made, taken in the place of a dump."""

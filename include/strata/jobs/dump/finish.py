@@ -1,0 +1,154 @@
+"""From rows that were read to a mirror at one position: what changed since is put on top of them.
+Not here: reading them (`dump_table.py`, `backups/`), the argument (`mirrors/dump/exact.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata.errors import SchemaGapError
+from strata.jobs.dump.window import Window, changes_of, happened, is_changed
+from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
+from strata.mirrors.dump.folder import DumpFolder
+from strata.mirrors.dump.read import TableAlteredError
+from strata.mirrors.layout import key_columns
+from strata.mirrors.lock import MirrorLocks
+from strata.mirrors.position import MirrorPosition
+from strata.mirrors.renames import Renames
+from strata.mirrors.table import Mirror
+from strata.schema.history.historian import History
+from strata.store.own import own_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from strata.events.landed import LandedStream
+    from strata.mirrors.modes import Mode
+    from strata.schema.history.sql_store import SchemaStore
+    from strata.schema.history.versions import SchemaVersion
+    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.wire.connection import ServerAddress
+
+_WAIT_SECONDS: Final = 600.0
+"""For others who write to the mirror: reading the rows again costs more."""
+
+
+class DumpSource(Struct, frozen=True):
+    """What a dump needs of its source."""
+
+    name: str
+    address: ServerAddress
+    lake: str
+    store: SchemaStore
+    catch_up: Callable[[], None]
+    """Lands what the server has executed by now, and tracks it."""
+    mode: Mode
+    begin: Callable[[TableName], bool] = lambda _: True
+    """Whether a table is to be dumped still, asked when no other process is at it."""
+    done: Callable[[TableName], None] = lambda _: None
+    """Is told that a table's mirror has its rows."""
+    renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
+    """What will become of a table's columns that get another name."""
+
+
+class Made(Struct, frozen=True):
+    """A mirror that was made."""
+
+    position: MirrorPosition
+    changes: int
+    """That were put on top of the rows."""
+
+
+def version_at(source: DumpSource, table: TableName, seq: int, definition: TableDefinition) -> SchemaVersion:
+    """The version that holds behind a transaction, whose columns are those of the rows.
+
+    Raises:
+        TableAlteredError: They are others.
+    """
+    try:
+        found = History(source.store, source.name).behind(table, seq)
+    except SchemaGapError as error:
+        raise TableAlteredError(error.message) from error
+    if found.definition.columns != definition.columns:
+        raise TableAlteredError("its definition is another one")
+    return found
+
+
+def _tracked(source: DumpSource, stream: LandedStream, window: Window) -> Window:
+    """The window up to what is tracked, where nothing else follows but what the store wrote: it changes no table of
+    the source's, and is not tracked by itself, since that would be written, too (`jobs/track/track_schema.py`)."""
+    position = source.store.position(source.name)
+    end = position.seq if position else 0
+    own = own_database(source.store.engine, stream.servers()) if end < window.last_seq else ()
+    if own and stream.is_only_of(own, end + 1, window.last_seq):
+        return Window(min(window.after_seq, end), end)
+    return window
+
+
+def make_mirror(
+    source: DumpSource,
+    table: TableName,
+    definition: TableDefinition,
+    landed: tuple[LandedStream, Window],
+    batches: Iterator[pa.RecordBatch],
+) -> Made:
+    """The mirror of a table at the end of a window.
+
+    Args:
+        source: Where from, and where to.
+        table: The table.
+        definition: Of the rows.
+        landed: The stream, and within which of its transactions the rows were read.
+        batches: The rows.
+
+    Raises:
+        TableAlteredError: The table was altered within the window.
+        NotRepeatableError: What changed within it cannot be put on top of rows that may have it already.
+        AlreadyRunningError: Others keep writing to the mirror.
+        LakeUnavailableError: The storage refuses, or is full.
+    """
+    stream, window = landed[0], _tracked(source, *landed)
+    reason = happened(source.store, source.name, window, table, definition)
+    if reason is not None:
+        raise TableAlteredError(reason)
+    version = version_at(source, table, window.last_seq, definition)
+    definition = version.definition
+    if not key_columns(definition) and is_changed(stream, window, table):
+        raise NotRepeatableError("the table has no key, and was changed while it was read")
+    count = _Count()
+    changes = count.passing(changes_of(stream, source.store, window, table, definition))
+    position = MirrorPosition(
+        seq=window.last_seq,
+        gtid_executed=str(stream.executed_at(window.last_seq)),
+        committed_at=stream.clock_at(window.last_seq),
+        schema_version=version.version_id,
+    )
+    locks = MirrorLocks(source.lake, source.name, source.address, wait_seconds=_WAIT_SECONDS)
+    with locks.alone(table, purpose="making this mirror from a dump"):
+        Mirror.create(
+            source.lake,
+            source.name,
+            table,
+            definition,
+            exact_rows(batches, changes, definition, DumpFolder(source.lake, source.name, table)),
+            position,
+            mode=source.mode,
+            renames=source.renames(table),
+            replacing=Mirror.open(source.lake, source.name, table),
+        )
+    return Made(position, count.rows)
+
+
+class _Count:
+    """How many rows have passed."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def passing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.rows += batch.num_rows
+            yield batch

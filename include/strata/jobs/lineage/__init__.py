@@ -1,0 +1,1 @@
+"""What steps have read and written, for who draws lineage."""

@@ -1,0 +1,58 @@
+"""Where a table's mirror has come to, and what it waits for.
+Not here: bringing it there (`follow.py`), the mirrors of a source (`update_mirrors.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata.jobs.mirror.happenings import Happenings, Order
+    from strata.jobs.mirror.published import Published
+    from strata.mirrors.lock import MirrorLocks
+    from strata.mirrors.modes import Mode
+    from strata.mirrors.position import MirrorPosition
+    from strata.mirrors.renames import Renames
+    from strata.mirrors.table import Mirror
+    from strata.schema.model.definition import TableName
+
+
+class Followed(Struct, frozen=True):
+    """Where a table's mirror has come to."""
+
+    mirror: Mirror | None
+    reached: MirrorPosition | None = None
+    """Up to where it equals the table; None if it stands in front of something."""
+    commits: int = 0
+    behind: str | None = None
+    """Why it goes no further, or why there is none."""
+    needs_dump: bool = False
+    """Whether a dump of the table ends that."""
+    is_unwanted: bool = False
+    """Whether nothing will ever publish what comes next."""
+
+
+class NotYetError(Exception):
+    """What comes next has to wait until more is published; the message says what."""
+
+
+class OvertakenError(Exception):
+    """Another applier has brought the mirror past where this one was."""
+
+
+class Following(Protocol):
+    """What one table's way asks of its source (`follow.py` has it)."""
+
+    lake: str
+    source: str
+    happenings: Happenings
+    published: Published
+    mode: Mode
+    locks: MirrorLocks
+    renames: Callable[[TableName], Renames]
+
+    def follow(self, table: TableName, until: Order | None = None) -> Followed:
+        """Another table, whose rows go along."""

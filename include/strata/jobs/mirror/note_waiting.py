@@ -1,0 +1,41 @@
+"""Notes in the ledger which tables wait for a dump, and says so once in the log.
+Not here: dumping them (`jobs/whole/read_again.py`), why they wait (`follow.py`)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from strata.store.read_again import ReadAgain, ReadAgainLedger
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata.jobs.mirror.update_mirrors import MirrorReport
+
+_LOG = logging.getLogger("strata.mirror")
+
+
+def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int) -> None:
+    """Takes over what the mirrors of a source wait for; a mirror with an error is not judged.
+
+    Args:
+        engine: The source's store.
+        report: What became of the mirrors.
+        now: Microseconds UTC.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    waiting = []
+    judged = list(report.without)
+    for table, one in zip(report.names, report.mirrors, strict=True):
+        if one.error is not None:
+            continue
+        judged.append(table)
+        if one.needs_dump and one.behind is not None:
+            seq = None if one.position is None else one.position.seq
+            waiting.append(ReadAgain(report.source, table.database, table.table, seq, one.behind, now))
+    names = [(table.database, table.table) for table in judged]
+    for fresh in ReadAgainLedger(engine).notice(report.source, waiting, names):
+        _LOG.warning("the rows of %s have to be read from the server again: %s", fresh.name, fresh.reason)

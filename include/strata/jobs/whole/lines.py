@@ -1,0 +1,85 @@
+"""What each step of a run has done, in a line: for the terminal, and for the logs of Airflow's tasks.
+Not here: the steps, their reports (each job has its own)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.counted import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.checks.verdict import IntervalVerdict
+    from strata.jobs.dump.dump_tables import DumpReport
+    from strata.jobs.ingest import LandStepReport
+    from strata.jobs.mirror.update_mirrors import MirrorSums
+    from strata.jobs.publish.publish_interval import PublishReport
+    from strata.jobs.run.specs import DecodeReport, PlanReport
+    from strata.schema.tracker.stream import TrackReport
+
+
+def landed_said(report: LandStepReport) -> str:
+    """What has landed."""
+    landing = report.landing
+    if landing is None:
+        return "`strata land --follow` has landed all there is"
+    if not landing.transactions:
+        return "nothing new"
+    size = f"{landing.bytes / 1e6:,.1f} MB"
+    return f"{counted(landing.transactions, 'transaction')}, {size} in {counted(landing.segments, 'segment')}"
+
+
+def planned_said(report: PlanReport) -> str:
+    """What a run does, and what cannot be decoded."""
+    lost = report.refused
+    refused = f"; {counted(lost, 'row')} cannot be decoded: {report.reason}" if lost else ""
+    if not report.tables:
+        return f"nothing is owed{refused}"
+    return (
+        f"{report.run}: {counted(report.rows, 'row')} of {counted(report.tables, 'table')} "
+        f"in {counted(report.slices, 'slice')}{refused}"
+    )
+
+
+def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
+    """What the checks have found, in a line."""
+    checks, errors = sum(verdict.checks for verdict in verdicts), sum(len(verdict.errors) for verdict in verdicts)
+    warnings = sum(len(verdict.failures) for verdict in verdicts) - errors
+    return f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
+
+
+def published_said(report: PublishReport) -> str:
+    """What was published, in a line."""
+    tables = len({one.table for one in report.tables})
+    withheld = sum(one.rows for one in report.withheld)
+    names = sorted({one.table for one in report.withheld})
+    left = f"; left out: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
+    others = f" and {counted(len(names) - 3, 'other')}" if len(names) > 3 else ""
+    return f"{counted(report.rows, 'row')} of {counted(tables, 'table')}{left}{others}"
+
+
+def tracked_said(report: TrackReport) -> str:
+    """What the history has learned."""
+    gaps = f"; {counted(report.gaps, 'table became unknown', 'tables became unknown')}" if report.gaps else ""
+    return f"{counted(report.statements, 'DDL statement')}, {counted(report.versions, 'schema version')}{gaps}"
+
+
+def decoded_said(report: DecodeReport) -> str:
+    """What was decoded."""
+    return f"{counted(report.rows, 'row')} from {counted(report.slices, 'slice')}"
+
+
+def mirrored_said(sums: MirrorSums) -> str:
+    """How the mirrors stand."""
+    if not sums.mirrors:
+        return "there are none"
+    behind = f"; {counted(len(sums.behind), 'table')} behind: {sums.behind[0]}" if sums.behind else ""
+    return f"{counted(sums.mirrors, 'table')}, {counted(sums.commits, 'commit')}{behind}"
+
+
+def read_again_said(report: DumpReport) -> str:
+    """What was dumped."""
+    failed = f"; {report.failed[0].table}: {report.failed[0].message}" if report.failed else ""
+    rows = sum(one.rows for one in report.tables)
+    return f"{counted(rows, 'row')} of {', '.join(one.table for one in report.tables) or 'no table'}{failed}"

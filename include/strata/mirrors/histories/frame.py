@@ -1,0 +1,290 @@
+"""The history of a table as a LazyFrame of polars: the same steps as the view's SQL has.
+Not here: what it is made of (`history.py`), the SQL (`dialects/history.py`)."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+import pyarrow as pa
+
+from strata.dialects.history import VALIDITY
+from strata.dialects.views import BEFORE
+from strata.errors import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from strata.dialects.history import HistorySource
+    from strata.dialects.views import Branch, Place, ViewColumn
+
+_ORDER: Final = ["seq", "row", "put"]
+_PARTITION: Final = "_interval"
+
+
+def frame_of(
+    source: HistorySource, files: Mapping[str, Sequence[str]], schemas: Mapping[str, pa.Schema]
+) -> pl.LazyFrame:
+    """The history as polars computes it.
+
+    Args:
+        source: What it is made of.
+        files: Of each relation, its data files.
+        schemas: Columns of the change tables.
+    """
+    return _Frame(source, files, schemas).made()
+
+
+class _Frame:
+    def __init__(
+        self, source: HistorySource, files: Mapping[str, Sequence[str]], schemas: Mapping[str, pa.Schema]
+    ) -> None:
+        self._source = source
+        self._columns = source.view.columns
+        self._files = files
+        self._schemas = schemas
+        self._segments = [one.seq for one in source.emptied]
+
+    def made(self) -> pl.LazyFrame:
+        events = pl.concat([*self._events(), self._nothing()], how="vertical")
+        spans = self._spans_by_key(events) if self._source.has_key else self._spans_by_row(events)
+        since, to = pl.col("since"), pl.col("to_seq")
+        spans = spans.filter(pl.col("put") == 1, since.is_null() | to.is_null() | (since < to))
+        if self._source.has_key:
+            spans = spans.map_batches(self._refuse_unknown)
+        return spans.select(*self._shown(), *self._validity())
+
+    # Events -------------------------------------------------------------------------------------
+
+    def _events(self) -> Iterable[pl.LazyFrame]:
+        if self._source.base is not None:
+            yield self._base(self._source.base)
+        for branch in self._source.view.branches:
+            if not self._files[branch.relation]:
+                continue
+            inside = self._scan(branch.relation).filter(
+                pl.col("_schema_version").is_in(list(branch.versions)),
+                pl.col("_seq") > self._source.after,
+                pl.col("_seq") <= self._source.until,
+            )
+            put = inside.filter(pl.col("_op") != "delete")
+            taken = inside.filter(pl.col("_op") != "insert")
+            yield put.select(*self._when(1), *self._put(branch))
+            yield taken.select(*self._when(0), *self._taken(branch))
+
+    def _scan(self, relation: str) -> pl.LazyFrame:
+        schema = pa.schema([field for field in self._schemas[relation] if field.name != _PARTITION])
+        return pl.scan_parquet(
+            list(self._files[relation]),
+            schema=pl.DataFrame(schema.empty_table()).schema,
+            missing_columns="insert",
+            extra_columns="ignore",
+            glob=False,
+            cast_options=pl.ScanCastOptions(missing_struct_fields="insert", extra_struct_fields="ignore"),
+        )
+
+    def _when(self, put: int) -> list[pl.Expr]:
+        return [
+            pl.lit(put, pl.Int32).alias("put"),
+            pl.col("_seq").alias("seq"),
+            pl.col("_row").alias("row"),
+            pl.col("_seq").alias("since"),
+            pl.col("_gtid").alias("gtid"),
+            pl.col("_committed_at").alias("time"),
+            pl.sum_horizontal(
+                pl.lit(0, pl.Int64), *(pl.col("_seq").gt(at).cast(pl.Int64) for at in self._segments)
+            ).alias("segment"),
+        ]
+
+    def _base(self, base: Branch) -> pl.LazyFrame:
+        when = [
+            pl.lit(1, pl.Int32).alias("put"),
+            pl.lit(self._source.after, pl.Int64).alias("seq"),
+            pl.lit(-1, pl.Int64).alias("row"),
+            pl.lit(None, pl.Int64).alias("since"),
+            pl.lit(None, pl.String).alias("gtid"),
+            pl.lit(None, pl.Datetime("us", "UTC")).alias("time"),
+            pl.lit(0, pl.Int64).alias("segment"),
+        ]
+        values: list[pl.Expr] = []
+        for at, (column, place) in enumerate(self._pairs(base)):
+            value = self._value(place, column)
+            if self._source.has_key:
+                values += [value.alias(f"k{at}")] if column.is_key else []
+                value = _held(value, pl.lit(place.unknown, pl.String))
+            values.append(value.alias(f"v{at}"))
+        scanned = pl.scan_parquet(list(self._files[base.relation]), missing_columns="insert", glob=False)
+        return scanned.select(*when, *values)
+
+    def _put(self, branch: Branch) -> list[pl.Expr]:
+        pairs = list(self._pairs(branch))
+        moves = pl.any_horizontal(
+            pl.lit(value=False),
+            *(
+                self._key(place, column).ne_missing(self._value(place, column, BEFORE))
+                for column, place in pairs
+                if column.is_key
+            ),
+        )
+        is_insert = pl.col("_op") == "insert"
+        values: list[pl.Expr] = []
+        for at, (column, place) in enumerate(pairs):
+            absent = _lists(place.missing)
+            given = place.lacking
+            lacking = pl.lit(None, self._kind(column)) if given is None else self._value(given, column)
+            if not self._source.has_key:
+                old = pl.when(is_insert).then(lacking).otherwise(self._value(place, column, BEFORE))
+                values.append(pl.when(absent).then(old).otherwise(self._value(place, column)).alias(f"v{at}"))
+                continue
+            if column.is_key:
+                values += [self._key(place, column).alias(f"k{at}")]
+                values.append(_held(self._key(place, column), pl.lit(None, pl.String)).alias(f"v{at}"))
+                continue
+            unknown = pl.lit(None if given is None else given.unknown, pl.String)
+            held = (
+                pl.when(self._is_partial(place, column))
+                .then(self._why(column, "the log has only what changed in the document"))
+                .when(absent & is_insert)
+                .then(_held(lacking, unknown))
+                .when(absent & moves)
+                .then(self._why(column, "the image of a row that changed its key lacks it"))
+                .when(absent)
+                .then(None)
+                .otherwise(_held(self._value(place, column), pl.lit(place.unknown, pl.String)))
+            )
+            values.append(held.alias(f"v{at}"))
+        return values
+
+    def _taken(self, branch: Branch) -> list[pl.Expr]:
+        values: list[pl.Expr] = []
+        for at, (column, place) in enumerate(self._pairs(branch)):
+            value = self._value(place, column, BEFORE)
+            if not self._source.has_key:
+                values.append(value.alias(f"v{at}"))
+                continue
+            values += [value.alias(f"k{at}")] if column.is_key else []
+            values.append(pl.lit(None, self._held_kind(column)).alias(f"v{at}"))
+        return values
+
+    def _nothing(self) -> pl.LazyFrame:
+        """No events, in the columns of all: there may be none at all."""
+        kinds: dict[str, Any] = {"put": pl.Int32, "seq": pl.Int64, "row": pl.Int64, "since": pl.Int64}
+        kinds |= {"gtid": pl.String, "time": pl.Datetime("us", "UTC"), "segment": pl.Int64}
+        for at, column in enumerate(self._columns):
+            if column.is_key and self._source.has_key:
+                kinds[f"k{at}"] = self._kind(column)
+            kinds[f"v{at}"] = self._held_kind(column) if self._source.has_key else self._kind(column)
+        return pl.LazyFrame(schema=kinds)
+
+    # Spans --------------------------------------------------------------------------------------
+
+    def _spans_by_key(self, events: pl.LazyFrame) -> pl.LazyFrame:
+        key = ["segment", *(f"k{at}" for at, column in enumerate(self._columns) if column.is_key)]
+        ordered = events.sort(_ORDER)
+        ends = [pl.col(name).shift(-1).over(key).alias(f"to_{name}") for name in ("seq", "gtid", "time")]
+        values = [pl.col(f"v{at}").forward_fill().over(key) for at, _ in enumerate(self._columns)]
+        return ordered.with_columns(*ends, *values)
+
+    def _spans_by_row(self, events: pl.LazyFrame) -> pl.LazyFrame:
+        key = ["segment", *(f"v{at}" for at, _ in enumerate(self._columns))]
+        numbered = events.sort("seq", "row").with_columns(pl.int_range(pl.len()).over([*key, "put"]).alias("number"))
+        ends = [pl.col(name).shift(-1).over([*key, "number"]).alias(f"to_{name}") for name in ("seq", "gtid", "time")]
+        return numbered.sort("put", descending=True).with_columns(*ends)
+
+    # What is shown ------------------------------------------------------------------------------
+
+    def _refuse_unknown(self, spans: pl.DataFrame) -> pl.DataFrame:
+        for at, column in enumerate(self._columns):
+            name = f"v{at}"
+            if name not in spans.columns:
+                continue
+            why = spans[name].struct.field("u").drop_nulls()
+            if len(why):
+                raise Usage(f"{column.name}: the log does not tell: {why[0]}")
+            if spans[name].null_count():
+                raise Usage(f"{column.name}: the log has no image with it")
+        return spans
+
+    def _shown(self) -> list[pl.Expr]:
+        found = []
+        for at, column in enumerate(self._columns):
+            value = pl.col(f"v{at}").struct.field("v") if self._source.has_key else pl.col(f"v{at}")
+            found.append(value.alias(column.published))
+        return found
+
+    def _validity(self) -> list[pl.Expr]:
+        ends = self._source.emptied
+        of = {
+            "_valid_from": pl.col("time"),
+            "_valid_to": self._end("time", [_moment(one.committed_at) for one in ends]),
+            "_valid_from_gtid": pl.col("gtid"),
+            "_valid_to_gtid": self._end("gtid", [pl.lit(one.gtid, pl.String) for one in ends]),
+            "_valid_from_seq": pl.col("since"),
+            "_valid_to_seq": self._end("seq", [pl.lit(one.seq, pl.Int64) for one in ends]),
+        }
+        return [of[name].alias(name) for name, _ in VALIDITY]
+
+    def _end(self, what: str, emptied: Sequence[pl.Expr]) -> pl.Expr:
+        found = pl.col(f"to_{what}")
+        for at, value in enumerate(emptied):
+            is_emptied = pl.col("to_seq").is_null() & (pl.col("segment") == at)
+            found = pl.when(is_emptied).then(value).otherwise(found)
+        return found
+
+    # Expressions --------------------------------------------------------------------------------
+
+    def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, Place]]:
+        return zip(self._columns, branch.places, strict=True)
+
+    def _kind(self, column: ViewColumn) -> pl.DataType:
+        return pl.DataFrame(pa.schema([("one", column.kind)]).empty_table()).schema["one"]
+
+    def _held_kind(self, column: ViewColumn) -> pl.DataType:
+        return pl.Struct({"v": self._kind(column), "u": pl.String})
+
+    def _value(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
+        kind = self._kind(column)
+        if not place.physical:
+            if place.literal is None:
+                return pl.lit(None, kind)
+            return pl.lit(_literal(place.literal, column), kind)
+        found = [pl.col(inside).struct.field(name) if inside else pl.col(name) for name in place.physical]
+        typed = [one.cast(kind) for one in found] if place.is_cast else found
+        return reduce(pl.coalesce, typed)
+
+    def _key(self, place: Place, column: ViewColumn) -> pl.Expr:
+        """Of the row after a change; a MINIMAL image leaves out a key that has not changed."""
+        return (
+            pl.when(_lists(place.missing))
+            .then(self._value(place, column, BEFORE))
+            .otherwise(self._value(place, column))
+        )
+
+    def _is_partial(self, place: Place, column: ViewColumn) -> pl.Expr:
+        if not column.is_document:
+            return pl.lit(value=False)
+        # Of one type, whether this polars knows maps or not.
+        entries = pl.col("_invalid").cast(pl.List(pl.Struct({"key": pl.String, "value": pl.String})))
+        keys = entries.list.eval(pl.element().struct.field("key"))
+        return keys.list.contains(place.missing).fill_null(value=False)
+
+    def _why(self, column: ViewColumn, why: str) -> pl.Expr:
+        return _held(pl.lit(None, self._kind(column)), pl.lit(why, pl.String))
+
+
+def _held(value: pl.Expr, unknown: pl.Expr) -> pl.Expr:
+    """A value, or why it is not known; NULL as a whole stands for that of the image before."""
+    return pl.struct(value.alias("v"), unknown.alias("u"))
+
+
+def _lists(name: str) -> pl.Expr:
+    return pl.col("_missing").list.contains(name).fill_null(value=False)
+
+
+def _moment(micros: int | None) -> pl.Expr:
+    return pl.lit(micros, pl.Int64).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+
+
+def _literal(text: str, column: ViewColumn) -> Any:
+    return pa.scalar(text).cast(column.kind).as_py()

@@ -1,0 +1,51 @@
+"""Whether a stored text has another in it, whatever their case, asked of the database.
+Not here: which texts are looked through (`search.py`, `catalogue.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+_ESCAPE: Final = "\\"
+_WILDCARDS: Final = str.maketrans({sign: _ESCAPE + sign for sign in (_ESCAPE, "%", "_")})
+_GLOB_SIGNS: Final = "*?["
+
+
+def contains(text: sa.ColumnElement[str], part: str, dialect: Dialect) -> sa.ColumnElement[bool]:
+    """Whether a text has another in it; case does not matter.
+
+    Args:
+        text: A column, or an expression.
+        part: What is looked for, as it is: wildcards stand for themselves.
+        dialect: Of the database that is asked.
+    """
+    if dialect.name != "sqlite":
+        return _like(sa.func.lower(text), part.lower())
+    if "\0" in part:
+        # LIKE and GLOB read to the first of them.
+        return sa.func.instr(sa.func.lower(text), part.lower()) > 0
+    # SQLite's LIKE and lower() know the case of ASCII only; lower() would copy each text, at twice the time.
+    beyond = next((sign for sign in part if not sign.isascii()), None)
+    if beyond is None:
+        return _like(text, part)
+    either = sa.or_(*(_like(text, one) for one in _cases(beyond)))
+    # GLOB takes three times as long as LIKE, and is asked of the few texts that have the first such character.
+    return either & text.op("GLOB", is_comparison=True)(f"*{''.join(map(_glob, part))}*")
+
+
+def _like(text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
+    return text.like(f"%{part.translate(_WILDCARDS)}%", escape=_ESCAPE)
+
+
+def _cases(sign: str) -> list[str]:
+    """A character and what it is in the other case, where that is one character, too."""
+    return sorted({one for one in (sign, sign.lower(), sign.upper()) if len(one) == 1})
+
+
+def _glob(sign: str) -> str:
+    cases = _cases(sign)
+    return f"[{''.join(cases)}]" if len(cases) > 1 or sign in _GLOB_SIGNS else sign

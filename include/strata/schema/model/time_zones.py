@@ -1,0 +1,45 @@
+"""Time zones of sessions, as far as two programs cannot disagree on them.
+Not here: converting values (`tables/values/moments.py`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+_OFFSET: Final = re.compile(r"([+-])(\d{1,2}):([0-5]\d)", re.ASCII)
+_BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_END: Final = datetime(2038, 1, 20, tzinfo=UTC)
+"""What a TIMESTAMP can hold."""
+_STEP: Final = timedelta(days=5)
+"""No zone has kept daylight saving time, Ramadan's break of it included, for less."""
+
+
+@lru_cache(64)
+def offset_of(zone: str | None) -> int | None:
+    """Seconds east of UTC, of a zone that has had them since 1970; None of any other, and where nobody knows.
+
+    Of a zone with daylight saving time the server knows what was loaded into it (`mysql_tzinfo_to_sql`), from the
+    files of whichever year; files of the newer, slim form end there in 2007 or before. SYSTEM may be any zone.
+    """
+    found = _OFFSET.fullmatch(zone or "")
+    if found is not None:
+        seconds = (int(found[2]) * 60 + int(found[3])) * 60
+        return -seconds if found[1] == "-" else seconds
+    return None if not zone or zone.upper() == "SYSTEM" else _constant(zone)
+
+
+def _constant(zone: str) -> int | None:
+    try:
+        named = ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return None
+    moment = _BEGIN
+    offsets: set[timedelta | None] = set()
+    while moment < _END and len(offsets) < 2:
+        offsets.add(moment.astimezone(named).utcoffset())
+        moment += _STEP
+    [first, *others] = offsets
+    return None if others or first is None else int(first.total_seconds())

@@ -1,0 +1,46 @@
+"""Statements that are compiled once for all stores of a process. SQLAlchemy compiles each anew for each engine, which
+was a quarter of what opening a source cost.
+Not here: engines (`database.py`), which are not shared: a connection may not pass a fork, is of the file that its path
+led to, and belongs to whoever disposes of its engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy.util import LRUCache
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+_MOST: Final = 500
+"""Statements that are kept; SQLAlchemy keeps as many for each engine."""
+
+_PLAIN: Final = (str, int, tuple, type(None))
+
+
+class CompiledStatements(LRUCache[Any, Any]):
+    """What SQLAlchemy takes for `compiled_cache`. Its keys begin with the dialect, an object of each engine; here two
+    are one that know the same of their servers."""
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        """The statement compiled, if it has been."""
+        return super().get(_shared(key), default)
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        """Keeps it."""
+        super().__setitem__(_shared(key), compiled)
+
+
+COMPILED: Final = CompiledStatements(_MOST)
+
+
+def _shared(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return _known_to(key[0]), *key[1:]
+
+
+def _known_to(dialect: Dialect) -> tuple[Any, ...]:
+    """What a dialect's SQL depends on: its class, and what it was told or has learnt from its server, as the version,
+    modes of SQL, the driver. Read each time, since it learns with its first connection."""
+    learnt = frozenset((name, value) for name, value in vars(dialect).items() if isinstance(value, _PLAIN))
+    return type(dialect), dialect.identifier_preparer.initial_quote, learnt

@@ -1,0 +1,158 @@
+"""What lines say of their transactions: GTID, commit time and tokens as texts, made a column at a time where there are
+many.
+Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata.gtid.sets import GtidSet
+from strata.gtid.token_packed import growing
+from strata.rows.batch import gtid_column
+from strata.streams.places import Places
+from strata.streams.token_texts import Texts, heads_inside, texts_behind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata.gtid.token_packed import Growing
+    from strata.kernels.arrays import Ints
+    from strata.streams.events import TransactionPlace
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY: Final = 48
+"""Transactions from which on columns are faster than one at a time."""
+_T: Final = ord("T")
+_TIME_BYTES: Final = 26
+
+
+class TransactionTexts:
+    """Of some transactions of a span, in order."""
+
+    def __init__(self, places: Mapping[int, TransactionPlace], seqs: Ints) -> None:
+        """Takes the places of the span, and which of them are wanted."""
+        self._places, self._seqs = places, seqs
+        self._columns = places if isinstance(places, Places) and len(seqs) >= _MANY else None
+        self._rows = seqs - places.batch.first_seq if isinstance(places, Places) else seqs
+
+    def _each(self) -> list[TransactionPlace]:
+        return [self._places[seq] for seq in self._seqs.tolist()]
+
+    def statements(self) -> Ints:
+        """How many statements each has."""
+        if self._columns is not None:
+            return self._columns.count_statements(self._rows)
+        return np.array([place.statements for place in self._each()], np.int64)
+
+    def gtids(self) -> Texts:
+        """As JSON: in quotes, or `null`."""
+        if self._columns is None:
+            return Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
+        batch = self._columns.batch
+        texts = gtid_column(batch.sid_numbers[self._rows], batch.numbers[self._rows], batch.sids)
+        return _texts_of(pc.fill_null(pc.binary_join_element_wise('"', texts, '"', ""), "null"))
+
+    def times(self) -> Texts:
+        """As `time_text`."""
+        if self._columns is None:
+            return Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
+        texts = pa.array(self._columns.batch.committed_at[self._rows]).cast(pa.timestamp("us")).cast(pa.string())
+        found = np.concatenate(
+            [_texts_of(texts).data.reshape(-1, _TIME_BYTES), np.full((len(texts), 1), ord("Z"), np.uint8)], axis=1
+        )
+        found[:, 10] = _T
+        return Texts(found.reshape(-1), np.arange(len(texts) + 1) * (_TIME_BYTES + 1))
+
+    def behind(self) -> Texts:
+        """The tokens behind each."""
+        found = []
+        for known, seqs, rows in self._runs():
+            if known is None:
+                found.append(Texts.of([self._places[seq].after_text.encode() for seq in seqs.tolist()]))
+            else:
+                found.append(texts_behind(known, *rows))
+        return Texts.joined(found)
+
+    def heads(self) -> tuple[Texts, Ints]:
+        """What the tokens inside of each begin with, and their CRCs, as `StepTexts` has them."""
+        found: list[tuple[Texts, Ints]] = []
+        for known, seqs, rows in self._runs():
+            if known is None:
+                steps = [self._places[seq].steps for seq in seqs.tolist()]
+                crcs = np.array([one.crc for one in steps], np.int64)
+                found.append((Texts.of([one.head.encode() for one in steps]), crcs))
+            else:
+                found.append(heads_inside(known, *rows))
+        return Texts.joined([texts for texts, _ in found]), np.concatenate([crcs for _, crcs in found])
+
+    def ends(self, *, inside: bool) -> Texts | None:
+        """What stands behind a token's number, or behind the token: its last numbers, a quote, and what lines of the
+        transaction say besides; None: the quote alone."""
+        if isinstance(self._places, Places):
+            return None
+        return Texts.of(
+            [b'%b"%b' % (one.steps.tail.encode() if inside else b"", shown_fields(one.shown)) for one in self._each()]
+        )
+
+    def _runs(self) -> Iterator[tuple[Growing | None, Ints, tuple[Ints, Ints]]]:
+        """Transactions that one server has numbered one behind the other: what their tokens have in common, where that
+        can be said; their ordinals; their numbers and commit times."""
+        if self._columns is None:
+            yield None, self._seqs, (self._seqs, self._seqs)
+            return
+        batch, rows = self._columns.batch, self._rows
+        sids, numbers = batch.sid_numbers, batch.numbers
+        breaks = (np.diff(sids, prepend=-2) != 0) | (np.diff(numbers, prepend=0) != 1)
+        begins = np.flatnonzero(np.diff(np.cumsum(breaks)[rows], prepend=-1))
+        for begin, end in pairwise([*begins.tolist(), len(rows)]):
+            at = begin
+            while at < end:
+                known, stop = self._known(at, end)
+                mine = rows[at:stop]
+                yield known, self._seqs[at:stop], (numbers[mine], batch.committed_at[mine])
+                at = stop
+
+    def _known(self, begin: int, end: int) -> tuple[Growing | None, int]:
+        """What the tokens of the first transactions of a run have in common, and where these end: a set gets another
+        form by a server's first transaction, and where it meets the next span."""
+        if self._columns is None or end - begin < _MANY:
+            return None, end
+        first = self._columns[int(self._seqs[begin])]
+        gtid, place = first.record.gtid, first.before
+        found = None if gtid is None else growing(place, gtid)
+        if found is None:
+            return None, begin + 1 if isinstance(place.position, GtidSet) else end
+        known, limit = found
+        stop = begin + int(np.searchsorted(self._columns.batch.numbers[self._rows[begin:end]], limit))
+        return (known, stop) if stop > begin else (None, begin + 1)
+
+
+def shown_fields(shown: Mapping[str, Any]) -> bytes:
+    """What lines say besides, behind what they say already."""
+    return b",%b" % msgspec.json.encode(shown)[1:-1] if shown else b""
+
+
+def _texts_of(texts: pa.Array) -> Texts:
+    _, offsets, data = texts.buffers()
+    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    found = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
+    return Texts(found, starts - starts[0])
+
+
+def time_text(micros: int) -> str:
+    """A commit time as `2026-11-21T03:30:00.000000Z`."""
+    seconds, fraction = divmod(micros, 1_000_000)
+    return f"{_second_text(seconds)}.{fraction:06}Z"
+
+
+@lru_cache(1 << 10)
+def _second_text(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,240 @@
+"""Spans of a stream as JSON lines, or as server-sent events, in stream order.
+Not here: putting the bytes together (`lines.py`), events as Python values (`rendering.py`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from strata.gtid.token_text import step_numbers
+from strata.rows.arrow import ROW_FIELDS
+from strata.rows.jsonl import TableLines
+from strata.streams.lines import ImageTexts, Lines, Same, Shared, composed, in_each, joined, number_texts
+from strata.streams.token_texts import Texts
+from strata.streams.transaction_texts import TransactionTexts, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from strata.kernels.arrays import Ints
+    from strata.rows.decode import ChangeBatch
+    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.streams.decoding import StreamPart
+    from strata.streams.events import Ddl, Heartbeat, TransactionPlace
+    from strata.streams.lines import Piece
+
+_LAST: Final = 1 << 62
+_encode: Final = msgspec.json.encode
+
+
+class Messages(Struct, frozen=True):
+    """Server-sent events of one span."""
+
+    data: bytes
+    last: str
+    """Token of the last line; empty if there is none."""
+    last_seq: int
+    """Ordinal of its transaction."""
+
+
+NO_MESSAGES: Final = Messages(b"", "", 0)
+
+
+def message(token: str, line: bytes) -> bytes:
+    """A line as a server-sent event (HTML Living Standard, 9.2.6), whose `id` is its token; JSON has no line ends."""
+    return b"id: %b\ndata: %b\n\n" % (token.encode(), line)
+
+
+class _Framing(Struct, frozen=True):
+    """What stands around each line."""
+
+    whole: Callable[[str, bytes], bytes]
+    """A line with it, of its token and itself."""
+    id: bytes
+    """In front of the token; empty where no token is in front of the line."""
+    end: bytes
+
+    def front(self, *token: Piece) -> list[Piece]:
+        """What is in front of a line."""
+        return [Same(self.id), *token, Same(b"\ndata: ")] if self.id else []
+
+
+_LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
+_MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
+
+
+class Writing:
+    """Knows the tables of one stream."""
+
+    def __init__(
+        self, texts: Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts] = TransactionTexts
+    ) -> None:
+        """Knows none yet.
+
+        Args:
+            texts: What makes of places, and ordinals of some of them, what the lines say of these.
+        """
+        self._texts = texts
+        self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts, TableDefinition]] = {}
+
+    def chunks(self, span: StreamPart) -> Iterator[bytes]:
+        """The lines of a span, some at a time."""
+        return joined(self._groups(span, _LINES))
+
+    def parts(self, span: StreamPart) -> list[Lines]:
+        """The same, to be joined with those of others."""
+        return self._groups(span, _LINES)
+
+    def lines(self, span: StreamPart) -> bytes:
+        """All of them."""
+        return b"".join(self.chunks(span))
+
+    def messages(self, span: StreamPart) -> Messages:
+        """The same as server-sent events."""
+        groups = self._groups(span, _MESSAGES)
+        if not groups:
+            return NO_MESSAGES
+        seq, step = max((int(seq), int(one.steps[one.seqs == seq].max())) for one in groups for seq in [one.seqs.max()])
+        place = span.places[seq]
+        last = place.after_text if step == _LAST else place.steps.text(step)
+        return Messages(b"".join(joined(groups)), last, seq)
+
+    def _groups(self, span: StreamPart, framing: _Framing) -> list[Lines]:
+        found = []
+        if span.ddl:
+            lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
+            seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
+            pieces: list[Piece] = [Shared(lines, np.arange(len(lines)))]
+            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), pieces))
+        found += [self._rows(batch, span, framing) for batch in span.batches]
+        if len(span.ended):
+            found.append(_commits(span, self._texts(span.places, span.ended), framing))
+        return found
+
+    def _rows(self, batch: ChangeBatch, span: StreamPart, framing: _Framing) -> Lines:
+        values, images = self._table(batch)
+        pieces = images.pieces(batch.batch)
+        if pieces is None:
+            return _rows_one_by_one(values, batch, span, framing)
+        columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
+        seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
+        begins = np.flatnonzero(np.diff(seqs, prepend=-1))
+        count, chosen = len(begins), np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
+        each = np.arange(count)
+        texts = self._texts(span.places, seqs[begins])
+        steps = rows + 1 + texts.statements()[chosen]
+        heads, crcs = texts.heads()
+        token = in_each(number_texts(step_numbers(crcs[chosen], steps)))
+        head: list[Piece] = [
+            Same(b'{"gtid":'),
+            Shared(texts.gtids(), each),
+            Same(b',"seq":'),
+            in_each(number_texts(seqs[begins])),
+        ]
+        tail: list[Piece] = [
+            _ended(texts.ends(inside=True), each),
+            Same(b',"committed_at":"'),
+            Shared(texts.times(), each),
+            Same(_end(span) + framing.end),
+        ]
+        return Lines(
+            seqs,
+            steps,
+            [
+                *framing.front(Shared(heads, chosen), token),
+                Shared(composed(head, count), chosen),
+                Same(b',"row":'),
+                in_each(number_texts(rows)),
+                *pieces,
+                Same(b',"token":"'),
+                Shared(heads, chosen),
+                token,
+                Shared(composed(tail, count), chosen),
+            ],
+        )
+
+    def _table(self, batch: ChangeBatch) -> tuple[TableLines, ImageTexts]:
+        key = (batch.table, batch.version_id, id(batch.definition))
+        known = self._tables.get(key)
+        if known is None:
+            table, definition = batch.table, batch.definition
+            # With the definition, so that its id stays its own.
+            known = self._tables[key] = (TableLines(table, definition), ImageTexts(table, definition), definition)
+        return known[:2]
+
+
+def _commits(span: StreamPart, texts: TransactionTexts, framing: _Framing) -> Lines:
+    count = len(span.ended)
+    each = np.arange(count)
+    token = Shared(texts.behind(), each)
+    return Lines(
+        span.ended,
+        np.full(count, _LAST),
+        [
+            *framing.front(token),
+            Same(b'{"token":"'),
+            token,
+            _ended(texts.ends(inside=False), each),
+            Same(b',"commit":true,"gtid":'),
+            Shared(texts.gtids(), each),
+            Same(b',"committed_at":"'),
+            Shared(texts.times(), each),
+            Same(_end(span) + framing.end),
+        ],
+    )
+
+
+def _ended(texts: Texts | None, each: Ints) -> Piece:
+    return Same(b'"') if texts is None else Shared(texts, each)
+
+
+def _end(span: StreamPart) -> bytes:
+    """Of the lines of a span, which are of one source."""
+    return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
+
+
+def _rows_one_by_one(values: TableLines, batch: ChangeBatch, span: StreamPart, framing: _Framing) -> Lines:
+    """For images that lack columns, or have what their types cannot express."""
+    seqs, steps, lines = [], [], []
+    for line in values.objects(batch.batch):
+        place = span.places[line["seq"]]
+        step = place.statements + line["row"] + 1
+        line["token"] = token = place.steps.text(step)
+        line["committed_at"] = time_text(place.record.committed_at)
+        line["source"] = place.before.source
+        line.update(place.shown)
+        seqs.append(line["seq"])
+        steps.append(step)
+        lines.append(framing.whole(token, _encode(line)))
+    whole: list[Piece] = [Shared(Texts.of(lines), np.arange(len(lines)))]
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), whole)
+
+
+@lru_cache(64)
+def _source(name: str) -> bytes:
+    return _encode(name)
+
+
+def _ddl_line(ddl: Ddl) -> bytes:
+    place = ddl.place
+    return _encode(
+        {
+            "token": ddl.token,
+            "ddl": ddl.statement,
+            "tables": list(ddl.tables),
+            "version": ddl.version,
+            "gtid": place.gtid,
+            "committed_at": time_text(place.record.committed_at),
+            "source": place.before.source,
+            **place.shown,
+        }
+    )
+
+
+def heartbeat_line(heartbeat: Heartbeat) -> bytes:
+    """The line of a heartbeat."""
+    return _encode({"token": heartbeat.token, "heartbeat": True})

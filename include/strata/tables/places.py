@@ -1,0 +1,101 @@
+"""Where the values of a table's columns lie in its change tables, for the views over them.
+Not here: which versions are a table's (`lives.py`), SQL (`dialects/views.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from strata.dialects.views import Branch, Place, ViewColumn
+from strata.rows.arrow import arrow_type
+from strata.schema.model.folding import fold_name
+from strata.tables.continued import plain_name
+from strata.tables.layout import column_name
+from strata.tables.lives import default_of
+from strata.tables.outputs import OUTPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.tables.lives import Life, Value
+
+
+def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[ViewColumn, ...]:
+    """The columns of a view.
+
+    Args:
+        definition: The table as the view has it.
+        key: Columns that name a row.
+    """
+    folded = {fold_name(name) for name in key}
+    return tuple(
+        ViewColumn(
+            column.name,
+            column_name(column.name),
+            kind,
+            is_key=fold_name(column.name) in folded,
+            is_document=column.column_type == "json",
+        )
+        for column, kind in zip(definition.columns, _stored(definition), strict=True)
+    )
+
+
+def branches_of(
+    life: Life, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
+) -> list[Branch]:
+    """Versions whose values lie in the same columns are one branch.
+
+    Args:
+        life: The table's.
+        fields: Columns of each change table that there is.
+        columns: Of the view.
+    """
+    found: dict[tuple[str, tuple[Place, ...]], list[int]] = {}
+    for era in life.eras:
+        if era.name in fields:
+            kinds = kinds_of(era.definition)
+            there = fields[era.name]
+            places = tuple(
+                place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)
+            )
+            found.setdefault((str(era.name), places), []).append(era.version_id)
+    return [Branch(relation, tuple(versions), places) for (relation, places), versions in found.items()]
+
+
+def kinds_of(definition: TableDefinition) -> dict[str, pa.DataType]:
+    """The types of the columns in change tables, by folded name."""
+    return dict(zip([fold_name(one.name) for one in definition.columns], _stored(definition), strict=True))
+
+
+def place_of(value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]) -> Place:
+    """Where rows of a version have the value of a column.
+
+    Args:
+        value: What the history says.
+        column: Of the view.
+        there: Columns of the table in the lake.
+        kinds: Types of the version's columns in change tables, by folded name.
+    """
+    if value.unknown is not None:
+        return Place(unknown=value.unknown)
+    if value.column is None:
+        return Place(literal=value.literal)
+    name = value.column.name
+    wanted = fold_name(column_name(name))
+    fields = [field for field in there if fold_name(plain_name(field)) == wanted]
+    exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
+    default = default_of(value.column)
+    return Place(
+        tuple(field.name for field in exact),
+        is_cast=any(field.type != column.kind for field in exact),
+        missing=name,
+        lacking=Place(literal=default.literal, unknown=default.unknown),
+    )
+
+
+def _stored(definition: TableDefinition) -> list[pa.DataType]:
+    # By number: two columns may have one name in other cases, and the types are wanted alone.
+    plain = pa.schema([pa.field(str(at), arrow_type(column)) for at, column in enumerate(definition.columns)])
+    return list(OUTPUT.stored(plain).types)

@@ -1,0 +1,53 @@
+"""When what readers have gets too old: from where a run's deadline counts, and what is said once it is missed.
+Not here: how old it may get (`dags/freshness.py`), telling Airflow of it (`freshness.py`: Airflow makes another module
+of a plugin's own file)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.definitions.deadline import BaseDeadlineReference
+
+from strata.counted import counted
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
+
+_LOG = logging.getLogger("strata")
+
+
+class SpanStart(BaseDeadlineReference):
+    """The start of a scheduled run's span: as long as the run has not ended, readers have nothing newer than that.
+
+    Other runs have no deadline: a backfill is about the past.
+    """
+
+    required_kwargs: ClassVar[set[str]] = {"dag_id", "run_id"}
+
+    def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime | None:
+        """Asked by the scheduler when it makes a run."""
+        from airflow.models.dagrun import DagRun  # noqa: PLC0415  every process of Airflow loads the plugins
+        from airflow.utils.types import DagRunType  # noqa: PLC0415  see above
+        from sqlalchemy import select  # noqa: PLC0415  see above
+
+        mine = (DagRun.dag_id == dag_id, DagRun.run_id == run_id, DagRun.run_type == DagRunType.SCHEDULED)
+        return session.scalar(select(DagRun.data_interval_start).where(*mine))
+
+
+async def tell_stale(minutes: int, context: dict[str, Any]) -> None:
+    """Says in the triggerer's log that a deadline was missed; Airflow itself counts it and shows it beside the run.
+
+    Args:
+        minutes: How old what readers have is by now.
+        context: Airflow's, with the run.
+    """
+    run = context["dag_run"]
+    _LOG.error(
+        "what readers have is older than %s: run %s of %s has not ended; `strata status` says where it stands",
+        counted(minutes, "minute"),
+        run["dag_run_id"],
+        run["dag_id"],
+    )

@@ -1,0 +1,100 @@
+"""Hooks of MkDocs: pages from outside of `docs/`, the reference of the commands, and files that pages link to.
+
+The pages are written to be read in the repository as they stand, with links from file to file. Here they get the place
+that they have on the site. Source: MkDocs' user guide, "Hooks".
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+import typer
+from mkdocs.structure.files import File
+from typer.cli import get_docs_for_click
+
+from scripts.site.settings_reference import settings_reference
+from strata.cli.main import build_app
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "bench/RESULTS.md": "results.md"}
+"""Pages that stand outside of `docs/`, and where they are on the site."""
+COPIED: Final = ("docker-compose.yaml", "monitoring/alerts.yaml", "monitoring/grafana.json")
+"""Files that pages link to; on the site below `files/`."""
+COMMANDS: Final = "commands.md"
+_LINK: Final = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)\s#]+)(#[^)\s]*)?(?=\))")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds what stands elsewhere, and what is made here."""
+    for path, name in PAGES.items():
+        files.append(File.generated(config, name, content=(ROOT / path).read_text()))
+    for path in COPIED:
+        files.append(File.generated(config, _copied(path), content=(ROOT / path).read_bytes()))
+    files.append(File.generated(config, "decisions/index.md", content=decisions()))
+    files.append(File.generated(config, COMMANDS, content=commands()))
+    files.append(File.generated(config, "settings-reference.md", content=settings_reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turns links between files of the repository into links between pages of the site."""
+    del config, files
+    here = PurePosixPath(_in_repository(page.file.src_uri))
+
+    def moved(link: re.Match[str]) -> str:
+        target = _resolved(here.parent, link[1])
+        return _relative(_on_site(target), PurePosixPath(page.file.src_uri).parent) + (link[2] or "")
+
+    return _LINK.sub(moved, markdown)
+
+
+def commands() -> str:
+    """The reference of `strata`, from the code: every command with its arguments, options and defaults."""
+    app = typer.main.get_command(build_app())
+    text = get_docs_for_click(obj=app, ctx=typer.Context(app), name="strata", title="Commands")
+    # Outside of code, MkDocs takes what stands in angle brackets for HTML.
+    return re.sub(r"(`[^`]*`)|<(?=[A-Za-z])", lambda found: found[1] or "&lt;", text)
+
+
+def decisions() -> str:
+    """All decisions, by number, each with its title."""
+    found = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    lines = (f"- [{path.read_text().partition(chr(10))[0].removeprefix('# ')}]({path.name})" for path in found)
+    return "# Decisions\n\nWhy it is as it is: one page each, with what was measured.\n\n" + "\n".join(lines) + "\n"
+
+
+def _in_repository(page: str) -> str:
+    return next((path for path, name in PAGES.items() if name == page), f"docs/{page}")
+
+
+def _resolved(folder: PurePosixPath, link: str) -> str:
+    parts: list[str] = []
+    for part in (folder / link).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _copied(path: str) -> str:
+    return f"files/{PurePosixPath(path).name}"
+
+
+def _on_site(path: str) -> str:
+    if path in PAGES:
+        return PAGES[path]
+    if path in COPIED:
+        return _copied(path)
+    return "decisions/index.md" if path == "docs/decisions" else path.removeprefix("docs/")
+
+
+def _relative(target: str, folder: PurePosixPath) -> str:
+    return "../" * len(folder.parts) + target

@@ -1,0 +1,33 @@
+"""Becomes Airflow's scheduler with what every task imports loaded: `python -m scripts.startup.scheduler [OPTION...]`.
+
+LocalExecutor forks a process for each task from the scheduler, so that a task finds it there instead of importing it
+anew. What is edited meanwhile is seen after the next start; `STRATA_PLAIN_START=tasks` turns it off.
+Not here: the scheduler's environment and options (`scripts/services.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from strata.environment import LIBRARIES
+from strata.startup.switch import Part, is_on
+
+LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata.jobs.ingest")
+"""No DAG file, and nothing that a DAG file imports from beside it: those are read by each task, as Airflow does it."""
+
+
+def main() -> None:
+    """Does not come back but by an exit."""
+    if is_on(Part.TASKS):
+        for name, value in LIBRARIES.items():
+            os.environ.setdefault(name, value)
+        for module in LOADED:
+            importlib.import_module(module)
+    sys.argv = ["airflow", "scheduler", *sys.argv[1:]]
+    importlib.import_module("airflow.__main__").main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""What a failed task's log ends with."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from dags.said import show_failure
+from strata.errors import BinlogPurgedError, StoreUnavailableError
+
+
+@pytest.mark.parametrize(
+    ("error", "called", "place"),
+    [
+        (StoreUnavailableError("no answer", remedy="Start it."), "shop", "place: ingest.land of shop"),
+        (StoreUnavailableError("no answer", remedy="Start it."), None, "place: ingest.land"),
+        (
+            BinlogPurgedError("gone", source="s2", gtid="u:1-9", remedy="Start it."),
+            "shop",
+            "place: source s2, GTID u:1-9",
+        ),
+    ],
+    ids=["of-a-source", "of-all", "named"],
+)
+def test_a_failure_says_what_where_and_what_to_do(caplog, error, called, place):
+    task = SimpleNamespace(task_id="ingest.land", rendered_map_index=called)
+    with caplog.at_level(logging.ERROR, "strata"):
+        show_failure({"exception": error, "ti": task})
+    assert caplog.messages == [f"problem: {error.message} ({type(error).__name__})", place, "what to do: Start it."]

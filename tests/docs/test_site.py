@@ -1,0 +1,83 @@
+"""The documentation as a site: every link and anchor leads somewhere, and a browser reads it from a disk, alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.cli.main import COMMANDS
+from strata.config.groups import GroupSettings
+from strata.config.settings import FileSettings, SourceSettings
+from tests.browser import open_browser
+from tests.docs.reader import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.browser
+BROWSER_MILLISECONDS = 120_000
+"""Other tests keep the machine busy."""
+_LOADED = re.compile(r"""<(?:script|img|link)\b[^>]*?\b(?:src|href)=["']?([^"'\s>]+)""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site; a link or an anchor that leads nowhere, or a page that no menu has, fails the build."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        loaded = _LOADED.findall(page.read_text())
+        assert loaded
+        assert [one for one in loaded if re.match(r"(?:https?:)?//", one)] == [], page
+
+
+def test_the_reference_has_every_command(site: Path) -> None:
+    text = (site / "commands.html").read_text()
+    for command in COMMANDS:
+        name = command.rpartition(".")[2].replace("_", "-")
+        assert f"strata {name}" in text, name
+    assert "&amp;lt;" not in text
+
+
+def test_the_reference_has_every_setting(site: Path) -> None:
+    text = (site / "settings-reference.html").read_text()
+    for kind in (SourceSettings, GroupSettings, FileSettings):
+        for name in kind.__struct_fields__:
+            assert re.search(rf"<td><code>{name}</code></td>\s*<td>.+</td>\s*<td>.+</td>\s*<td>.+</td>", text), name
+
+
+def test_every_kind_of_page_is_reached_from_the_first(site: Path) -> None:
+    """The menu is on each page: a tutorial, how-to guides, concepts, a reference, a runbook."""
+    text = (site / "index.html").read_text()
+    for kind in ("Tutorial", "How to", "Concepts", "Reference", "Runbook"):
+        assert re.search(rf"\b{kind}\b", text), kind
+    for page in ("your-server", "reading", "schema-history", "commands", "settings-reference", "runbook"):
+        assert f"{page}.html" in text, page
+
+
+def test_a_browser_reads_it_from_a_disk(site: Path) -> None:
+    with open_browser() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(BROWSER_MILLISECONDS)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((site / "index.html").as_uri())
+        page.get_by_role("link", name="Your own server in ten minutes").first.click()
+        page.wait_for_url("**/your-server.html")
+        page.set_viewport_size({"width": 390, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert [url for url in asked if not url.startswith("file:") and not url.startswith("data:")] == []

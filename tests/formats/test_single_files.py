@@ -1,0 +1,66 @@
+"""Stored files that no recording of a whole run has (`test_formats.py`), as each number of their form was written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.checks import judged
+from strata.checks.verdict import IntervalVerdict
+from strata.jobs.check.data_docs import JUDGED, read_judged
+from strata.jobs.run import run_past
+from strata.jobs.run.run_past import PAST, read_past
+from strata.jobs.run.run_plan import RunPlan
+from strata.jobs.run.specs import PlannedTable
+from strata.tables import quarantine
+from strata.tables.quarantine import REASON, read_reason
+from strata.wire.storage import Folder
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+SINGLE = Path(__file__).with_name("single")
+DERIVED = {"reason": {1}}
+"""Forms that a test of their room makes of a newer one."""
+
+
+def stored(folder: Path, name: str, as_name: str) -> Folder:
+    """A folder with one of the files, as it is called there."""
+    shutil.copy(SINGLE / name, folder / as_name)
+    return Folder.open(str(folder))
+
+
+@pytest.mark.parametrize(("name", "module"), [("past", run_past), ("judged", judged), ("reason", quarantine)], ids=str)
+def test_each_number_that_was_ever_written_is_there(name: str, module: ModuleType) -> None:
+    numbers = {int(path.stem.rpartition("-")[2]) for path in SINGLE.glob(f"{name}-*.json")}
+    assert numbers | DERIVED.get(name, set()) == set(range(1, module.FORMAT + 1)), (
+        f"store what this version writes as {SINGLE.name}/{name}-{module.FORMAT}.json"
+    )
+
+
+def test_what_lies_before_a_run(tmp_path: Path) -> None:
+    plan = RunPlan("s", "r", "/lake", (), tables=(PlannedTable(1, "d", "b", 3, 3),))
+    found = read_past(stored(tmp_path, "past-1.json", PAST), plan)
+    past = found.of("d", "b")
+    assert past is not None
+    ((number, price),) = [life.columns for life in past.lives]
+    assert [step.name for step in number.steps] == ["id"]
+    assert [step.kind.partition("|")[0] for step in price.steps] == ["decimal(8,2)", "varchar(20)"]
+    assert (past.unlogged, past.unpublished) == ((), ())
+
+
+def test_what_rules_found(tmp_path: Path) -> None:
+    found = read_judged(stored(tmp_path, "judged-1.json", JUDGED))
+    assert {suite.table for suite in found.suites} == {"d.a", "d.b"}
+    assert all(one.success for suite in found.suites for one in suite.rules)
+
+
+def test_why_rows_are_in_quarantine(tmp_path: Path) -> None:
+    stored(tmp_path, "reason-2.json", REASON)
+    reason = read_reason(str(tmp_path), IntervalVerdict)
+    assert reason is not None
+    assert [failure.message for table in reason.verdict.tables for failure in table.failures] == ["id is NULL"]
+    assert all(file.digest for file in reason.files)

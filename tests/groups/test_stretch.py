@@ -1,0 +1,163 @@
+"""The tokens of many transactions of a group at once are those of each: the witness goes from one to the next."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from strata.events.changes.port import Transactions
+from strata.groups.merge import Merge
+from strata.groups.pieces import Piece
+from strata.groups.stretch import Stretch
+from strata.groups.stretch_texts import GroupTexts, StretchTexts
+from strata.groups.vector import Vector
+from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
+from strata.gtid.token import Part, Place, Token, kept_origins
+from strata.gtid.token_text import StepTexts, to_text
+from strata.streams.decoding import StreamPart
+from strata.streams.events import Along, Ddl, ExecutedAlong
+from strata.streams.places import Places
+from tests.gtid.test_sets import A, B
+from tests.streams.batches import batch_of_gtids
+from tests.streams.test_transaction_columns import NOW, cut
+
+COPY = "shard_2"
+"""A source that holds what others had."""
+BASE = GtidSet.parse(f"{A}:1-9:400,{B}:1-3:10-11")
+
+
+class Shard:
+    """A source of a group: its transactions in pieces, and what is executed in front of each and behind."""
+
+    def __init__(self, name: str, runs: list[tuple[str, int, int, int]], left_out: int) -> None:
+        """Takes runs: who has numbered them, how many there are, how many numbers are left out in front of them, and
+        how many ticks are between two of them; and which of all of them nobody wants."""
+        self.name, made, self.times = name, list[Gtid](), list[int]()
+        last, now = {A: 9, B: 11}, NOW
+        for uuid, many, gap, ticks in runs:
+            begin = last[uuid] + 1 + gap
+            made += [Gtid(Sid(uuid, ""), number) for number in range(begin, begin + many) if number != 400]
+            last[uuid] = begin + many
+            self.times += [now + ticks * (at + 1) for at in range(len(made) - len(self.times))]
+            now = self.times[-1]
+        self.batch = batch_of_gtids(made, self.times, first_seq=5)
+        item = Transactions(self.batch, lambda: None, lambda: None, is_landed=True)
+        self.rows = np.flatnonzero(np.arange(len(made)) % 17 != left_out)
+        copied = {"whole": "", "z": "third"} if name == COPY else {}
+        self.places = Places(Along(name, "first", ExecutedAlong(BASE, self.batch, 0), copied), item, self.rows)
+        builder = GtidSetBuilder(BASE)
+        self.executed = [BASE]
+        for gtid in made:
+            builder.add(gtid)
+            self.executed.append(builder.build())
+
+    def pieces(self, cuts: list[int], *, partly: bool) -> list[Piece]:
+        """All of them, cut here and there; maybe inside of a transaction."""
+        found = []
+        borders = sorted({0, len(self.rows), *(at % (len(self.rows) + 1) for at in cuts)})
+        for begin, end in pairwise(borders):
+            part = StreamPart(self.places, ended=self.rows[begin:end] + 5)
+            if partly and end < len(self.rows):
+                place = self.places[int(self.rows[end]) + 5]
+                part.ddl = [Ddl(place, "TRUNCATE t", number, (), None) for number in (1, 2)]
+            found.append(Piece(part))
+        return found
+
+
+def place_of(name: str, position: GtidSet, time: int = 0, parts: tuple[Part, ...] = ()) -> Place:
+    copied = {"whole": "", "z": "third"} if name == COPY else {}
+    return Place(name, position, "first", time, parts, kept_origins(copied, position))
+
+
+def witness(order: list[tuple[Shard, Piece, int]]) -> list[tuple[str, str, str, int]]:
+    """What `of_columns` gives, from one transaction to the next."""
+    places = {one.name: place_of(one.name, BASE) for one, _, _ in order}
+    found = []
+    for shard, piece, at in order:
+        row = int(piece.rows[at])
+        gtid, time = shard.batch.record(row).gtid, shard.times[row]
+        inside = place_of(shard.name, shard.executed[row], time, (Part(gtid, 1),))
+        texts = Vector.of(places.values()).inside(inside)
+        given = 2 if piece.given(at) else 0
+        places[shard.name] = (
+            place_of(shard.name, shard.executed[row], time, (Part(gtid, given),))
+            if given
+            else place_of(shard.name, shard.executed[row + 1], time)
+        )
+        assert isinstance(texts, StepTexts)
+        found.append((to_text(Token.over(places.values())), texts.head, texts.tail, texts.crc))
+    return found
+
+
+def of_columns(stretch: Stretch) -> list[tuple[str, str, str, int]]:
+    found = dict[int, tuple[str, str, str, int]]()
+    for places in stretch.parts:
+        texts = GroupTexts(StretchTexts(stretch), places, places.seqs)
+        heads, crcs = texts.heads()
+        ends = texts.ends(inside=True)
+        tails = cut(ends) if ends else [""] * len(places)
+        columns = zip(places.ranks.tolist(), cut(texts.behind()), cut(heads), tails, crcs.tolist(), strict=True)
+        found |= {rank: (behind, head, tail.removesuffix('"'), crc) for rank, behind, head, tail, crc in columns}
+    return [found[rank] for rank in sorted(found)]
+
+
+runs = st.lists(
+    st.tuples(
+        st.sampled_from([A, A, B]), st.integers(1, 60), st.sampled_from([0, 0, 0, 4]), st.sampled_from([0, 1, 9])
+    ),
+    min_size=1,
+    max_size=3,
+)
+lives = st.lists(st.tuples(runs, st.integers(0, 30), st.lists(st.integers(0, 150), max_size=2)), min_size=1, max_size=3)
+
+
+@settings(max_examples=30)
+@example([([(A, 395, 0, 3)], 17, [70]), ([(A, 60, 0, 20), (B, 60, 0, 1)], 4, [])], True, [30, 31, 300])
+@given(lives, st.booleans(), st.lists(st.integers(0, 500), max_size=3))
+def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("strata.groups.stretch_texts._MANY", 2)
+        shards = [Shard(f"shard_{at}", made, left_out) for at, (made, left_out, _) in enumerate(lives)]
+        owners, merge = dict[int, Shard](), Merge[Piece](0)
+        for shard, (_, _, mine) in zip(shards, lives, strict=True):
+            merge.add(shard.name)
+            for piece in shard.pieces(mine, partly=partly):
+                owners[id(piece)] = shard
+                merge.arrive(shard.name, piece.times, piece)
+            merge.finish(shard.name)
+        due = merge.due()
+        order = [(owners[id(run.piece)], run.piece, at) for run in due for at in range(run.begin, run.end)]
+        vector, found = Vector.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
+        borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
+        for begin, end in pairwise(borders):
+            stretch = Stretch(due.between(begin, end), vector)
+            found += of_columns(stretch)
+            one_by_one = [
+                (places.ranks[at], place.after_text, place.steps.head, place.steps.tail, place.steps.crc)
+                for places in stretch.parts
+                for at, place in enumerate(places.values())
+            ]
+            assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
+            vector = stretch.behind
+        assert found == witness(order)
+        assert vector.text == (found[-1][0] if found else vector.text)
+
+
+def test_a_whole_backlog_is_made_by_columns():
+    """Not one place of its own, but for those at the seams."""
+    shards = [Shard(f"shard_{at}", [(A, 390, 0, 3)], 17) for at in range(12)]
+    merge = Merge[Piece](0)
+    for shard in shards:
+        merge.add(shard.name)
+        for piece in shard.pieces([200], partly=False):
+            merge.arrive(shard.name, piece.times, piece)
+        merge.finish(shard.name)
+    stretch = Stretch(merge.due(), Vector.of(place_of(shard.name, BASE) for shard in shards))
+    slow = [one for one in StretchTexts(stretch).segments if one.moving is None]
+    assert sum(one.end - one.begin for one in slow) < 50
+    assert len(stretch.due) == 12 * 390
+    assert len(of_columns(stretch)) == 12 * 390

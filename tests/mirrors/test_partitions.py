@@ -1,0 +1,108 @@
+"""Rows of partitions that go or change places without row events: mirrors are what SELECT gives."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.mirrors.modes import Mode
+from strata.schema.history.effects import EffectKind
+from strata.schema.history.turns import removals_of
+from tests.mirrors.random_partitions import TABLES, PartitionLife
+from tests.mirrors.test_random_lives import run
+from tests.mirrors.world import MirrorWorld
+from tests.mysql_server import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+
+LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "2"))
+ROUNDS, STEPS = 4, 40
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_server(tmp_path_factory.mktemp("mysql")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("seed", range(LIVES))
+def test_mirrors_equal_select(server: MysqlServer, tmp_path: Path, seed: int) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path, mode=list(Mode)[seed % 2])
+    life = PartitionLife(Random(seed))
+    with server.connect("shop", init_command="SET time_zone = '+02:00', sql_mode = ''") as connection:
+        run(connection, life.begin())
+        for _ in range(ROUNDS):
+            for _ in range(STEPS):
+                run(connection, life.step())
+            world.publish()
+            report = world.update()
+            assert [(one.table, one.behind) for one in report.mirrors if one.error or one.behind] == []
+            world.assert_equal()
+    held = {
+        (one.name.table, one.effect.kind) for one in removals_of(world.engine, "s") if one.effect and one.effect.held
+    }
+    seen = {kind: len(held & {(table, kind) for table in TABLES}) for kind in (EffectKind.REMOVE, EffectKind.EXCHANGE)}
+    assert min(seen.values()) > 2, seen
+
+
+UNKNOWN = {
+    "PARTITION BY HASH (id) PARTITIONS 3": ("", "TRUNCATE PARTITION p1", "not known here"),
+    "PARTITION BY RANGE (id + 1) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))": (
+        "",
+        "DROP PARTITION p1",
+        "not known here",
+    ),
+    "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))": (
+        "CREATE TABLE x LIKE t; ALTER TABLE x REMOVE PARTITIONING; INSERT INTO x VALUES (2, 2);"
+        "ALTER TABLE t EXCHANGE PARTITION p1 WITH TABLE x WITHOUT VALIDATION",
+        "DROP PARTITION p0",
+        "WITHOUT VALIDATION",
+    ),
+}
+
+
+@pytest.mark.parametrize("clause", UNKNOWN)
+def test_a_mirror_stands_where_nobody_can_tell_which_rows_go(server: MysqlServer, tmp_path: Path, clause: str) -> None:
+    before, alter, reason = UNKNOWN[clause]
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path)
+    server.run_sql(
+        f"CREATE TABLE t (id INT PRIMARY KEY, n INT) {clause}; INSERT INTO t VALUES (1, 1), (5, 5), (6, 6); {before}",
+        "shop",
+    )
+    world.publish()
+    assert [one.behind for one in world.update().mirrors if one.behind] == []
+    world.assert_equal()
+    server.run_sql(f"ALTER TABLE t {alter}", "shop")
+    world.publish()
+    [waits] = [one for one in world.update().mirrors if one.behind]
+    assert (waits.table, waits.needs_dump) == ("shop.t", True)
+    assert reason in (waits.behind or "")
+
+
+def test_an_exchange_with_a_table_without_a_mirror_is_read_again(server: MysqlServer, tmp_path: Path) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
+    world = MirrorWorld(server, tmp_path)
+    server.run_sql(
+        "CREATE DATABASE IF NOT EXISTS beside; DROP TABLE IF EXISTS beside.x;"
+        "CREATE TABLE beside.x (id INT PRIMARY KEY);"
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 "
+        "VALUES LESS THAN MAXVALUE); INSERT INTO t VALUES (1), (7); INSERT INTO beside.x VALUES (2);"
+        "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE beside.x",
+        "shop",
+    )
+    world.publish()
+    [waits] = world.update().mirrors
+    assert waits.needs_dump or waits.behind is None
+    if waits.behind is None:
+        world.assert_equal()

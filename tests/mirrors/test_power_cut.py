@@ -1,0 +1,142 @@
+"""What a power cut may take of a mirror: never a file that its log names, whenever it comes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from strata.mirrors import checkpoint, data_files
+from strata.mirrors.apply import Applier
+from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.log import read_snapshot
+from strata.mirrors.modes import Mode
+from strata.mirrors.vectors import Vector
+from strata.tables.delta.checkpoint import write_checkpoint
+from tests.mirrors.delta_readers import by_deltalake
+from tests.mirrors.model import COLUMNS, Model, opened, position, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Disk:
+    """Knows which files the disk has: those that were synced since they were written."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self._synced: set[int] = set()
+        self.commits = 0
+        sync, link = os.fsync, os.link
+
+        def synced(handle: int) -> None:
+            sync(handle)
+            self._synced.add(os.fstat(handle).st_ino)
+
+        def linked(temporary: Path, final: Path) -> None:
+            lost = [path for path in (temporary, *_named(final.parents[1], temporary)) if not self._has(path)]
+            assert lost == []
+            link(temporary, final)
+            self.commits += 1
+
+        patched.setattr(os, "fsync", synced)
+        patched.setattr(os, "link", linked)
+
+    def _has(self, path: Path) -> bool:
+        return path.stat().st_ino in self._synced
+
+
+def _named(table: Path, commit: Path) -> Iterator[Path]:
+    """The files that a commit names, with the vectors."""
+    for line in commit.read_bytes().splitlines():
+        action: dict[str, Any] = msgspec.json.decode(line)
+        if add := action.get("add"):
+            yield table / add["path"]
+            vector = Vector.of_log(add.get("deletionVector"), "")
+            if vector is not None:
+                yield table / vector.path
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_commit_comes_behind_all_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
+    disk, model, lake = Disk(monkeypatch), Model(4), str(tmp_path)
+    monkeypatch.setattr(data_files, "FILE_ROWS", 8)
+    model.live(60)
+    model.create(lake, mode)
+    for cut in (20, 30, 31, 32):
+        model.bring(lake, cut)
+    rest = model.changes(32).sort_by([("_seq", "ascending"), ("_row", "ascending")])
+    pieces = [rest.slice(at, 9) for at in range(0, rest.num_rows, 9)]
+    Applier(opened(lake)).apply(pieces[0], position(60), lambda: pieces[1:])
+    compact(opened(lake))
+    assert rows_of(opened(lake)) == model.states[60]
+    assert disk.commits == opened(lake).snapshot.version + 1
+
+
+def checkpointed(lake: str, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A mirror of 13 commits; with a checkpoint of each fourth."""
+    monkeypatch.setattr(checkpoint, "EVERY", 4)
+    model = Model(4)
+    model.live(12)
+    model.create(lake, Mode.DELETION_VECTORS)
+    for seq in range(1, 13):
+        model.bring(lake, seq)
+    return model
+
+
+def test_a_checkpoint_gets_its_name_once_the_disk_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    named: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def syncing(handle: int) -> None:
+        sync(handle)
+        synced.append(os.fstat(handle).st_ino)
+
+    def replacing(self: Path, target: Path) -> Path:
+        if "checkpoint" in target.name:
+            assert self.stat().st_ino in synced
+            named.append(target.name)
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(Path, "replace", replacing)
+    checkpointed(str(tmp_path), monkeypatch)
+    assert [name[17:20] for name in named[::2]] == ["004", "008", "012"]
+    assert named[1::2] == ["_last_checkpoint"] * 3
+    assert list(Path(opened(str(tmp_path)).url, "_strata").iterdir()) == []
+
+
+@pytest.mark.parametrize("torn", [b"", b"PAR1", b"half"])
+def test_a_torn_checkpoint_hides_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bytes) -> None:
+    lake = str(tmp_path)
+    model = checkpointed(lake, monkeypatch)
+    url = opened(lake).url
+    log = Path(url, "_delta_log")
+    last = log / f"{12:020}.checkpoint.parquet"
+    last.write_bytes(last.read_bytes()[:2000] if torn == b"half" else torn)
+    (log / f"{8:020}.checkpoint.parquet").write_bytes(torn)
+    assert rows_of(opened(lake)) == model.states[12]
+    # The log is cut behind one that is whole alone.
+    vacuum(opened(lake), now_micros=1 << 60, retain_hours=0)
+    assert min(one.name[17:20] for one in log.glob("*.json")) == "004"
+    assert rows_of(opened(lake)) == model.states[12]
+    write_checkpoint(url, 12)
+    assert read_snapshot(url) == opened(lake).snapshot
+    found = by_deltalake(url, None).select(list(COLUMNS)).to_pylist()
+    assert sorted((tuple(row.values()) for row in found), key=repr) == model.states[12]
+
+
+def test_what_a_killed_one_left_beside_the_log_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = str(tmp_path)
+    checkpointed(lake, monkeypatch)
+    url = opened(lake).url
+    old, new = (Path(url, "_strata", f"checkpoint-{name}") for name in ("old", "new"))
+    for left in (old, new):
+        (left / "_delta_log").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    write_checkpoint(url, 12)
+    assert not old.exists()
+    assert new.exists()

@@ -1,0 +1,167 @@
+"""What is done with many transactions at once is what is done with them one by one: which of them a reader gets, where
+a stream ends, and the texts of their tokens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata.events.changes.port import Transactions
+from strata.gtid.position import BinlogPosition
+from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
+from strata.gtid.token import FilePosition, Part, Place, Token
+from strata.gtid.token_packed import growing
+from strata.gtid.token_text import StepTexts, to_text
+from strata.streams.events import Along, ExecutedAlong
+from strata.streams.places import Places
+from strata.streams.positions import Begin, End
+from strata.streams.token_texts import heads_inside, texts_behind
+from strata.streams.transaction_texts import TransactionTexts
+from tests.gtid.test_sets import A, B, sets
+from tests.streams.batches import BYTES, batch_of_gtids
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOW = 1_795_231_800_000_000
+
+gtids = st.builds(Gtid.of, st.sampled_from([A, B]), st.integers(1, 9))
+batches = st.builds(
+    lambda found, file, first: batch_of_gtids(
+        found, [100 + 10 * at for at in range(len(found))], first_seq=7, binlog_file=f"b.{file:06}", first_pos=first
+    ),
+    st.lists(gtids, min_size=1, max_size=6, unique_by=str),
+    st.integers(1, 3),
+    st.integers(4, 9),
+)
+positions = (
+    sets
+    | st.builds(lambda file, at: BinlogPosition.of(f"b.{file:06}", at), st.integers(1, 3), st.integers(4, 70))
+    | st.integers(95, 160).map(lambda at: EPOCH + timedelta(microseconds=at))
+)
+
+
+@given(batches, positions | st.none(), st.integers(0, 6))
+def test_a_reader_gets_those_that_are_behind_his_position(batch, bound, first):
+    begin, first = Begin(bound), min(first, len(batch))
+    found = begin.rows(batch, first, len(batch)).tolist()
+    assert found == [row for row, record in enumerate(batch.records()) if row >= first and begin.is_in_front_of(record)]
+    assert [batch.record(row) for row in range(len(batch))] == list(batch.records())
+
+
+def ends_at(bound, had, batch, first):
+    """Row behind the last that is given, one transaction after the other."""
+    left = (bound - had).count() if isinstance(bound, GtidSet) else 0
+    for row, record in list(enumerate(batch.records()))[first:]:
+        at = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+        if isinstance(bound, datetime):
+            in_front, last = record.committed_at >= (bound - EPOCH) // timedelta(microseconds=1), False
+        elif isinstance(bound, BinlogPosition):
+            in_front = at >= bound
+            last = BinlogPosition.of(record.binlog_file, record.binlog_pos + BYTES) >= bound
+        elif isinstance(bound, GtidSet):
+            left -= bound.contains(record.gtid) and not had.contains(record.gtid)
+            in_front, last = False, left <= 0
+        else:
+            in_front, last = record.seq > bound, record.seq >= bound
+        if in_front or last:
+            return row + (not in_front)
+    return None
+
+
+@given(batches, positions | st.integers(1, 15), sets, st.integers(0, 5))
+def test_a_stream_ends_where_it_would_one_transaction_after_the_other(batch, bound, had, first):
+    end, first = End(bound), min(first, len(batch) - 1)
+    end.stand_behind(had)
+    assert end.stop(batch, first) == ends_at(bound, had, batch, first)
+
+
+def test_the_steps_that_a_reader_has_are_found():
+    batch = batch_of_gtids([Gtid.of(A, 5), Gtid.of(A, 6)], [1, 2], first_seq=3)
+    inside = Place("s", GtidSet.parse(f"{A}:1-5"), "", 0, (Part(Gtid.of(A, 6), 4), Part(Gtid.of(B, 6), 9)))
+    assert Begin(inside).steps_given(batch) == {4: 4}
+    at = FilePosition(A, BinlogPosition.of("b.000002", 4 + BYTES), 3)
+    assert Begin(Place("s", at)).steps_given(batch) == {4: 3}
+    assert Begin(Place("s", FilePosition(A, BinlogPosition.of("b.000002", 5), 3))).steps_given(batch) == {}
+
+
+# Texts --------------------------------------------------------------------------------------------------
+
+
+def cut(texts):
+    return [texts.data[a:b].tobytes().decode() for a, b in zip(texts.starts[:-1], texts.starts[1:], strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("executed", "first", "many"),
+    [
+        (f"{A}:1-9", f"{A}:10", 300),
+        (f"{B}:1-5,{A}:3-65500:70000-70010", f"{A}:65501", 90),
+        (f"{A}:1-{2**32 - 5},{B}:tag:1-2:9-10", f"{A}:{2**32 - 4}", 9),
+        (f"{A}:1-2,{B}:tag:1-2:9-10:900", f"{B}:tag:11", 200),
+    ],
+)
+def test_tokens_of_successive_transactions(executed, first, many):
+    place, gtid = Place("shop", GtidSet.parse(executed), "first"), Gtid.parse(first)
+    known = growing(place, gtid)
+    assert known is not None
+    assert known[1] > gtid.gno + many
+    numbers, times = np.arange(gtid.gno, gtid.gno + many), NOW + np.arange(many) * 1_000_003
+    times[2] = 0
+    behind, (heads, crcs) = texts_behind(known[0], numbers, times), heads_inside(known[0], numbers, times)
+    before = place.position
+    for at, token, head, crc, when in zip(count(), cut(behind), cut(heads), crcs, times.tolist(), strict=False):
+        mine = Gtid(gtid.sid, gtid.gno + at)
+        steps = StepTexts(Place("shop", before, "first", when, (Part(mine, 1),)))
+        assert (steps.head, steps.crc) == (head, crc)
+        before = before.add(mine)
+        assert to_text(Token.of("shop", before, lineage="first", committed_at=when)) == token
+
+
+def test_a_position_that_does_not_grow_is_not_taken_for_one():
+    gtid = Gtid.of(A, 10)
+    assert growing(Place("s", GtidSet()), gtid) is None
+    assert growing(Place("s", GtidSet.parse(f"{A}:1-8")), gtid) is None
+    assert growing(Place("s", FilePosition(A, BinlogPosition.of("b.000002", 4))), gtid) is None
+
+
+LONG = st.lists(
+    st.tuples(st.sampled_from([A, B]), st.integers(1, 90), st.sampled_from([0, 0, 0, 1, 5])), min_size=1, max_size=5
+)
+"""Runs of transactions: whose, how many, and how many numbers are left out in front of them."""
+
+
+@settings(max_examples=25)
+@given(LONG, sets, st.integers(0, 30), st.sampled_from([{}, {"old": "x"}, {"old": "", "older": "y"}]))
+def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
+    last = {sid.uuid: spans[-1][1] for sid, spans in executed.items()}
+    made: list[Gtid] = []
+    for uuid, many, gap in runs:
+        begin = last.get(uuid, 0) + 1 + gap
+        made += [Gtid(Sid(uuid, ""), number) for number in range(begin, begin + many)]
+        last[uuid] = begin + many - 1
+    batch = batch_of_gtids(made, [NOW + 777 * at for at in range(len(made))], first_seq=5)
+    item = Transactions(batch, lambda: None, lambda: None, is_landed=True)
+    rows = np.flatnonzero(np.arange(len(made)) % 31 != left_out)
+
+    def places():
+        return Places(Along("shop", "first", ExecutedAlong(executed, batch, 0), copied_from), item, rows)
+
+    seqs = rows + 5
+    many, alone = TransactionTexts(places(), seqs), places()
+    assert cut(many.gtids()) == [f'"{made[row]}"' for row in rows]
+    assert cut(many.behind()) == [alone[seq].after_text for seq in seqs.tolist()]
+    heads, crcs = many.heads()
+    assert cut(heads) == [alone[seq].steps.head for seq in seqs.tolist()]
+    assert crcs.tolist() == [alone[seq].steps.crc for seq in seqs.tolist()]
+    alike = TransactionTexts({seq: alone[seq] for seq in seqs.tolist()}, seqs)
+    assert cut(many.times()) == cut(alike.times())
+    assert many.statements().tolist() == alike.statements().tolist() == [0] * len(rows)
+    builder = GtidSetBuilder(executed)
+    for row, gtid in enumerate(made):
+        builder.add(gtid)
+        if row in rows:
+            assert alone[row + 5].after.position == builder.build()
