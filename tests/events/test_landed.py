@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -185,3 +186,14 @@ def test_a_footer_that_says_something_else_is_named_by_its_path():
         decode_summary(FORM_1.replace('"transactions": 2', '"transactions": "2"').encode(), "x.index.parquet")
     assert "strata land" in str(caught.value)
     assert caught.value.file == "x.index.parquet"
+
+
+def test_several_threads_read_one_stream(tmp_path):
+    times = list(range(1, 41))
+    stream = landed(tmp_path, [times])
+
+    def clocks(_: int) -> list[int]:
+        return [stream.clock_at(seq) for seq in range(1, len(times) + 1)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(found == times for found in pool.map(clocks, range(20)))

@@ -71,7 +71,8 @@ class Worlds:
         end = time.time_ns() // 1000
         for name in names or MEMBERS:
             self.worlds[name].publish(Request(0, end))
-            self.worlds[name].update()
+            report = self.worlds[name].update()
+            assert [(one.table, one.behind, one.error) for one in report.behind] == []
         return end
 
     def cut(self, at: int | None = None) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from enum import StrEnum
+from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -172,11 +173,13 @@ class RowCounts(Struct, frozen=True):
 
 
 class SegmentIndex:
-    """The index of one landed segment, as it lies on disk."""
+    """The index of one landed segment, as it lies on disk; several threads may read it."""
 
     def __init__(self, summary: SegmentSummary, file: pq.ParquetFile, url: str) -> None:
         self.summary = summary
         self._file = file
+        # An Arrow (26.0) reader keeps what it has read ahead in one cache: two reads at once fail in it at times.
+        self._reading = Lock()
         self._url = url
 
     @classmethod
@@ -208,7 +211,7 @@ class SegmentIndex:
         return cls(summary, opened, url)
 
     def _read(self, group: int, columns: list[str] | None = None) -> pa.Table:
-        with _damage(self._url):
+        with self._reading, _damage(self._url):
             return self._file.read_row_group(group, columns=columns).combine_chunks()
 
     def batches(self, first_seq: int = 0) -> Iterator[TransactionBatch]:
