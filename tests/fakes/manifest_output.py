@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from strata.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from strata.tables.port import DataFile
 
@@ -108,6 +108,12 @@ class ManifestTable(Struct):
         return (found if columns is None else found.select(columns)).cast(
             schema if columns is None else pa.schema([schema.field(name) for name in columns])
         )
+
+    def batches(self) -> Iterator[pa.Table]:
+        paths, schema = [str(self.folder / path) for path in self.manifest.files], self.columns
+        for file in ds.dataset(paths, schema=schema).get_fragments() if paths else ():
+            for group in file.split_by_row_group():
+                yield group.to_table(schema).cast(schema)
 
     def _next(self, **changes: Any) -> ManifestTable:
         manifest = replace(self.manifest, version=self.manifest.version + 1, **changes)

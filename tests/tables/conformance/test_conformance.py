@@ -17,7 +17,7 @@ from strata.rows.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
 from strata.tables.commit import publish, unpublished_files
 from strata.tables.layout import table_url
 from strata.tables.port import CommitConflictError, DataFile
-from strata.tables.read import published_tables, read_changes, read_columns
+from strata.tables.read import published_tables, read_batches, read_changes, read_columns
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 from tests.tables.conformance.outputs import OUTPUTS
 
@@ -218,6 +218,36 @@ def test_a_reader_never_sees_half_an_interval(lake: Lake) -> None:
     assert seen
     assert all(found in whole for found in seen)
     assert seen == sorted(seen)
+
+
+def test_rows_some_at_a_time_are_those_of_the_whole(lake: Lake) -> None:
+    """Of files that lack columns, and that have other types, too."""
+    lake.put(inserts({"id": pa.int32()}, [{"id": 1}, {"id": 2}]))
+    lake.put(inserts(FIELDS, [{"id": 3, "name": "c"}], version_id=2, first_seq=3), interval=LATER)
+    wide = inserts({"id": pa.int64()}, [{"id": 1 << 40}], version_id=3, first_seq=4)
+    lake.put(wide, interval=LATER + FIVE_MINUTES)
+    whole = lake.columns()
+    batches = list(read_batches(str(lake.folder), SOURCE, ORDERS, lake.output))
+    assert all(batch.schema.equals(whole.schema, check_metadata=True) for batch in batches)
+    assert pa.concat_tables(batches).sort_by("_seq").to_pylist() == whole.sort_by("_seq").to_pylist()
+
+
+def test_a_large_table_is_read_some_rows_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of it is in memory than a few row groups, however much slower than Arrow its reader is."""
+    rows, groups = 250, 40
+    monkeypatch.setattr("strata.tables.row_groups.ROW_GROUP_ROWS", rows)
+    named = [[{"id": at, "name": f"{at:04000}"} for at in range(n * rows, (n + 1) * rows)] for n in range(groups)]
+    parts = [inserts(FIELDS, part, first_seq=1 + rows * number) for number, part in enumerate(named)]
+    lake.put(*parts[: groups // 2])
+    lake.put(*parts[groups // 2 :], interval=LATER)
+    whole = lake.columns().nbytes
+    before, held, seen = pa.total_allocated_bytes(), [], []
+    for batch in read_batches(str(lake.folder), SOURCE, ORDERS, lake.output):
+        seen += batch["id"].to_pylist()
+        assert batch["name"].to_pylist() == [f"{at:04000}" for at in batch["id"].to_pylist()]
+        held.append(pa.total_allocated_bytes() - before)
+    assert sorted(seen) == list(range(rows * groups))
+    assert max(held) < whole / 8
 
 
 def test_writers_of_different_intervals_all_land(lake: Lake) -> None:
