@@ -242,8 +242,12 @@ def test_an_interval_that_is_published_again_with_other_rows_is_not_passed_over(
     [noted] = [one for one in PublishedLedger(engine).list("shop", "shop.t") if one.interval_start == first]
     PublishedLedger(engine).put(replace(noted, delta_version=commit.version, rows=0))
     shop.set("mirror_read_again = false")
+    caplog.clear()
     for _ in range(2):
+        capsys.readouterr()
         assert run(["mirror", "update"]) == 0
+        said = capsys.readouterr()
+        assert [one.count("published again, with other rows") for one in (said.out, said.err, caplog.text)] == [1, 0, 0]
     assert "published again, with other rows" in (shop.mirror("t").stopped or "")
     [waiting] = status(capsys)
     assert "published again, with other rows" in waiting["reason"]

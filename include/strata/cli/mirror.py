@@ -38,7 +38,8 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
     from strata.jobs.ingest import mirror  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
-    report = mirror(settings.source_name(source), tuple(table or ()), settings=settings)
+    # What waits for a dump is said below, of each table.
+    report = mirror(settings.source_name(source), tuple(table or ()), settings=settings, tell=lambda _: None)
     if context.obj["json"]:
         _lines(report.mirrors)
     else:

@@ -30,7 +30,7 @@ from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.land.land_state import Doing, read_state
-from strata.jobs.mirror.note_waiting import note_waiting
+from strata.jobs.mirror.note_waiting import Tell, note_waiting, warn
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
 from strata.jobs.plan.owed import MEGABYTE, Request
 from strata.jobs.plan.plan_slices import plan_run
@@ -374,13 +374,14 @@ def make_docs(source: str, run: str, *, settings: Settings) -> None:
         _CHECKS_LOG.warning("the Data Docs could not be made: %s", error.message)
 
 
-def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> MirrorReport:
+def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tell: Tell = warn) -> MirrorReport:
     """Brings the mirrors that the settings name up to what is published.
 
     Args:
         source: The source's name.
         patterns: Only tables that match one of these; all if there is none.
         settings: The settings.
+        tell: Says which tables wait for a dump since now.
     """
     found = settings.source(source)
     if not found.settings.mirrors:
@@ -403,7 +404,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings) -> 
         locks=locks,
         renames=renames_by(found.settings.mirror_renames, folded=folded),
     )
-    note_waiting(engine, report, now=now_micros())
+    note_waiting(engine, report, now=now_micros(), tell=tell)
     return report
 
 

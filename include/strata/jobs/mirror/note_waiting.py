@@ -1,9 +1,10 @@
-"""Notes in the ledger which tables wait for a dump, and says so once in the log.
+"""Notes in the ledger which tables wait for a dump, and says so once.
 Not here: dumping them (`jobs/whole/read_again.py`), why they wait (`follow.py`)."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from strata.store.read_again import ReadAgain, ReadAgainLedger
@@ -15,14 +16,23 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("strata.mirror")
 
+Tell = Callable[[ReadAgain], None]
+"""Is told of each table that has not waited before."""
 
-def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int) -> None:
+
+def warn(waiting: ReadAgain) -> None:
+    """Says it in the log."""
+    _LOG.warning("the rows of %s have to be read from the server again: %s", waiting.name, waiting.reason)
+
+
+def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tell = warn) -> None:
     """Takes over what the mirrors of a source wait for; a mirror with an error is not judged.
 
     Args:
         engine: The source's store.
         report: What became of the mirrors.
         now: Microseconds UTC.
+        tell: Says it.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -38,4 +48,4 @@ def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int) -> None:
             waiting.append(ReadAgain(report.source, table.database, table.table, seq, one.behind, now))
     names = [(table.database, table.table) for table in judged]
     for fresh in ReadAgainLedger(engine).notice(report.source, waiting, names):
-        _LOG.warning("the rows of %s have to be read from the server again: %s", fresh.name, fresh.reason)
+        tell(fresh)
