@@ -178,8 +178,7 @@ class SegmentIndex:
     def __init__(self, summary: SegmentSummary, file: pq.ParquetFile, url: str) -> None:
         self.summary = summary
         self._file = file
-        # An Arrow (26.0) reader keeps what it has read ahead in one cache: two reads at once fail in it at times.
-        self._reading = Lock()
+        self._reading = Lock()  # Arrow (26.0) reads ahead into one cache, in which two reads at once fail at times.
         self._url = url
 
     @classmethod
@@ -441,13 +440,11 @@ def _unlist(lists: pa.ListArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
 def _tables(entries: pa.StructArray) -> tuple[tuple[tuple[str, str], ...], npt.NDArray[np.int64]]:
     """Parquet keeps the names of databases and tables apart; the pairs that occur are numbered again."""
     databases, tables = entries.field("database"), entries.field("table")
-    pairs = from_numbers(databases.indices) << 32 | from_numbers(tables.indices)
-    distinct, numbers = np.unique(pairs, return_inverse=True)
+    pairs, found = np.unique(from_numbers(databases.indices) << 32 | from_numbers(tables.indices), return_inverse=True)
     database_names, table_names = databases.dictionary.to_pylist(), tables.dictionary.to_pylist()
-    names = tuple((database_names[pair >> 32], table_names[pair & 0xFFFFFFFF]) for pair in distinct.tolist())
-    return names, numbers.astype(np.int64)
+    names = tuple((database_names[pair >> 32], table_names[pair & 0xFFFFFFFF]) for pair in pairs.tolist())
+    return names, found.astype(np.int64)
 
 
 def _parse_sid(text: str) -> Sid:
-    uuid, _, tag = text.partition(":")
-    return Sid(uuid, tag)
+    return Sid(*text.partition(":")[::2])
