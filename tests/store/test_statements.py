@@ -27,6 +27,13 @@ def test_a_second_store_compiles_nothing_anew(tmp_path: Path):
     assert found == [1, 0]
 
 
+def test_what_a_dialect_notes_when_it_compiles_makes_it_no_other_one():
+    compiled, (lite, plain) = CompiledStatements(), (sa.create_engine("sqlite://") for _ in range(2))
+    QUERY.compile(lite)
+    compiled[lite.dialect, "statement"] = 17
+    assert compiled.get((plain.dialect, "statement")) == 17
+
+
 def test_dialects_that_know_other_things_share_nothing():
     compiled, (lite, plain, ansi) = CompiledStatements(), (sa.create_engine(url) for url in ("sqlite://",) * 3)
     ansi.dialect.paramstyle = "named"

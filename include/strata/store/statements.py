@@ -17,6 +17,8 @@ _MOST: Final = 500
 """Statements that are kept; SQLAlchemy keeps as many for each engine."""
 
 _PLAIN: Final = (str, int, tuple, type(None))
+_OWN: Final = frozenset({"_bind_typing_render_casts"})
+"""What a dialect notes of its class when it compiles its first statement, which each would else compile for itself."""
 
 
 class CompiledStatements(LRUCache[Any, Any]):
@@ -42,5 +44,6 @@ def _shared(key: tuple[Any, ...]) -> tuple[Any, ...]:
 def _known_to(dialect: Dialect) -> tuple[Any, ...]:
     """What a dialect's SQL depends on: its class, and what it was told or has learnt from its server, as the version,
     modes of SQL, the driver. Read each time, since it learns with its first connection."""
-    learnt = frozenset((name, value) for name, value in vars(dialect).items() if isinstance(value, _PLAIN))
+    known = vars(dialect).items()
+    learnt = frozenset((name, value) for name, value in known if name not in _OWN and isinstance(value, _PLAIN))
     return type(dialect), dialect.identifier_preparer.initial_quote, learnt

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 _OPS: Final = pa.array(["insert", "update", "delete"])
 _INSERT, _UPDATE, _DELETE = range(3)
-_CHUNK_BYTES: Final = 1 << 19
-"""Of the lines of one group that are written at once, if one is not longer."""
+_CHUNK_BYTES: Final = 1 << 20
+"""Of lines that are written at once, if one is not longer: however many groups they are of, so that they fit into the
+processor's cache, and the memory that they were in serves the next ones."""
 _encode: Final = msgspec.json.encode
 
 
@@ -141,10 +142,10 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     rank = np.empty(len(counts), np.int64)
     rank[order] = np.arange(len(counts))
     ranks = np.split(rank, np.cumsum([len(group.seqs) for group in groups])[:-1])
-    begin, most = 0, _CHUNK_BYTES * len(groups)
+    begin = 0
     while begin < len(ends):
         at = int(ends[begin - 1]) if begin else 0
-        end = max(int(np.searchsorted(ends, at + most, "right")), begin + 1)
+        end = max(int(np.searchsorted(ends, at + _CHUNK_BYTES, "right")), begin + 1)
         out = np.empty(int(ends[end - 1]) - at, np.uint8)
         for group, mine, size in zip(groups, ranks, sizes, strict=True):
             some = slice(*np.searchsorted(mine, (begin, end)).tolist())

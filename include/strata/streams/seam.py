@@ -85,7 +85,7 @@ class Seam:
 
     def __init__(
         self,
-        source: str,
+        landed: LandedStream,
         lake: str,
         server: LiveServer,
         *,
@@ -97,7 +97,7 @@ class Seam:
         """Nothing is opened yet.
 
         Args:
-            source: Name of the source.
+            landed: What has landed of the source by now; it is read first, and then what has landed since.
             lake: Folder or URL of the lake.
             server: The live server.
             after_seq: Ordinal of the last transaction that is not wanted; it has landed.
@@ -106,7 +106,8 @@ class Seam:
             gather_seconds: What the live server commits within so long behind what was given last comes together: to
                 decode ten transactions takes hardly longer than to decode one.
         """
-        self._source, self._lake, self._server = source, lake, server
+        self._source, self._lake, self._server = landed.source, lake, server
+        self._landed: LandedStream | None = landed
         self._follow, self._stop, self._gather = follow, stop, gather_seconds
         self._opened = False
         """Whether the stream has begun."""
@@ -152,7 +153,9 @@ class Seam:
 
     def _read_landed(self) -> Iterator[Item]:
         while True:
-            stream = LandedStream.open(self._lake, self._source)
+            # Its indexes are open already.
+            stream = self._landed or LandedStream.open(self._lake, self._source)
+            self._landed = None
             if not stream.segments or (self._opened and stream.last_seq <= self.reached.seq):
                 return
             self._begin_landed(stream)

@@ -220,7 +220,7 @@ class ChangeStream:
         after = opening.read_from(landed, versions.tracked_seq)
         decoding = Decoding(versions, PreparedAlong(landed, after), wanted)
         seam = Seam(
-            source.name,
+            landed,
             source.lake,
             server,
             after_seq=after,

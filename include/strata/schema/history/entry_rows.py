@@ -33,6 +33,11 @@ _COLUMNS: Final = (
     table_version.c.gap,
     table_version.c.renamed_from,
 )
+_ENTRIES: Final = (
+    sa.select(*_COLUMNS)
+    .join(schema_version, schema_version.c.id == table_version.c.version_id)
+    .order_by(*STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
+)
 
 
 def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
@@ -41,13 +46,7 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    query = (
-        sa.select(*_COLUMNS)
-        .join(schema_version, schema_version.c.id == table_version.c.version_id)
-        .where(table_version.c.source == source)
-        .where(condition)
-        .order_by(*STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
-    )
+    query = _ENTRIES.where(table_version.c.source == source, condition)
     found: list[StoredEntry] = []
     renamed: dict[int, tuple[int, str]] = {}
     with reading(engine) as connection:
