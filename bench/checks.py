@@ -19,6 +19,7 @@ from bench.timing import Run, python, run
 from bench.workloads import NARROW, NARROW_ROWS, NUMBERS, make_demo
 from spark_jobs.decode_slices import decode_all
 from spark_jobs.session import open_local_session
+from strata.environment import LIBRARIES
 from strata.jobs.check.check_interval import Checking, check_interval
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.startup.spark import SUBMIT, short_job
@@ -129,7 +130,8 @@ def measure_inside(folder: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Measures each work."""
+    """Measures each work, in processes that are told what Airflow and the command tell theirs."""
+    os.environ.update({**LIBRARIES, **os.environ})
     wanted, rounds, *engines = [*arguments, *("all", "3")[len(arguments) :]]
     with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "server") as server:
         for name in WORKS if wanted == "all" else [wanted]:

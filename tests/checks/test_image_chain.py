@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 
 from strata.checks import image_chain
 from strata.checks.image_chain import Edges, broken_between
-from strata.checks.one_pass import pass_over
+from strata.checks.one_pass import PassBuffers, pass_over
 from strata.checks.pass_engine import PassEngine, task_of
 from strata.checks.passed import Passed
 from strata.checks.profile import EXAMPLES
@@ -76,7 +79,8 @@ def passed(folder: Path, rows: list[dict[str, Any]], cuts: list[int], *, shuffle
     ]
     subject = TableSubject(ORDERS, tuple(files), StreamFacts(len(rows), 1, 20, (1,)), {1: SHAPE})
     tasks = [task_of(subject, file) for file in files]
-    engine = PassEngine(Passed.of((task, pass_over(task)) for task in tasks), lambda *_: [])
+    buffers = PassBuffers()  # of one file after the other, as in a thread
+    engine = PassEngine(Passed.of((task, pass_over(task, buffers)) for task in tasks), lambda *_: [])
     judge_interval(engine, "shop", INTERVAL, "now", [subject])
     (found,) = (one.found for suite in engine.suites for one in suite.rules if one.rule.chain is not None)
     assert [json.loads(example.text)["_seq"] for example in found.examples] == sorted(
@@ -93,6 +97,26 @@ def test_the_pass_finds_what_a_loop_finds(rows: list[dict[str, Any]], cuts: list
     with tempfile.TemporaryDirectory() as folder:
         found = passed(Path(folder), rows, cuts, shuffled=shuffled)
     assert found == [len(expected), *expected[:EXAMPLES]]
+
+
+PASS = """
+import pickle, sys
+from pathlib import Path
+from strata.checks.one_pass import pass_over
+print(pass_over(pickle.loads(Path(sys.argv[1]).read_bytes())).profile.chain.rows, "pandas" in sys.modules)
+"""
+
+
+def test_a_file_of_inserts_is_judged_without_pandas(tmp_path):
+    fields = {field.name: field.type for field in image_fields(SHAPE)}
+    rows = changes(fields, [{"op": "insert", "seq": 1, "after": {"a": "k", "b": 1, "x": None}}])
+    (one,) = stage(tmp_path, rows)
+    file = JudgedFile(one.url, one.digest, 1, one.rows, 0, 0, one.size_bytes, one.stats)
+    subject = TableSubject(ORDERS, (file,), StreamFacts(1, 1, 20, (1,)), {1: SHAPE})
+    task = tmp_path / "task"
+    task.write_bytes(pickle.dumps(task_of(subject, file)))
+    done = subprocess.run([sys.executable, "-c", PASS, task], check=True, capture_output=True, text=True)
+    assert done.stdout == "1 False\n"
 
 
 FILES = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=8), min_size=2, max_size=9)

@@ -74,13 +74,26 @@ class Edges(NamedTuple):
         )
 
 
+class ImageBuffers:
+    """Memory that the images of one file after the other are put into: what is new to a process is slow at first."""
+
+    def __init__(self) -> None:
+        self._words = {"events": np.empty(0, np.int64), "places": np.empty(0, np.int64)}
+
+    def words(self, name: str, columns: int) -> Ints:
+        """Three rows of numbers, of any value; whoever asks by the same name next gets the same memory."""
+        if len(self._words[name]) < 3 * columns:
+            self._words[name] = np.empty(3 * columns, np.int64)
+        return self._words[name][: 3 * columns].reshape(3, columns)
+
+
 class Gathered:
     """The images of the batches of a file, one behind the other."""
 
-    def __init__(self, rows: int) -> None:
-        """Makes room for the images of so many rows."""
+    def __init__(self, rows: int, buffers: ImageBuffers | None = None) -> None:
+        """For the images of so many rows; buffers that are given had those of another file."""
         self._so_far = np.zeros(2, np.int64)
-        self._events = np.empty((3, 2 * rows), np.int64)
+        self._events = (buffers or ImageBuffers()).words("events", 2 * rows)
         self._sides = np.empty(2 * rows, np.uint8)
 
     def add(self, rows: Rows, chain: ImageChain) -> None:
@@ -114,7 +127,9 @@ def _hashes(columns: Mapping[str, Column], chain: ImageChain, has: Flags) -> tup
     # To copy the rows costs as much as to hash half of them.
     if 2 * np.count_nonzero(has) < count:
         some = pa.table(images).filter(column_of(has)).combine_chunks()
-        images, count = {name: some[name].combine_chunks() for name in images}, some.num_rows
+        # To make one array of none Arrow imports pandas, which takes a third of a second.
+        images = {name: some[name].combine_chunks() if len(some) else column[:0] for name, column in images.items()}
+        count = len(some)
     return hash_keys([images[name] for name in chain.keys], count), hash_rows(images.values(), count)
 
 
@@ -147,20 +162,22 @@ class Followed(NamedTuple):
     """Places of those that do not follow from the one before them of the same key, rising."""
 
 
-def follow(events: Events) -> Followed:
-    """Follows each key through events in the order of the stream."""
-    return _follow(events.key, (events.image, events.side), (events.image, events.side))
+def follow(events: Events, buffers: ImageBuffers | None = None) -> Followed:
+    """Follows each key through events in the order of the stream; what is found may lie in `buffers`."""
+    return _follow(events.key, (events.image, events.side), (events.image, events.side), buffers)
 
 
-def _follow(key: Ints, first: tuple[Ints, Sides], last: tuple[Ints, Sides]) -> Followed:
+def _follow(
+    key: Ints, first: tuple[Ints, Sides], last: tuple[Ints, Sides], buffers: ImageBuffers | None = None
+) -> Followed:
     """The same of places with a first image and side, and a last one."""
     count = len(key)
     if np.all(key[1:] > key[:-1]):
         return Followed(np.arange(count), np.arange(count), np.zeros(0, np.int64))
     # At most two thirds of the slots are taken: fewer would be read from further away.
     slots = np.zeros(1 << (count + count // 2).bit_length(), np.int32)
-    room = np.empty((3, count), np.int64)
-    places, broken = room[:2], room[2]
+    found = (buffers or ImageBuffers()).words("places", count)
+    places, broken = found[:2], found[2]
     keys, odd = follow_keys(key, *first, *last, slots, places, broken)
     if keys < 0:
         raise ValueError(f"{count} keys, and images or sides of another number")

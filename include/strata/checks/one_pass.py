@@ -19,6 +19,7 @@ from strata.checks.arrow_values import numbers_of
 from strata.checks.file_bounds import Bounds
 from strata.checks.image_chain import (
     Gathered,
+    ImageBuffers,
     Sampling,
     asked_of,
     edges_of,
@@ -96,20 +97,29 @@ class Whole(NamedTuple):
     """None of them where nothing must hold of images."""
 
 
-def pass_over(task: FileTask, buffer: FileBuffer | None = None) -> Pass:
+class PassBuffers:
+    """What one file after the other may be read into, and its images put into; of one thread."""
+
+    def __init__(self) -> None:
+        self.file = FileBuffer()
+        self.images = ImageBuffers()
+
+
+def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
     """Judges one file.
 
     Args:
         task: The file.
-        buffer: Memory to read it into.
+        buffers: What it is read into; nothing of what comes back lies in them.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    opened = _open(task.file, buffer)
+    buffers = buffers or PassBuffers()
+    opened = _open(task.file, buffers.file)
     if isinstance(opened, FileProfile):
         return Pass(opened, None)
-    return _FilePass(task, opened).run()
+    return _FilePass(task, opened, buffers.images).run()
 
 
 def look_at(task: FileTask) -> Pass:
@@ -191,7 +201,9 @@ def _fits(schema: pa.Schema, definition: TableDefinition) -> bool:
 class _FilePass:
     """The state of one pass."""
 
-    def __init__(self, task: FileTask, opened: _Opened, *, judged: bool = True) -> None:
+    def __init__(
+        self, task: FileTask, opened: _Opened, buffers: ImageBuffers | None = None, *, judged: bool = True
+    ) -> None:
         self._task = task
         self._content, parquet = opened
         self._parquet = parquet
@@ -208,7 +220,8 @@ class _FilePass:
         self._bounds = Bounds()
         self._seqs: list[Ints] = []
         self._rows: list[Ints] = []
-        self._images = Gathered(0 if self._chain is None else _rows_in(parquet))
+        self._buffers = buffers or ImageBuffers()
+        self._images = Gathered(0 if self._chain is None else _rows_in(parquet), self._buffers)
         self._count = 0
         self._gtids: tuple[int, pa.ChunkedArray] | None = None
         """Of the row group that was asked for last."""
@@ -227,7 +240,7 @@ class _FilePass:
         is_ordered = order_fault is None
         events = self.events()
         # Of rows in no order nothing follows.
-        followed = follow(events) if is_ordered and self._chain is not None else None
+        followed = follow(events, self._buffers) if is_ordered and self._chain is not None else None
         faults = (order_fault, self._bounds.fault(self._task.file.stats))
         profile = FileProfile(
             url=self._task.file.url,

@@ -87,7 +87,7 @@ def seal_texts(
     letters: Bytes,
     pattern: tuple[Int, Bytes, Ints, Bytes],
     numbers: IntRows,
-    room: tuple[Bytes, Bytes, Ints],
+    scratch: tuple[Bytes, Bytes, Ints],
     out: Bytes,
     starts: Ints,
     crcs: Ints,
@@ -100,9 +100,9 @@ def seal_texts(
         pattern: How many bytes stand in front of the base64 in each text; what is alike and its borders, as for
             `lay_out`; what stands behind the base64.
         numbers: As for `lay_out`.
-        room: For what is packed, with its CRC and two bytes more; for a text, with what stands in front of it there
+        scratch: For what is packed, with its CRC and two bytes more; for a text, with what stands in front of it there
             already; for a place for each number.
-        out: Room for the texts.
+        out: Where the texts go.
         starts: Takes where each begins, and where the last one ends.
         crcs: Takes the CRC32 of what each has packed.
 
@@ -110,7 +110,7 @@ def seal_texts(
         -1, or the text that would not fit.
     """
     front, alike, borders, end = pattern
-    row, text, spots = room
+    row, text, spots = scratch
     size = used = np.int64(0)
     to = np.int64(0)
     for i in range(numbers.shape[1]):

@@ -104,8 +104,8 @@ def sealed(front: bytes, parts: Sequence[bytes | Ints], end: bytes) -> tuple[Tex
     borders = np.cumsum([0, *map(len, alike)])
     starts, crcs = np.empty(count + 1, np.int64), np.empty(count, np.int64)
     pattern = len(front), np.frombuffer(b"".join(alike), np.uint8), borders, np.frombuffer(end, np.uint8)
-    room = np.empty(row_bytes + 2, np.uint8), text, np.empty(len(columns), np.int64)
-    failed = seal_texts(CRC_TABLES, _LETTERS, pattern, numbers, room, out, starts, crcs)
+    scratch = np.empty(row_bytes + 2, np.uint8), text, np.empty(len(columns), np.int64)
+    failed = seal_texts(CRC_TABLES, _LETTERS, pattern, numbers, scratch, out, starts, crcs)
     if failed >= 0:
         raise RuntimeError(f"token {failed} is longer than was counted")
     return Texts(out[: starts[-1]], starts), crcs

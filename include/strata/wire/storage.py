@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 from pyarrow import fs
@@ -220,7 +221,7 @@ class FileBuffer:
     """Memory that one file after the other is read into: what is new to a process is slow at first."""
 
     def __init__(self) -> None:
-        self._room = bytearray()
+        self._bytes = np.empty(0, np.uint8)
 
     def read(self, url: str) -> memoryview | None:
         """The content of a file until the next one is read, or None if there is none.
@@ -232,9 +233,10 @@ class FileBuffer:
 
     def _take(self, stream: pa.NativeFile) -> memoryview:
         size = stream.size()
-        if len(self._room) < size:
-            self._room = bytearray(size)
-        view = memoryview(self._room)[:size]
+        if len(self._bytes) < size:
+            # Not zeroed, and in large pages where the system has them.
+            self._bytes = np.empty(size, np.uint8)
+        view = self._bytes.data[:size]
         return view[: stream.readinto(view)]
 
 

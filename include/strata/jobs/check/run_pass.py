@@ -9,9 +9,8 @@ from threading import local
 from typing import TYPE_CHECKING, Any
 
 from strata.checks.image_chain import split_edges
-from strata.checks.one_pass import Pass, pass_over
+from strata.checks.one_pass import Pass, PassBuffers, pass_over
 from strata.checks.passed import Between, Passed
-from strata.wire.storage import FileBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +25,13 @@ PARTS = 64
 
 
 _own = local()
-"""Of each thread, and of each of Spark's workers, the memory that it reads into."""
+"""Of each thread, and of each of Spark's workers, what it reads into."""
 
 
 def _pass_over(task: FileTask) -> Pass:
-    if not hasattr(_own, "buffer"):
-        _own.buffer = FileBuffer()
-    return pass_over(task, _own.buffer)
+    if not hasattr(_own, "buffers"):
+        _own.buffers = PassBuffers()
+    return pass_over(task, _own.buffers)
 
 
 def is_small(sizes: Iterable[int]) -> bool:

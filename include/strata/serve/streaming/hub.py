@@ -54,7 +54,7 @@ class Hub:
         self._changed = asyncio.Event()
         self._readers: Counter[Wish] = Counter()
         self._views: dict[Wish, _View] = {}
-        self._room = threading.BoundedSemaphore(_AHEAD)
+        self._free = threading.BoundedSemaphore(_AHEAD)
         self._stopped = False
         threading.Thread(target=self._decode, name=f"stream of {source.name}", daemon=True).start()
 
@@ -66,7 +66,7 @@ class Hub:
             try:
                 for found in self._stream.spans():
                     if not isinstance(found, Heartbeat):
-                        self._room.acquire()
+                        self._free.acquire()
                         self._loop.call_soon_threadsafe(self._take, found)
             except StrataError as error:
                 self._loop.call_soon_threadsafe(self._end, error)
@@ -76,7 +76,7 @@ class Hub:
     # The event loop -------------------------------------------------------------------------------
 
     def _take(self, span: StreamPart) -> None:
-        self._room.release()
+        self._free.release()
         self.recent.take(span)
         self._wake()
 
