@@ -63,3 +63,9 @@ def from_numbers(column: pa.Array, null: int = 0) -> Numbers:
         return values
     is_known = np.unpackbits(np.frombuffer(known, np.uint8), count=end, bitorder="little")[begin:]
     return np.where(is_known, values, null)
+
+
+def from_lists(lists: pa.ListArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Where the values of each list end among those of all, and these values."""
+    offsets = from_numbers(lists.offsets)
+    return offsets[1:] - offsets[0], lists.flatten()

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata.errors import DamagedFileError, DamagedIndexError
-from strata.events.arrow_columns import from_numbers, to_numbers, to_texts
+from strata.events.arrow_columns import from_lists, from_numbers, to_numbers, to_texts
 from strata.events.batch import TransactionBatch, add_gtids
 from strata.events.model import XaMark
 from strata.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file
@@ -229,7 +229,7 @@ class SegmentIndex:
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
             if seq + rows > first_seq:
-                ends, entries = _unlist(self._read(group, ["tables"]).column(0).chunk(0))
+                ends, entries = from_lists(self._read(group, ["tables"]).column(0).chunk(0))
                 yield RowCounts(seq, ends, *_tables(entries), from_numbers(entries.field("rows")))
             seq += rows
 
@@ -394,10 +394,10 @@ def _lists(ends: npt.NDArray[np.int64], values: pa.Array) -> pa.ListArray:
 def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
     """The inverse of `to_arrow`."""
     sids = batch.column("sid")
-    entries_end, entries = _unlist(batch.column("tables"))
-    statements_end, statements = _unlist(batch.column("ddl_offsets"))
-    splits_end, splits = _unlist(batch.column("splits"))
-    split_maps_end, split_maps = _unlist(splits.field("table_maps"))
+    entries_end, entries = from_lists(batch.column("tables"))
+    statements_end, statements = from_lists(batch.column("ddl_offsets"))
+    splits_end, splits = from_lists(batch.column("splits"))
+    split_maps_end, split_maps = from_lists(splits.field("table_maps"))
     tables, entry_tables = _tables(entries)
     incidents = batch.column("incident")
     lost = [] if incidents.null_count == len(incidents) else incidents.to_pylist()
@@ -432,19 +432,16 @@ def from_arrow(batch: pa.RecordBatch, binlog_file: str) -> TransactionBatch:
     )
 
 
-def _unlist(lists: pa.ListArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    offsets = from_numbers(lists.offsets)
-    return offsets[1:] - offsets[0], lists.flatten()
-
-
 def _tables(entries: pa.StructArray) -> tuple[tuple[tuple[str, str], ...], npt.NDArray[np.int64]]:
     """Parquet keeps the names of databases and tables apart; the pairs that occur are numbered again."""
     databases, tables = entries.field("database"), entries.field("table")
-    pairs, found = np.unique(from_numbers(databases.indices) << 32 | from_numbers(tables.indices), return_inverse=True)
+    pairs = from_numbers(databases.indices) << 32 | from_numbers(tables.indices)
+    distinct, numbers = np.unique(pairs, return_inverse=True)
     database_names, table_names = databases.dictionary.to_pylist(), tables.dictionary.to_pylist()
-    names = tuple((database_names[pair >> 32], table_names[pair & 0xFFFFFFFF]) for pair in pairs.tolist())
-    return names, found.astype(np.int64)
+    names = tuple((database_names[pair >> 32], table_names[pair & 0xFFFFFFFF]) for pair in distinct.tolist())
+    return names, numbers.astype(np.int64)
 
 
 def _parse_sid(text: str) -> Sid:
-    return Sid(*text.partition(":")[::2])
+    uuid, _, tag = text.partition(":")
+    return Sid(uuid, tag)
