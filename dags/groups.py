@@ -1,5 +1,5 @@
-"""Groups in Airflow: behind the runs of its sources a group is one mapped line, which says how far each of them is, and
-tells of each new cut through all of them by an event of `strata://GROUP/cut`.
+"""Groups in Airflow: behind the runs of its sources a group is one mapped line, which tells of each new cut through all
+of them by an event of `strata://GROUP/cut`, and below it a line for each source, which says where the cut meets it.
 Not here: the steps of its sources (`steps.py`), finding cuts (`strata.jobs.cuts`)."""
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import StrataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from airflow.sdk import Asset
 
     from dags.xcom import Xcom
@@ -27,15 +29,16 @@ CUTS = AssetAlias("strata_cuts")
 """The cuts of all groups."""
 
 
-def known_groups() -> list[str]:
-    """The groups of the settings, in order; none where there are no settings yet."""
+def known_groups() -> dict[str, list[str]]:
+    """The groups of the settings, in order, with their sources; none where there are no settings yet."""
     if not os.environ.get(SETTINGS_VARIABLE):
-        return []
+        return {}
     try:
-        return sorted(load_settings(os.environ).groups)
+        groups = load_settings(os.environ).groups
+        return {name: sorted(groups[name].sources) for name in sorted(groups)}
     except StrataError:
         # The steps say what is wrong with the settings; a DAG that cannot be loaded would say less.
-        return []
+        return {}
 
 
 @task(
@@ -62,23 +65,40 @@ def publish_group(group: str) -> Xcom:
         if is_new:
             get_current_context()["outlet_events"][CUTS].add(asset, extra=cut)
         tell(f"{'a new cut' if is_new else 'the cut is still that'} at {cut['time']}: {cut['token']}")
-        for one in cut["sources"]:
-            behind = "; more of it was committed before the cut" if one["is_behind"] else ""
-            lacking = f"; not whole: {', '.join(one['lacking'])}" if one["lacking"] else ""
-            tell(f"{one['source']}: transaction {one['seq']:,}, until {one['until'] or 'nothing'}{behind}{lacking}")
-    return {"group": group, "time": cut["time"], "is_new": is_new, "held_by": found.status.held_by}
+    return {**cut, "is_new": is_new, "held_by": found.status.held_by}
+
+
+# Not where a group failed: behind a line that Airflow judges a run by, that would be hidden.
+@task(trigger_rule="none_failed", map_index_template="{{ task.op_kwargs['group'] }} / {{ task.op_kwargs['source'] }}")
+def source_at_cut(group: str, source: str, groups: Iterable[Xcom]) -> None:
+    """Says how far a source of a group is at the group's newest cut, and what is not whole of it there."""
+    with saying(f"say where the cut of {group} meets {source}") as tell:
+        cut = next((one for one in groups if one["group"] == group), None)
+        if cut is None:
+            say(f"skipped: {group} has no cut; the log of its own line says why")
+            raise AirflowSkipException(f"{group} has no cut")
+        one = next(one for one in cut["sources"] if one["source"] == source)
+        tell(f"{source}: transaction {one['seq']:,}, until {one['until'] or 'nothing'}; the cut is at {cut['time']}")
+        if cut["held_by"] == source:
+            tell("the group waits for this source")
+        if one["is_behind"]:
+            tell("more of it was committed before the cut")
+        if one["lacking"]:
+            tell(f"not whole: {', '.join(one['lacking'])}")
 
 
 def publish_groups(behind: Any) -> None:
-    """Puts a line for each group of the settings into a DAG.
+    """Puts a line for each group of the settings into a DAG, and below it one for each of its sources.
 
     Args:
         behind: The task, mapped over the sources, behind which it stands. What stands behind a run's last tasks would
             hide from Airflow that one of these failed; so it must not be one of them.
     """
-    names = known_groups()
-    if names:
-        behind >> publish_group.expand(group=names)
+    known = known_groups()
+    if known:
+        lines = publish_group.expand(group=list(known))
+        sources = [{"group": group, "source": source} for group, names in known.items() for source in names]
+        behind >> lines >> source_at_cut.partial(groups=lines).expand_kwargs(sources)
 
 
 def _newest_announced(asset: Asset) -> str | None:

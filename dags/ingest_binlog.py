@@ -11,6 +11,7 @@
 | `mirror` | brings the mirrors that the settings name up to what is published |
 | `read_again` | has `dump_tables` read the tables whose mirrors stand because no log tells their rows |
 | `publish_group` | for each group of the settings: publishes the cut that all of its sources have passed |
+| `source_at_cut` | below it, for each source of a group: says where the cut meets it |
 | `report_left` | makes the Data Docs; fails when rows were left out, and says which, why, and what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time

@@ -133,8 +133,16 @@ class Pipeline:
     def asset_events(self, uri: str) -> list[dict[str, Any]]:
         """What the events of an asset carry, in the order in which Airflow stored them."""
         query = "SELECT e.extra FROM asset_event e JOIN asset a ON a.id = e.asset_id WHERE a.uri = ? ORDER BY e.id"
+        return [json.loads(extra) for extra in self._stored(query, uri)]
+
+    def labels(self, task_id: str) -> list[str]:
+        """What the pages call the parts of a mapped task."""
+        query = "SELECT rendered_map_index FROM task_instance WHERE task_id = ? ORDER BY map_index"
+        return self._stored(query, task_id)
+
+    def _stored(self, query: str, value: str) -> list[Any]:
         with closing(sqlite3.connect(self.state.airflow_home / "airflow.db", timeout=30)) as database:
-            return [json.loads(extra) for (extra,) in database.execute(query, [uri])]
+            return [found for (found,) in database.execute(query, [value])]
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """The published changes of a table of database `shop`, in stream order, as comparable rows."""

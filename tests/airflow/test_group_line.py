@@ -1,4 +1,5 @@
-"""A group in Airflow: one mapped line behind the runs of its sources, which tells of the cut that all have passed."""
+"""A group in Airflow: one mapped line behind the runs of its sources, which tells of the cut that all have passed,
+and below it a line for each source."""
 
 from __future__ import annotations
 
@@ -29,6 +30,9 @@ def test_a_group_publishes_what_all_of_its_sources_have_passed(source_server, ma
     said = pipeline.ingest()
     assert "a new cut at" in said
     assert "group all: watermark " in said
+    assert "shop: transaction " in said
+    assert pipeline.labels("publish_group") == ["all"]
+    assert pipeline.labels("source_at_cut") == ["all / shop"]
     [reported] = pipeline.asset_events("strata://all/cut")
     assert [one["source"] for one in reported["sources"]] == ["shop"]
     assert [place.source for place in from_text(reported["token"]).places] == ["shop"]

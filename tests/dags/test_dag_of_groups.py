@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import AirflowSkipException
+
+from dags.groups import source_at_cut
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 SETTINGS = """
@@ -41,9 +45,47 @@ def test_each_group_is_a_line_behind_the_mirrors_of_its_sources(tmp_path, monkey
     assert line.upstream_task_ids == {"ingest.mirror"}
     assert line.trigger_rule == "all_done"
     last = {task.task_id for task in dag.tasks if not task.downstream_task_ids}
-    assert last == {"publish_group", "ingest.report_left", "ingest.read_again"}
+    assert last == {"source_at_cut", "ingest.report_left", "ingest.read_again"}
+
+
+def test_the_sources_of_a_group_are_below_its_line(tmp_path, monkeypatch):
+    dag = loaded(tmp_path, monkeypatch, SETTINGS.partition("[groups.alone]")[0])
+    below = dag.get_task("source_at_cut")
+    assert below.is_mapped
+    assert below.op_kwargs_expand_input.value == [{"group": "orders", "source": one} for one in ("a", "b")]
+    assert below.upstream_task_ids == {"publish_group"}
+    # A group that failed fails the run by them.
+    assert below.trigger_rule == "none_failed"
+
+
+def at_cut(source, **found):
+    one = {"source": source, "seq": 1234, "until": "2026-01-01T00:00:00", "lacking": [], "is_behind": False}
+    return {"group": "orders", "time": "2026-01-01T00:00:05", "held_by": "b", "sources": [one | found]}
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (at_cut("a"), ["a: transaction 1,234, until 2026-01-01T00:00:00; the cut is at 2026-01-01T00:00:05"]),
+        (at_cut("b"), ["the group waits for this source"]),
+        (at_cut("a", is_behind=True), ["more of it was committed before the cut"]),
+        (at_cut("a", lacking=["shop.x", "shop.y"]), ["not whole: shop.x, shop.y"]),
+        (at_cut("a", until=None), ["a: transaction 1,234, until nothing"]),
+    ],
+)
+def test_a_source_says_where_the_cut_meets_it(caplog, cut, said):
+    caplog.set_level(logging.INFO, "strata")
+    [one] = cut["sources"]
+    source_at_cut.function("orders", one["source"], [{"group": "others", "sources": []}, cut])
+    assert all(line in caplog.text for line in said)
+
+
+def test_a_source_of_a_group_without_a_cut_is_skipped():
+    with pytest.raises(AirflowSkipException, match="orders has no cut"):
+        source_at_cut.function("orders", "a", [])
 
 
 def test_settings_that_are_wrong_do_not_take_the_dag_away(tmp_path, monkeypatch):
     dag = loaded(tmp_path, monkeypatch, SETTINGS)
     assert not dag.has_task("publish_group")
+    assert not dag.has_task("source_at_cut")
