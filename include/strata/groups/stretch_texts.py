@@ -38,8 +38,8 @@ class _Moving(Struct, frozen=True, eq=False):
     """A source of which a segment has transactions."""
 
     known: Growing
-    ranks: Ints
-    """Ordinals of these in the stretch."""
+    before: Ints
+    """In front of each transaction of the segment, and behind the last one, how many of this source there are."""
     numbers: Ints
     """The last one that is executed in front of all of them, then behind each."""
     committed_at: Ints
@@ -86,7 +86,7 @@ class _Segment(Struct, frozen=True, eq=False):
             if moving is None:
                 found.append({4: packed.whole, 5: packed.partial, 6: packed.copied}[fields])
                 continue
-            known, at = moving.known, np.searchsorted(moving.ranks, ranks) + (name == inside)
+            known, at = moving.known, moving.before[ranks - self.begin] + (name == inside)
             numbers = moving.numbers[at]
             executed = numbers - 1 if name == inside else numbers
             found += [array_head(fields) + known.name, moving.committed_at[at], known.before, executed, known.behind]
@@ -140,7 +140,7 @@ class StretchTexts:
         front, moving = self._stretch.at(begin), dict[str, _Moving]()
         for places in self._stretch.parts:
             first, stop = np.searchsorted(places.ranks, [begin, end]).tolist()
-            found = _moving(places, first, stop, front) if first < stop else None
+            found = _moving(places, range(begin, end), front) if first < stop else None
             source = places.part.source
             if isinstance(found, _Moving):
                 moving[source] = found
@@ -157,7 +157,7 @@ class StretchTexts:
 
     def _is_plain(self, begin: int, end: int, front: Vector, moving: Mapping[str, _Moving]) -> bool:
         """Whether the tokens of a segment can be made by columns: no source stands inside of a transaction."""
-        count = sum(len(one.ranks) for one in moving.values())
+        count = sum(int(one.before[-1]) for one in moving.values())
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
 
 
@@ -169,10 +169,11 @@ def _borders(places: GroupPlaces) -> Iterator[int]:
         yield from (int(ranks[-1]), int(ranks[-1]) + 1)
 
 
-def _moving(places: GroupPlaces, first: int, stop: int, front: Vector) -> _Moving | int | None:
-    """Some transactions of a part; or the ordinal of that by which the set gets another form; None where the place in
-    front of them is not that of the first, or has not grown to it."""
+def _moving(places: GroupPlaces, segment: range, front: Vector) -> _Moving | int | None:
+    """The transactions of a part that are in a segment, one at least; or the ordinal of that by which the set gets
+    another form; None where the place in front of them is not that of the first, or has not grown to it."""
     part, piece = places.part, places.piece
+    first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
     transaction, place = piece.place(part.begin + first), front.places.get(part.source)
     gtid = transaction.record.gtid
     found = None if gtid is None or place is None else growing(transaction.before, gtid)
@@ -187,9 +188,11 @@ def _moving(places: GroupPlaces, first: int, stop: int, front: Vector) -> _Movin
     if numbers[-1] >= limit:
         # There it meets the next span.
         return first + int(np.searchsorted(numbers, limit))
+    is_here = np.zeros(len(segment) + 1, np.int64)
+    is_here[places.ranks[first:stop] - segment.start + 1] = 1
     return _Moving(
         known,
-        places.ranks[first:stop],
+        np.cumsum(is_here),
         np.append(before, numbers),
         np.append(place.committed_at, piece.own.batch.committed_at[rows]),
     )

@@ -166,14 +166,23 @@ def composed(pieces: Sequence[Piece], count: int) -> Texts:
     return Texts(out, starts)
 
 
-def number_texts(numbers: Ints) -> TextColumn:
-    """Numbers in decimal digits."""
-    return text_column(pa.array(numbers).cast(pa.string()))
+def in_digits(numbers: Ints, key: bytes = b"") -> Values:
+    """A number of each line, behind its key."""
+    texts = text_column(pa.array(numbers).cast(pa.string()))
+    return Values(texts, np.full(len(numbers), IS_VALUE, np.uint8), key)
 
 
-def in_each(texts: TextColumn) -> Values:
-    """A text in each line, without a key."""
-    return Values(texts, np.full(len(texts.sizes), IS_VALUE, np.uint8))
+def in_few_digits(numbers: Ints, key: bytes = b"") -> Piece:
+    """The same of numbers that mostly are small: of those each is made once.
+
+    Args:
+        numbers: 0 or more.
+        key: What stands in front of each.
+    """
+    most = int(numbers.max(initial=0))
+    if most >= len(numbers):
+        return in_digits(numbers, key)
+    return Shared.of([b"%b%d" % (key, number) for number in range(most + 1)], numbers)
 
 
 def _expect_all(failed: int) -> None:

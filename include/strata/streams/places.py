@@ -4,10 +4,12 @@ Not here: which transactions (`positions.py`), what is in them (`decoding.py`)."
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from strata.streams.batch_texts import gtid_texts, time_texts
 from strata.streams.events import TransactionPlace
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from strata.events.changes.port import Transactions
     from strata.kernels.arrays import Ints
     from strata.streams.events import Along
+    from strata.streams.token_texts import Texts
 
 
 class Places(Mapping[int, TransactionPlace]):
@@ -47,6 +50,20 @@ class Places(Mapping[int, TransactionPlace]):
             found[rows == seq - self.batch.first_seq] = count
         return found
 
+    @cached_property
+    def gtid_texts(self) -> Texts:
+        """Of each, as JSON. Lines of rows and of commits say them, so they are kept."""
+        return gtid_texts(self.batch, self.rows)
+
+    @cached_property
+    def time_texts(self) -> Texts:
+        """Commit time of each, likewise."""
+        return time_texts(self.batch, self.rows)
+
+    def ordinals(self, seqs: Ints) -> Ints:
+        """Which of these some are, from 0."""
+        return ordinals_in(self.seqs, seqs)
+
     def _count_statements(self, seq: int) -> int:
         return sum(1 for _ in self._item.statements(self.batch.record(seq - self.batch.first_seq)))
 
@@ -69,3 +86,11 @@ class Places(Mapping[int, TransactionPlace]):
 
     def __len__(self) -> int:
         return len(self.seqs)
+
+
+def ordinals_in(known: Ints, some: Ints) -> Ints:
+    """Where some numbers are among known ones, which ascend; a search is spared where these are side by side."""
+    first, last = (int(known[0]), int(known[-1])) if len(known) else (0, 0)
+    if last - first + 1 == len(known):
+        return some - first
+    return np.searchsorted(known, some)

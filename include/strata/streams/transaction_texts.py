@@ -1,6 +1,6 @@
 """What lines say of their transactions: GTID, commit time and tokens as texts, made a column at a time where there are
 many.
-Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`)."""
+Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`), columns (`batch_texts.py`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_packed import growing
-from strata.rows.batch import gtid_column
 from strata.streams.places import Places
 from strata.streams.token_texts import Texts, heads_inside, texts_behind
 
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MANY: Final = 48
 """Transactions from which on columns are faster than one at a time."""
-_T: Final = ord("T")
-_TIME_BYTES: Final = 26
 
 
 class TransactionTexts:
@@ -52,24 +47,19 @@ class TransactionTexts:
             return self._columns.count_statements(self._rows)
         return np.array([place.statements for place in self._each()], np.int64)
 
-    def gtids(self) -> Texts:
-        """As JSON: in quotes, or `null`."""
+    def gtids(self) -> tuple[Texts, Ints]:
+        """As JSON, in quotes, or `null`; and which of these texts each has."""
         if self._columns is None:
-            return Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
-        batch = self._columns.batch
-        texts = gtid_column(batch.sid_numbers[self._rows], batch.numbers[self._rows], batch.sids)
-        return _texts_of(pc.fill_null(pc.binary_join_element_wise('"', texts, '"', ""), "null"))
+            texts = Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
+            return texts, np.arange(len(texts))
+        return self._columns.gtid_texts, self._columns.ordinals(self._seqs)
 
-    def times(self) -> Texts:
-        """As `time_text`."""
+    def times(self) -> tuple[Texts, Ints]:
+        """As `time_text`; and which of these texts each has."""
         if self._columns is None:
-            return Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
-        texts = pa.array(self._columns.batch.committed_at[self._rows]).cast(pa.timestamp("us")).cast(pa.string())
-        found = np.concatenate(
-            [_texts_of(texts).data.reshape(-1, _TIME_BYTES), np.full((len(texts), 1), ord("Z"), np.uint8)], axis=1
-        )
-        found[:, 10] = _T
-        return Texts(found.reshape(-1), np.arange(len(texts) + 1) * (_TIME_BYTES + 1))
+            texts = Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
+            return texts, np.arange(len(texts))
+        return self._columns.time_texts, self._columns.ordinals(self._seqs)
 
     def behind(self) -> Texts:
         """The tokens behind each."""
@@ -138,13 +128,6 @@ class TransactionTexts:
 def shown_fields(shown: Mapping[str, Any]) -> bytes:
     """What lines say besides, behind what they say already."""
     return b",%b" % msgspec.json.encode(shown)[1:-1] if shown else b""
-
-
-def _texts_of(texts: pa.Array) -> Texts:
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    found = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
-    return Texts(found, starts - starts[0])
 
 
 def time_text(micros: int) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from strata.gtid.token_text import step_numbers
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
-from strata.streams.lines import ImageTexts, Lines, Same, Shared, composed, in_each, joined, number_texts
+from strata.streams.lines import ImageTexts, Lines, Same, Shared, composed, in_digits, in_few_digits, joined
 from strata.streams.token_texts import Texts
 from strata.streams.transaction_texts import TransactionTexts, time_text
 
@@ -128,17 +128,16 @@ class Writing:
         texts = self._texts(span.places, seqs[begins])
         steps = rows + 1 + texts.statements()[chosen]
         heads, crcs = texts.heads()
-        token = in_each(number_texts(step_numbers(crcs[chosen], steps)))
+        token = in_digits(step_numbers(crcs[chosen], steps))
         head: list[Piece] = [
             Same(b'{"gtid":'),
-            Shared(texts.gtids(), each),
-            Same(b',"seq":'),
-            in_each(number_texts(seqs[begins])),
+            Shared(*texts.gtids()),
+            in_digits(seqs[begins], b',"seq":'),
         ]
         tail: list[Piece] = [
             _ended(texts.ends(inside=True), each),
             Same(b',"committed_at":"'),
-            Shared(texts.times(), each),
+            Shared(*texts.times()),
             Same(_end(span) + framing.end),
         ]
         return Lines(
@@ -147,8 +146,7 @@ class Writing:
             [
                 *framing.front(Shared(heads, chosen), token),
                 Shared(composed(head, count), chosen),
-                Same(b',"row":'),
-                in_each(number_texts(rows)),
+                in_few_digits(rows, b',"row":'),
                 *pieces,
                 Same(b',"token":"'),
                 Shared(heads, chosen),
@@ -171,6 +169,14 @@ def _commits(span: StreamPart, texts: TransactionTexts, framing: _Framing) -> Li
     count = len(span.ended)
     each = np.arange(count)
     token = Shared(texts.behind(), each)
+    tail: list[Piece] = [
+        _ended(texts.ends(inside=False), each),
+        Same(b',"commit":true,"gtid":'),
+        Shared(*texts.gtids()),
+        Same(b',"committed_at":"'),
+        Shared(*texts.times()),
+        Same(_end(span) + framing.end),
+    ]
     return Lines(
         span.ended,
         np.full(count, _LAST),
@@ -178,12 +184,7 @@ def _commits(span: StreamPart, texts: TransactionTexts, framing: _Framing) -> Li
             *framing.front(token),
             Same(b'{"token":"'),
             token,
-            _ended(texts.ends(inside=False), each),
-            Same(b',"commit":true,"gtid":'),
-            Shared(texts.gtids(), each),
-            Same(b',"committed_at":"'),
-            Shared(texts.times(), each),
-            Same(_end(span) + framing.end),
+            Shared(composed(tail, count), each),
         ],
     )
 
