@@ -1,8 +1,10 @@
 """Groups of sources: what the merge costs over reading the same sources one after the other (in one process, and by
-the command), what idle ones cost, and how far the watermark is behind where one source writes and two are silent.
+the command), what idle ones cost to read and to follow, and how far the watermark is behind where one source writes and
+two are silent.
 
 Run it: `python -m bench groups [TRANSACTIONS] [ROUNDS]` (defaults 20000 and 5): three servers' landed streams, written
-at the same time, as lines; besides them ten sources that have nothing.
+at the same time, as lines; besides them ten sources that have nothing. Then one server that is written to is followed,
+beside one that is idle and beside ten.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from bench.timing import Run, interleaved, python, quietly
 from strata.groups.stream import GroupHeartbeat
@@ -76,6 +80,7 @@ def main(arguments: list[str]) -> None:
         found = interleaved(runs, rounds)
         _print_commands(interleaved(_commands(folder), rounds))
         _follow(folder)
+        _follow_beside_idle(folder)
     base = found["three, one after the other"]
     for name, every in found.items():
         cpu = [float(one.output.split()[0]) for one in every]
@@ -182,6 +187,39 @@ def _follow(folder: Path) -> None:
         f"from commit to line beside two silent servers, heartbeats of {_HEARTBEAT} s: median "
         f"{statistics.median(took):.2f} s, most {max(took):.2f} s"
     )
+
+
+def _follow_beside_idle(folder: Path) -> None:
+    """Prints the CPU of a reader that follows one busy server, beside one that is idle and beside ten: a row waits for
+    the others' heartbeats in both."""
+    names = ["busy", *(f"idle_{at}" for at in range(10))]
+    with ExitStack() as stack:
+        worlds = []
+        for name in names:
+            server = stack.enter_context(start_server(folder / f"{name}_server", "--innodb-buffer-pool-size=32M"))
+            server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id BIGINT PRIMARY KEY AUTO_INCREMENT)")
+            worlds.append(World(server, folder / f"{name}_followed", name))
+            worlds[-1].folder.mkdir()
+        cursor = stack.enter_context(worlds[0].server.connect("d")).cursor()
+        cursor.execute("CREATE PROCEDURE p () BEGIN LOOP INSERT INTO t VALUES (); DO SLEEP(0.005); END LOOP; END")
+        writer = Thread(target=partial(_until_killed, cursor), daemon=True)
+        writer.start()
+        for count in (2, 11, 2, 11):
+            stream = Shards(worlds[:count], options={"heartbeat_seconds": _HEARTBEAT}).stream("now", follow=True)
+            reader = Thread(target=lambda stream=stream: deque(stream.written(), 0))
+            reader.start()
+            time.sleep(3)
+            begin, cpu = time.perf_counter(), time.process_time()
+            time.sleep(10)
+            share = (time.process_time() - cpu) / (time.perf_counter() - begin)
+            stream.close()
+            reader.join()
+            print(f"followed beside {count - 1:2} idle, heartbeats of {_HEARTBEAT} s: {share:.2%} of a core")
+
+
+def _until_killed(cursor: Any) -> None:
+    with suppress(Exception):
+        cursor.execute("CALL p()")
 
 
 def _run(code: str, folder: Path, busy: int, idle: int, port: int) -> Run:
