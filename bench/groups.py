@@ -200,7 +200,8 @@ def _follow_beside_idle(folder: Path) -> None:
             server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id BIGINT PRIMARY KEY AUTO_INCREMENT)")
             worlds.append(World(server, folder / f"{name}_followed", name))
             worlds[-1].folder.mkdir()
-        cursor = stack.enter_context(worlds[0].server.connect("d")).cursor()
+        # The end of the server ends it: to close a connection in use waits for what it runs.
+        cursor = worlds[0].server.connect("d").cursor()
         cursor.execute("CREATE PROCEDURE p () BEGIN LOOP INSERT INTO t VALUES (); DO SLEEP(0.005); END LOOP; END")
         writer = Thread(target=partial(_until_killed, cursor), daemon=True)
         writer.start()
