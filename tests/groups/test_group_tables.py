@@ -257,6 +257,20 @@ def test_commands(worlds: Worlds, monkeypatch, capsys):
     assert "are two streams" in capsys.readouterr().err
 
 
+def test_what_servers_that_do_not_answer_said_is_not_broken_into_a_column(worlds: Worlds, monkeypatch, capsys):
+    for name, value in worlds.environment.items():
+        monkeypatch.setenv(name, value)
+    for name in "AB":
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", "mysql://root@127.0.0.1:1/")
+    assert run(["status", "--group", "orders"]) == 0
+    first, *table, last = capsys.readouterr().out.splitlines()
+    [holder] = re.findall(r"held by (shard_[ab]) \(.*127\.0\.0\.1:1.*\)", first)
+    [other] = set(MEMBERS) - {holder}
+    assert last.startswith(f"{other}: ")
+    assert "127.0.0.1:1" in last
+    assert all(line.rstrip().endswith("not known") for line in table[1:])
+
+
 def test_the_doctor_names_what_differs_and_the_ddl_that_made_it(worlds: Worlds, monkeypatch, capsys):
     for name, value in worlds.environment.items():
         monkeypatch.setenv(name, value)

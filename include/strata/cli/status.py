@@ -80,11 +80,15 @@ def _of_group(context: typer.Context, name: str) -> None:
     for one in found.members:
         table.add_row(one.source, _time(one.until), _time(one.landed_until), f"{one.owed_rows:,}", _clock(one))
     console.print(table)
+    for one in found.members:
+        # Below the table: a server's words are longer than a column. The line above has those of the holder.
+        if one.error and one.source != found.held_by:
+            console.print(f"[red]{escape(one.source)}:[/red] {escape(one.error)}", highlight=False, soft_wrap=True)
 
 
 def _clock(one: MemberStatus) -> str:
     if one.clock_correction_seconds is None:
-        return f"[red]{escape(one.error or '')}[/red]"
+        return "[red]not known[/red]"
     amount = f"corrected by {-one.clock_correction_seconds:+.3f} s" if one.clock_correction_seconds else "right"
     return f"{amount}, to {one.clock_bound_seconds:.3f} s"
 
