@@ -95,8 +95,9 @@ def witness(order: list[tuple[Shard, Piece, int]]) -> list[tuple[str, str, str, 
 
 def of_columns(stretch: Stretch) -> list[tuple[str, str, str, int]]:
     found = dict[int, tuple[str, str, str, int]]()
-    for places in stretch.parts:
-        texts = GroupTexts(StretchTexts(stretch), places, places.seqs)
+    parts = stretch.parts()
+    for places in parts:
+        texts = GroupTexts(StretchTexts(stretch, parts), places, places.seqs)
         heads, crcs = texts.heads()
         ends = texts.ends(inside=True)
         tails = cut(ends) if ends else [""] * len(places)
@@ -138,7 +139,7 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
             found += of_columns(stretch)
             one_by_one = [
                 (places.ranks[at], place.after_text, place.steps.head, place.steps.tail, place.steps.crc)
-                for places in stretch.parts
+                for places in stretch.parts()
                 for at, place in enumerate(places.values())
             ]
             assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
@@ -157,7 +158,7 @@ def test_a_whole_backlog_is_made_by_columns():
             merge.arrive(shard.name, piece.times, piece)
         merge.finish(shard.name)
     stretch = Stretch(merge.due(), Vector.of(place_of(shard.name, BASE) for shard in shards))
-    slow = [one for one in StretchTexts(stretch).segments if one.moving is None]
+    slow = [one for one in StretchTexts(stretch, stretch.parts()).segments if one.moving is None]
     assert sum(one.end - one.begin for one in slow) < 50
     assert len(stretch.due) == 12 * 390
     assert len(of_columns(stretch)) == 12 * 390

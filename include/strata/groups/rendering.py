@@ -3,13 +3,14 @@ Not here: what is due (`merge.py`), lines and events of one source (`strata/stre
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from strata.groups.stretch import GroupPlaces
 from strata.groups.stretch_texts import GroupTexts, StretchTexts
-from strata.streams.lines import joined
+from strata.streams.lines import Lines, joined
 from strata.streams.rendering import Rendering
 from strata.streams.writing import Writing
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from strata.groups.stretch import Stretch
     from strata.kernels.arrays import Ints
     from strata.streams.events import Event, TransactionPlace
-    from strata.streams.lines import Lines
 
 
 class StretchLines:
@@ -27,24 +27,24 @@ class StretchLines:
 
     def __init__(self) -> None:
         self._writing: dict[str, Writing] = {}
-        self._tokens: StretchTexts
 
     def write(self, stretch: Stretch) -> Iterator[bytes]:
         """The JSON lines of a stretch in its order, some whole ones at once."""
-        self._tokens = StretchTexts(stretch)
-        lines: list[Lines] = []
-        for places in stretch.parts:
-            writing = self._writing.setdefault(places.part.source, Writing(self._texts))
-            for found in writing.parts(places.span()):
+        parts, lines = stretch.parts(), list[Lines]()
+        texts = partial(_texts, StretchTexts(stretch, parts))
+        for places in parts:
+            writing = self._writing.setdefault(places.part.source, Writing())
+            for found in writing.parts(places.span(), texts):
                 # Of all that is due they are put into one order.
                 found.seqs = places.ranks[places.ordinals(found.seqs)]
                 lines.append(found)
         return joined(lines)
 
-    def _texts(self, places: Mapping[int, TransactionPlace], seqs: Ints) -> GroupTexts:
-        if not isinstance(places, GroupPlaces):
-            raise TypeError("a transaction of a group has a place in it")
-        return GroupTexts(self._tokens, places, seqs)
+
+def _texts(tokens: StretchTexts, places: Mapping[int, TransactionPlace], seqs: Ints) -> GroupTexts:
+    if not isinstance(places, GroupPlaces):
+        raise TypeError("a transaction of a group has a place in it")
+    return GroupTexts(tokens, places, seqs)
 
 
 class StretchEvents:
@@ -55,7 +55,7 @@ class StretchEvents:
 
     def render(self, stretch: Stretch) -> Iterator[Event]:
         """The events of a stretch, in its order."""
-        left = [self._by_transaction(places) for places in stretch.parts]
+        left = [self._by_transaction(places) for places in stretch.parts()]
         for owner in stretch.due.by_rank[0].tolist():
             yield from next(left[owner])[1]
 

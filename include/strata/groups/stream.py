@@ -4,6 +4,7 @@ Not here: the merge (`merge.py`), the streams of its sources (`strata/streams`),
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -32,7 +33,7 @@ from strata.streams.stream import HEARTBEAT_SECONDS, ChangeStream
 from strata.streams.transaction_texts import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from strata.errors import StrataError
     from strata.groups.due import Due
@@ -163,20 +164,15 @@ class GroupStream:
             StrataError: As the stream of a source; everything in front of it has been given. It names the source.
         """
         rendering = StretchEvents()
-        for found in self._read():
-            if isinstance(found, Stretch):
-                yield from rendering.render(found)
-            else:
-                yield found.hop if isinstance(found, HopPiece) else found
+        # By `map`, which holds nothing of what has been given while the next is awaited.
+        for events in map(partial(_rendered, rendering), self._read()):
+            yield from events
 
     def written(self) -> Iterator[bytes]:
         """The events as JSON lines in UTF-8, as many at once as are due. Raises as iterating does."""
         writing = StretchLines()
-        for found in self._read():
-            if isinstance(found, Stretch):
-                yield from writing.write(found)
-            else:
-                yield found.line() if isinstance(found, HopPiece) else heartbeat_line(found) + b"\n"
+        for lines in map(partial(_written, writing), self._read()):
+            yield from lines
 
     def close(self) -> None:
         """Ends the stream at the next moment; may be called by another thread, or a signal's handler."""
@@ -200,8 +196,7 @@ class GroupStream:
             while not self._closed and not self._merge.is_over:
                 for source, what in self._inbox.take(self._heartbeat):
                     self._take(source, what)
-                for found in self._stretches(self._merge.due()):
-                    yield found
+                if (yield from self._stretches(self._merge.due())):
                     last_heartbeat = time.monotonic()
                 self._raise_if_stuck()
                 placed = self._entering.placed
@@ -213,8 +208,8 @@ class GroupStream:
         finally:
             self._end()
 
-    def _stretches(self, due: Due[Piece | HopPiece]) -> Iterator[Stretch | HopPiece]:
-        """What is due, some at once; a hop is by itself."""
+    def _stretches(self, due: Due[Piece | HopPiece]) -> Generator[Stretch | HopPiece, None, bool]:
+        """What is due, some at once; a hop is by itself. Whether there was something."""
         borders = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
         for part, ranks in zip(due.parts, due.ranks, strict=True):
             if isinstance(part.piece, HopPiece):
@@ -230,6 +225,7 @@ class GroupStream:
                 stretch = Stretch(cast("Due[Piece]", some), self._vector)
                 self._vector = stretch.behind
                 yield stretch
+        return len(due) > 0
 
     def _open(self) -> None:
         if self._starts.asks_servers:
@@ -363,6 +359,20 @@ class GroupStream:
         self._inbox.close()
         for reader in self._readers.values():
             reader.close()
+
+
+def _rendered(
+    rendering: StretchEvents, found: Stretch | HopPiece | GroupHeartbeat
+) -> Iterator[Event | GroupHop | GroupHeartbeat]:
+    if isinstance(found, Stretch):
+        return rendering.render(found)
+    return iter((found.hop if isinstance(found, HopPiece) else found,))
+
+
+def _written(writing: StretchLines, found: Stretch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
+    if isinstance(found, Stretch):
+        return writing.write(found)
+    return iter((found.line() if isinstance(found, HopPiece) else heartbeat_line(found) + b"\n",))
 
 
 def _with_copies(tables: Sequence[str], columns: Sequence[str] | None, column: str | None) -> dict[str, Any]:

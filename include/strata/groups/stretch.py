@@ -42,9 +42,9 @@ class Stretch:
         """Where the group is behind the last."""
         return self.at(len(self.due))
 
-    @cached_property
     def parts(self) -> list[GroupPlaces]:
-        """The transactions of each part."""
+        """The transactions of each part. They hold the stretch, which does not hold them: what has been given goes at
+        once, and not when Python looks for cycles, which it does the less the fewer objects hold the many rows."""
         return [GroupPlaces(self, part, ranks) for part, ranks in zip(self.due.parts, self.due.ranks, strict=True)]
 
     def at(self, rank: int) -> Vector:
@@ -108,22 +108,23 @@ class GroupPlaces(Mapping[int, "GroupPlace"]):
 class GroupPlace(TransactionPlace):
     """A transaction of one source of a group: its tokens say where all sources are."""
 
-    __slots__ = ("_ordinal", "_places")
+    __slots__ = ("_ordinal", "_piece", "_rank", "_stretch")
 
     def __init__(self, places: GroupPlaces, ordinal: int) -> None:
-        """Takes where it is in a part."""
-        super().__init__(*places.piece.place(places.part.begin + ordinal).made_of)
-        self._places, self._ordinal = places, ordinal
+        """Takes where it is in a part, which holds it and is not held by it."""
+        self._stretch, self._rank = places.stretch, int(places.ranks[ordinal])
+        self._piece, self._ordinal = places.piece, places.part.begin + ordinal
+        super().__init__(*self._piece.place(self._ordinal).made_of)
 
     @cached_property
     def after_text(self) -> str:
         """The group's token behind what there is of it."""
-        return self._places.stretch.along(int(self._places.ranks[self._ordinal]) + 1).text
+        return self._stretch.along(self._rank + 1).text
 
     @cached_property
     def steps(self) -> StepTexts:
         """The group's tokens in it."""
-        return self._places.stretch.along(int(self._places.ranks[self._ordinal])).inside(inside_of(self, 1))
+        return self._stretch.along(self._rank).inside(inside_of(self, 1))
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -133,12 +134,12 @@ class GroupPlace(TransactionPlace):
     @property
     def epoch(self) -> int:
         """The hop that its source came with, from 1; 0 for a first source."""
-        return self._places.piece.epoch
+        return self._piece.epoch
 
     @property
     def may_be_copy(self) -> bool:
         """Whether an old source may have given it: nobody knows the positions of the hop."""
-        return bool(self._places.piece.may_be_copy[self._places.part.begin + self._ordinal])
+        return bool(self._piece.may_be_copy[self._ordinal])
 
 
 def shown_of(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:

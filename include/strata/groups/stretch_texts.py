@@ -111,10 +111,10 @@ def _together(parts: Sequence[bytes | Ints]) -> list[bytes | Ints]:
 class StretchTexts:
     """The tokens of a stretch."""
 
-    def __init__(self, stretch: Stretch) -> None:
-        """Takes it."""
-        self._stretch = stretch
-        borders = {0, len(stretch.due), *(rank for places in stretch.parts for rank in _borders(places))}
+    def __init__(self, stretch: Stretch, parts: Sequence[GroupPlaces]) -> None:
+        """Takes it, and its parts."""
+        self._stretch, self._parts = stretch, parts
+        borders = {0, len(stretch.due), *(rank for places in parts for rank in _borders(places))}
         ordered = sorted(rank for rank in borders if rank <= len(stretch.due))
         self.segments = [segment for begin, end in pairwise(ordered) for segment in self._segments(begin, end)]
 
@@ -138,7 +138,7 @@ class StretchTexts:
             yield _Segment(begin, end)
             return
         front, moving = self._stretch.at(begin), dict[str, _Moving]()
-        for places in self._stretch.parts:
+        for places in self._parts:
             first, stop = np.searchsorted(places.ranks, [begin, end]).tolist()
             found = _moving(places, range(begin, end), front) if first < stop else None
             source = places.part.source

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from strata.streams.events import Ddl, Heartbeat, TransactionPlace
     from strata.streams.lines import Piece
 
+    _Texts = Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts]
+
 _LAST: Final = 1 << 62
 _encode: Final = msgspec.json.encode
 
@@ -70,24 +72,22 @@ _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 class Writing:
     """Knows the tables of one stream."""
 
-    def __init__(
-        self, texts: Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts] = TransactionTexts
-    ) -> None:
-        """Knows none yet.
-
-        Args:
-            texts: What makes of places, and ordinals of some of them, what the lines say of these.
-        """
-        self._texts = texts
+    def __init__(self) -> None:
+        """Knows none yet."""
         self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts, TableDefinition]] = {}
 
     def chunks(self, span: StreamPart) -> Iterator[bytes]:
         """The lines of a span, some at a time."""
         return joined(self._groups(span, _LINES))
 
-    def parts(self, span: StreamPart) -> list[Lines]:
-        """The same, to be joined with those of others."""
-        return self._groups(span, _LINES)
+    def parts(self, span: StreamPart, texts: _Texts) -> list[Lines]:
+        """The same, to be joined with those of others.
+
+        Args:
+            span: The span.
+            texts: What makes of places, and ordinals of some of them, what the lines say of these.
+        """
+        return self._groups(span, _LINES, texts)
 
     def lines(self, span: StreamPart) -> bytes:
         """All of them."""
@@ -103,19 +103,19 @@ class Writing:
         last = place.after_text if step == _LAST else place.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
-    def _groups(self, span: StreamPart, framing: _Framing) -> list[Lines]:
+    def _groups(self, span: StreamPart, framing: _Framing, texts: _Texts = TransactionTexts) -> list[Lines]:
         found = []
         if span.ddl:
             lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
             seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
             pieces: list[Piece] = [Shared(lines, np.arange(len(lines)))]
             found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), pieces))
-        found += [self._rows(batch, span, framing) for batch in span.batches]
+        found += [self._rows(batch, span, framing, texts) for batch in span.batches]
         if len(span.ended):
-            found.append(_commits(span, self._texts(span.places, span.ended), framing))
+            found.append(_commits(span, texts(span.places, span.ended), framing))
         return found
 
-    def _rows(self, batch: ChangeBatch, span: StreamPart, framing: _Framing) -> Lines:
+    def _rows(self, batch: ChangeBatch, span: StreamPart, framing: _Framing, texts_of: _Texts) -> Lines:
         values, images = self._table(batch)
         pieces = images.pieces(batch.batch)
         if pieces is None:
@@ -125,7 +125,7 @@ class Writing:
         begins = np.flatnonzero(np.diff(seqs, prepend=-1))
         count, chosen = len(begins), np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
         each = np.arange(count)
-        texts = self._texts(span.places, seqs[begins])
+        texts = texts_of(span.places, seqs[begins])
         steps = rows + 1 + texts.statements()[chosen]
         heads, crcs = texts.heads()
         token = in_digits(step_numbers(crcs[chosen], steps))
