@@ -131,8 +131,8 @@ class GroupStream:
         self._options: dict[str, Any] = {
             "follow": follow,
             **_with_copies(tables, columns, group.source_gtid_column),
-            # A silent source is asked twice in a heartbeat, so that the watermark follows within one.
-            "heartbeat_seconds": heartbeat_seconds / 2,
+            # A silent source is asked some times in a heartbeat, so that the watermark follows within one.
+            "heartbeat_seconds": heartbeat_seconds / 4,
         }
         self._sources = {source.name: source for source in (*group.former, *group.sources)}
         if hops is None:

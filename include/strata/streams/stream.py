@@ -248,16 +248,17 @@ class ChangeStream:
     # Walking --------------------------------------------------------------------------------------
 
     def _walk(self, seam: Seam, versions: StreamVersions, decoding: Decoding) -> Iterator[StreamPart | Heartbeat]:
-        last_heartbeat = time.monotonic()
+        due = time.monotonic() + self._heartbeat
         for item in self._items(seam):
             versions.track(item)
             for span in self._of_item(item, decoding) if isinstance(item, Transactions) else ():
                 if span:
                     yield span
-                    last_heartbeat = time.monotonic()
-            if time.monotonic() - last_heartbeat >= self._heartbeat:
+                    due = time.monotonic() + self._heartbeat
+            if time.monotonic() >= due:
                 yield Heartbeat(self._token())
-                last_heartbeat = time.monotonic()
+                # Not from now on: it is looked for in steps, and would come a step late each time.
+                due = max(due, time.monotonic() - self._heartbeat) + self._heartbeat
 
     def _items(self, seam: Seam) -> Iterator[Item]:
         """Those of the source, up to the end."""

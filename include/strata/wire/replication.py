@@ -54,7 +54,8 @@ _BY_GTID = 0x04
 _HEARTBEAT_SECONDS = 1
 """The server sees by them, too, that nobody listens any more."""
 _WAIT_SECONDS = 0.5
-"""After so long without a byte the reader is asked whether it still wants to wait."""
+"""Whenever so long has passed without a byte the reader is asked whether it still wants to wait; at multiples of it, so
+that who reads many servers hears of all that are silent at the same moments."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
 _IDLE_SECONDS = 600
@@ -254,7 +255,6 @@ class BinlogStream:
         self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
 
     def _receive(self, sock: socket.socket | CompressedSocket) -> Iterator[Piece | Control | Quiet]:
-        sock.settimeout(_WAIT_SECONDS)
         data = np.empty(_BUFFER_BYTES, np.uint8)
         out = np.empty(_BUFFER_BYTES, np.uint8)
         states = records(PacketState, 1)
@@ -303,6 +303,7 @@ class BinlogStream:
         TLS gives out one record at a time, and a server sends each event in one of its own: what else is there by now
         is read at once, so that who is behind gets many transactions together.
         """
+        sock.settimeout(_WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS)
         try:
             total = sock.recv_into(room)
         except TimeoutError:
@@ -327,7 +328,6 @@ class BinlogStream:
         with suppress(OSError):
             while total < len(room) and (received := sock.recv_into(room[total:])):
                 total += received
-        sock.settimeout(_WAIT_SECONDS)
         return total
 
     def _note_silence(self) -> None:
