@@ -12,12 +12,16 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
 
+from strata.errors import SourceUnavailableError
 from strata.gtid.sets import GtidSet
+from strata.streams.events import Heartbeat
 from tests.mysql_server import MysqlServer, launch, start_server
 from tests.streams.world import World, bare, lines_of
 from tests.waiting import PATIENCE_SECONDS, wait_until
@@ -239,6 +243,26 @@ def test_a_server_that_is_started_anew(tmp_path):
         assert without_heartbeats(reader.lines) == without_heartbeats(world.lines())
     finally:
         server.kill()
+
+
+class Beyond(World):
+    """Nobody is there."""
+
+    @property
+    def address(self) -> Any:
+        return replace(super().address, port=1)
+
+
+def test_a_server_that_has_answered_is_waited_for_from_the_first_connection_on(world: World):
+    """One that nobody has heard of is refused at once."""
+    beyond = Beyond(world.server, world.folder, world.name)
+    with pytest.raises(SourceUnavailableError, match=r"127\.0\.0\.1:1 "):
+        list(beyond.stream(follow=True).spans())
+    stream = beyond.stream(follow=True, heartbeat_seconds=0.1)
+    stream.has_answered = True
+    beats = (found for found in stream.spans() if isinstance(found, Heartbeat))
+    # The whole of what has landed takes less than one of its pauses.
+    assert len(list(islice(beats, 5))) == 5
 
 
 def test_a_source_without_gtids(tmp_path):

@@ -244,6 +244,8 @@ class GroupStream:
         start, until = self._starts.bounds(name, self._clocks)
         copied_from = self._path.copied_from(name)
         stream = ChangeStream(source, start, until=until, copied_from=copied_from, **self._options)
+        # Who has gone since holds the group up, and does not end it.
+        stream.has_answered = bool(self._clocks.servers([name]))
         server = Server(source.address) if self._starts.asks_servers else None
         self._readers[name] = Reader(name, stream, server, self._inbox)
         self._readers[name].start()

@@ -93,6 +93,7 @@ class Seam:
         follow: bool,
         stop: Callable[[], bool],
         gather_seconds: float = GATHER_SECONDS,
+        has_answered: bool = False,
     ) -> None:
         """Nothing is opened yet.
 
@@ -105,13 +106,14 @@ class Seam:
             stop: Asked while nothing comes.
             gather_seconds: What the live server commits within so long behind what was given last comes together: to
                 decode ten transactions takes hardly longer than to decode one.
+            has_answered: Whether the server is known to be there; else its first connection has to be made at once.
         """
         self._source, self._lake, self._server = landed.source, lake, server
         self._landed: LandedStream | None = landed
         self._follow, self._stop, self._gather = follow, stop, gather_seconds
         self._opened = False
         """Whether the stream has begun."""
-        self._connected = False
+        self._connected = has_answered
         self.reached = Reached(after_seq)
 
     def read(self) -> Iterator[Item]:

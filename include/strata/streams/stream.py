@@ -118,6 +118,8 @@ class ChangeStream:
         self._copied_from = source.copied_from if copied_from is None else copied_from
         self.gather_seconds = GATHER_SECONDS
         """As `Seam` takes it; to be set before anything is read."""
+        self.has_answered = False
+        """Likewise."""
         self._closed = False
         self._server = LiveServer(source.address)
         self._executed = GtidSetBuilder()
@@ -227,6 +229,7 @@ class ChangeStream:
             follow=self._follow,
             stop=lambda: self._closed,
             gather_seconds=self.gather_seconds,
+            has_answered=self.has_answered,
         )
         yield from self._walk(seam, versions, decoding)
 
