@@ -131,7 +131,8 @@ class GroupStream:
         self._options: dict[str, Any] = {
             "follow": follow,
             **_with_copies(tables, columns, group.source_gtid_column),
-            # A silent source is asked some times in a heartbeat, so that the watermark follows within one.
+            # A silent source is asked twice in a heartbeat of a second, so that the watermark follows within one:
+            # streams look up each half second, and with half a heartbeat would be late for every other.
             "heartbeat_seconds": heartbeat_seconds / 4,
         }
         self._sources = {source.name: source for source in (*group.former, *group.sources)}

@@ -54,8 +54,8 @@ _BY_GTID = 0x04
 _HEARTBEAT_SECONDS = 1
 """The server sees by them, too, that nobody listens any more."""
 _WAIT_SECONDS = 0.5
-"""Whenever so long has passed without a byte the reader is asked whether it still wants to wait; at multiples of it, so
-that who reads many servers hears of all that are silent at the same moments."""
+"""A reader for whom nothing arrives is asked at each multiple of this of the machine's clock whether it still wants to
+wait: of all servers at the same moments, and whatever heartbeats came between."""
 _SILENCE_SECONDS = 60
 """A connection that carries nothing for so long, not even heartbeats, is dead."""
 _IDLE_SECONDS = 600
