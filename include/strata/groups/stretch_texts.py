@@ -14,7 +14,8 @@ from msgspec import Struct
 from strata.groups.stretch import shown_of
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_packed import array_head, growing
-from strata.streams.token_texts import Texts, sealed
+from strata.rows.texts import Texts
+from strata.streams.token_texts import sealed
 from strata.streams.transaction_texts import TransactionTexts, shown_fields
 
 if TYPE_CHECKING:

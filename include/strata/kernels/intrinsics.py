@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 
 from strata.kernels import carryless, folds, memory
 
@@ -107,6 +108,33 @@ def _compiled_borrowed(arrays: Any) -> Any:  # noqa: ARG001 - Numba asks by the 
     return borrow
 
 
+def _view_intrinsic(kind: Any) -> Any:
+    array = types.Array(kind, 1, "C")
+
+    def view(_context: Any, _address: Any, _count: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, count = arguments
+            made = context.make_array(array)(context, builder)
+            item = context.get_constant(types.intp, kind.bitwidth // 8)
+            pointer = builder.inttoptr(address, made.data.type)
+            populate_array(made, data=pointer, shape=[count], strides=[item], itemsize=item, meminfo=None)
+            return made._getvalue()  # noqa: SLF001 - Numba has no other name for it
+
+        return array(types.int64, types.int64), generate
+
+    return intrinsic(view)
+
+
+def _replace_view(function: Callable[..., Any], view: Any) -> None:
+    def compiled(address: Any, count: Any) -> Any:  # noqa: ARG001 - Numba asks by the types of the arguments
+        def at(address: Any, count: Any) -> Any:
+            return view(address, count)
+
+        return at
+
+    _replace(function, compiled)
+
+
 def _multiply(_context: Any, _left: Any, _right: Any) -> Any:
     word: Any = types.uint64
     pair = types.containers.UniTuple(word, 2)
@@ -165,6 +193,8 @@ _replace_load(memory.load_u16, _load_intrinsic(16, swap=False), 2)
 _replace_load(memory.load_u32, _load_intrinsic(32, swap=False), 4)
 _replace_load(memory.load_i64, _load_intrinsic(64, swap=False), 8)
 _replace_load(memory.load_big_u32, _load_intrinsic(32, swap=True), 4)
+_replace_view(memory.bytes_at, _view_intrinsic(types.uint8))
+_replace_view(memory.ints_at, _view_intrinsic(types.int64))
 _replace(memory.copy_bytes, _compiled_copy)
 _replace(memory.borrowed, _compiled_borrowed)
 _replace(carryless.carryless, _compiled_carryless)

@@ -1,8 +1,5 @@
-"""Texts put together to lines of JSON, a column at a time: each row has a place in the output, which moves on behind
-what is put there.
+"""Texts put together to lines of JSON: a line is a row of texts, each by its number among all that lines are made of.
 Not here: which texts (`rows/json_columns.py`, `streams/lines.py`).
-
-The caller has counted the bytes of each row before; each kernel returns -1, or the row whose bytes would not fit.
 """
 
 from __future__ import annotations
@@ -12,15 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strata.kernels.jit import kernel, part
-from strata.kernels.memory import copy_bytes, load_u8
+from strata.kernels.memory import bytes_at, copy_bytes, ints_at, load_u8
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int, Ints, Offsets
+    from strata.kernels.arrays import Bytes, Int, IntRows, Ints
 
-NOT_THERE, IS_NULL, IS_VALUE = 0, 1, 2
-"""Whether a row has a value: nothing is put where the image is not there."""
+SAME, OWN, CHOSEN = 0, 1, 2
+"""Which of the texts of a part a line has: the first, that of its own number, the one that is chosen for it."""
+DATA, DATA_BYTES, STARTS, TEXTS, WAY, CHOSEN_TEXTS, LINES, ABSENT, ABSENT_TEXTS = range(9)
+"""What is said of a part of lines: the address and the size of its bytes; the address of the places where each text
+begins and the last one ends, and how many texts there are; one of the ways above; the address of the numbers of the
+texts that are chosen, and of how many lines; the address of a mask of texts in whose place is nothing, and its size."""
 _QUOTE, _BACKSLASH, _SPACE = 34, 92, 32
-_NULL_BYTES = 4
+_SHORT = 16
+"""Bytes that are copied for a text that is not longer, where the line has room for as many."""
 
 
 @part
@@ -40,7 +42,7 @@ def escape_of(byte: Int) -> Int:
 
 
 @kernel
-def escaped_sizes(data: Bytes, offsets: Offsets, sizes: Ints) -> None:
+def escaped_sizes(data: Bytes, offsets: Ints, sizes: Ints) -> None:
     """The bytes of each text as JSON has it, without its quotes (RFC 8259, 7)."""
     for i in range(sizes.shape[0]):
         begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
@@ -84,70 +86,89 @@ def put_escaped(data: Bytes, begin: Int, end: Int, out: Bytes, to: Int) -> Int:
 
 
 @kernel
-def count_values(key_bytes: Int, quotes: Int, sizes: Ints, there: Bytes, counts: Ints) -> None:
-    """Adds to the bytes of each row those of a key and its value."""
-    for i in range(counts.shape[0]):
-        if there[i] == IS_VALUE:
-            counts[i] += key_bytes + 2 * quotes + sizes[i]
-        elif there[i] == IS_NULL:
-            counts[i] += key_bytes + _NULL_BYTES
+def escaped_texts(data: Bytes, offsets: Ints, starts: Ints, out: Bytes) -> Int:
+    """Each text with its escapes; `starts` are the places of the texts and their end, which the caller has counted.
+
+    Returns -1, or the text that would not fit.
+    """
+    for i in range(offsets.shape[0] - 1):
+        begin, end, size = offsets[i], offsets[i + 1], starts[i + 1] - starts[i]
+        if starts[i] < 0 or starts[i + 1] > out.shape[0] or size < end - begin:
+            return np.int64(i)
+        if size == end - begin:
+            copy_bytes(data, begin, out, starts[i], size)
+        else:
+            put_escaped(data, begin, end, out, starts[i])
+    return np.int64(-1)
+
+
+@part
+def text_of(way: Int, texts: Int, chosen: Ints, i: Int) -> Int:
+    """Which of the texts of a part line `i` has; -1 if there is none."""
+    text: Int = np.int64(0)
+    if way == OWN:
+        text = np.int64(i)
+    elif way == CHOSEN:
+        text = chosen[i] if i < chosen.shape[0] else np.int64(-1)
+    return text if 0 <= text < texts else np.int64(-1)
 
 
 @kernel
-def put_values(
-    key: Bytes,
-    quotes: Int,
-    data: Bytes,
-    offsets: Offsets,
-    sizes: Ints,
-    there: Bytes,
-    places: Ints,
-    out: Bytes,
-) -> Int:
-    """Puts a key and its value into each row; a text whose size is not that of its bytes has escapes."""
-    width, room = np.int64(key.shape[0]), np.int64(out.shape[0])
-    for i in range(places.shape[0]):
-        if there[i] == NOT_THERE:
-            continue
-        to = places[i]
-        size = sizes[i] + 2 * quotes if there[i] == IS_VALUE else np.int64(_NULL_BYTES)
-        if to < 0 or to + width + size > room:
-            return np.int64(i)
-        copy_bytes(key, np.int64(0), out, to, width)
-        to += width
-        if there[i] == IS_NULL:
-            out[to] = 110
-            out[to + 1] = 117
-            out[to + 2] = 108
-            out[to + 3] = 108
-            places[i] = to + _NULL_BYTES
-            continue
-        if quotes:
-            out[to] = _QUOTE
-            to += np.int64(1)
-        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        if sizes[i] == end - begin:
-            copy_bytes(data, begin, out, to, end - begin)
-            to += end - begin
-        else:
-            to = put_escaped(data, begin, end, out, to)
-        if quotes:
-            out[to] = _QUOTE
-            to += np.int64(1)
-        places[i] = to
+def count_lines(parts: IntRows, counts: Ints) -> Int:
+    """Adds the bytes of the parts of lines to those of each line; returns -1, or the part that has no text for one."""
+    for p in range(parts.shape[0]):
+        way, texts = parts[p, WAY], parts[p, TEXTS]
+        starts, chosen = ints_at(parts[p, STARTS], texts + 1), ints_at(parts[p, CHOSEN_TEXTS], parts[p, LINES])
+        absent = bytes_at(parts[p, ABSENT], parts[p, ABSENT_TEXTS])
+        for i in range(counts.shape[0]):
+            text = text_of(way, texts, chosen, np.int64(i))
+            if text < 0:
+                return np.int64(p)
+            if text >= absent.shape[0] or not absent[text]:
+                counts[i] += starts[text + 1] - starts[text]
     return np.int64(-1)
 
 
 @kernel
-def put_shared(texts: Bytes, starts: Ints, chosen: Ints, places: Ints, out: Bytes) -> Int:
-    """Puts into each row one of some texts that many rows have; text k begins at `starts[k]` and ends at the next."""
-    room, known = np.int64(out.shape[0]), np.int64(starts.shape[0] - 1)
+def put_lines(parts: IntRows, some: Int, places: Ints, ends: Ints, out: Bytes) -> Int:
+    """Writes some lines, a part of all of them at a time: the bytes of a part are mostly as many in each line.
+
+    Args:
+        parts: Of the lines.
+        some: The first line that is written.
+        places: Where each line begins in the output; moves to its end.
+        ends: Where it ends.
+        out: Where the lines go.
+
+    Returns:
+        -1, or the line whose parts do not fill its place.
+    """
+    room = np.int64(out.shape[0])
+    for p in range(parts.shape[0]):
+        # In names of their own: for all that the compiler knows, what is written could be in the table.
+        way, texts, known = parts[p, WAY], parts[p, TEXTS], parts[p, DATA_BYTES]
+        data, starts = bytes_at(parts[p, DATA], known), ints_at(parts[p, STARTS], texts + 1)
+        chosen = ints_at(parts[p, CHOSEN_TEXTS], parts[p, LINES])
+        absent = bytes_at(parts[p, ABSENT], parts[p, ABSENT_TEXTS])
+        for i in range(places.shape[0]):
+            text = text_of(way, texts, chosen, some + i)
+            if text < 0:
+                return np.int64(i)
+            if text < absent.shape[0] and absent[text]:
+                continue
+            begin, to, end = starts[text], places[i], ends[i]
+            size = starts[text + 1] - begin
+            if begin < 0 or size < 0 or begin + size > known or to < 0 or to + size > end or end > room:
+                return np.int64(i)
+            if size <= _SHORT and begin + _SHORT <= known and to + _SHORT <= end:
+                # Two moves and no call: what is too much is written over by the next part of the line.
+                copy_bytes(data, begin, out, to, np.int64(_SHORT))
+            else:
+                copy_bytes(data, begin, out, to, size)
+            places[i] = to + size
     for i in range(places.shape[0]):
-        at, to = chosen[i], places[i]
-        if at < 0 or at >= known or to < 0 or to + starts[at + 1] - starts[at] > room:
+        if places[i] != ends[i]:
             return np.int64(i)
-        copy_bytes(texts, starts[at], out, to, starts[at + 1] - starts[at])
-        places[i] = to + starts[at + 1] - starts[at]
     return np.int64(-1)
 
 
@@ -164,7 +185,7 @@ def letter(value: Int) -> Int:
 
 
 @kernel
-def base64_texts(data: Bytes, offsets: Offsets, ends: Offsets, out: Bytes) -> Int:
+def base64_texts(data: Bytes, offsets: Ints, ends: Ints, out: Bytes) -> Int:
     """Bytes in base64 with padding; `ends` are the texts' offsets, which the caller has counted."""
     for i in range(offsets.shape[0] - 1):
         at, end, to = np.int64(offsets[i]), np.int64(offsets[i + 1]), np.int64(ends[i])
@@ -194,7 +215,7 @@ def put_two(value: Int, out: Bytes, to: Int) -> None:
 
 
 @kernel
-def time_texts(values: Ints, digits: Int, offsets: Offsets, out: Bytes) -> Int:
+def time_texts(values: Ints, digits: Int, offsets: Ints, out: Bytes) -> Int:
     """TIMEs in microseconds as MySQL prints them, `[-]HH:MM:SS[.ffffff]`, hours up to 838.
 
     `out` has 17 bytes for each. Returns the length of the data.

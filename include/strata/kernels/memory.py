@@ -1,4 +1,4 @@
-"""Reads numbers and copies bytes at any offset in one machine instruction or call.
+"""Reads numbers and copies bytes at any offset in one machine instruction or call; arrays by their addresses.
 Not here: bounds. Callers check them first, as for an index; `NUMBA_BOUNDSCHECK=1` checks the last byte here too.
 
 A compiled index of a signed type costs a test for negative values at each access, and the bytes of a number cost one
@@ -8,14 +8,16 @@ puts what `intrinsics.py` has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 Arrays = TypeVar("Arrays")
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Bytes, Int
+    from numpy.typing import NDArray
+
+    from strata.kernels.arrays import Bytes, Int, Ints
 
 
 def load_u8(buf: Bytes, at: Int) -> Int:
@@ -56,6 +58,33 @@ def borrowed(arrays: Arrays) -> Arrays:
     instructions; within loops it cannot be optimised away.
     """
     return arrays
+
+
+def address_of(array: NDArray[Any], kind: type[np.generic]) -> int:
+    """Where an array begins; it has to be held for as long as anybody reads there.
+
+    Raises:
+        TypeError: It is not of that type, or has gaps.
+    """
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(f"an array of {array.dtype} cannot be read as {kind.__name__} one behind the other")
+    return array.ctypes.data
+
+
+def bytes_at(address: Int, size: Int) -> Bytes:
+    """`size` bytes at an address, which the caller has from `address_of`: arrays whose number is not known before."""
+    return _at(address, size, np.uint8)
+
+
+def ints_at(address: Int, count: Int) -> Ints:
+    """Numbers of eight bytes, likewise."""
+    return _at(address, count, np.int64)
+
+
+def _at(address: Int, count: Int, kind: type[Any]) -> NDArray[Any]:
+    if count == 0:
+        return np.zeros(0, kind)
+    return np.ctypeslib.as_array((np.ctypeslib.as_ctypes_type(kind) * int(count)).from_address(int(address)))
 
 
 def _slice(buf: Bytes, at: Int, size: int) -> bytes:

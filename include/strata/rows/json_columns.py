@@ -12,63 +12,55 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata.kernels.json_lines import base64_texts, escaped_sizes, time_texts
+from strata.kernels.json_lines import base64_texts, escaped_sizes, escaped_texts, time_texts
 from strata.rows.jsonl import JSON_VALUES
+from strata.rows.texts import Texts
 from strata.schema.model.types import INTEGERS, ColumnType, Family, TypeKind, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.kernels.arrays import Bytes, Ints, Offsets
-
-    Texts = Callable[[pa.Array], "TextColumn"]
+    TextsOf = Callable[[pa.Array], "TextColumn"]
 
 _LONGEST_TIME: Final = 17
 _MOST_PLAIN_SCALE: Final = 6
 """Arrow writes a decimal with an exponent if its first digit is further behind the point."""
 _COMMA: Final = ord(",")
-_EMPTY: Final = np.zeros(0, np.uint8)
 
 
 class TextColumn(Struct, frozen=True, eq=False):
-    """The text of each value."""
+    """The text of each value; of NULL there may be any."""
 
-    data: Bytes
-    offsets: Offsets
-    sizes: Ints
-    """Bytes of each with its escapes."""
-    quotes: int
-    """1 for texts that stand between quotes."""
+    texts: Texts
+    is_quoted: bool = False
+    """Whether they stand between quotes."""
 
 
-def text_column(texts: pa.Array, *, quoted: bool = False) -> TextColumn:
+def _texts(column: pa.Array, *, quoted: bool = False) -> TextColumn:
     """Texts that need no escapes, as they are."""
-    data, offsets = _buffers(texts)
-    return TextColumn(data, offsets, np.diff(offsets).astype(np.int64), int(quoted))
+    return TextColumn(Texts.of_column(column), quoted)
 
 
 def _escaped(column: pa.Array) -> TextColumn:
-    data, offsets = _buffers(column)
-    sizes = np.empty(len(column), np.int64)
-    escaped_sizes(data, offsets, sizes)
-    return TextColumn(data, offsets, sizes, 1)
-
-
-def _buffers(texts: pa.Array) -> tuple[Bytes, Offsets]:
-    _, offsets, data = texts.buffers()
-    count = len(texts)
-    if offsets is None or not count:
-        return _EMPTY, np.zeros(count + 1, np.int32)
-    found = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + count + 1]
-    return _EMPTY if data is None else np.frombuffer(data, np.uint8), found
+    texts = Texts.of_column(column)
+    starts, sizes = np.zeros(len(texts) + 1, np.int64), np.empty(len(texts), np.int64)
+    escaped_sizes(texts.data, texts.starts, sizes)
+    np.cumsum(sizes, out=starts[1:])
+    if starts[-1] == len(texts.data):
+        return TextColumn(texts, is_quoted=True)
+    out = np.empty(int(starts[-1]), np.uint8)
+    failed = escaped_texts(texts.data, texts.starts, starts, out)
+    if failed >= 0:
+        raise RuntimeError(f"text {failed} is longer than was counted")
+    return TextColumn(Texts(out, starts), is_quoted=True)
 
 
 def _plain(column: pa.Array) -> TextColumn:
-    return text_column(column.cast(pa.string()))
+    return _texts(column.cast(pa.string()))
 
 
 def _quoted(column: pa.Array) -> TextColumn:
-    return text_column(column.cast(pa.string()), quoted=True)
+    return _texts(column.cast(pa.string()), quoted=True)
 
 
 def _bits(column: pa.Array) -> TextColumn:
@@ -79,14 +71,14 @@ def _doubles(column: pa.Array) -> TextColumn:
     """As msgspec writes them: all of them at once, and cut at the commas."""
     count = len(column)
     if not count:
-        return TextColumn(_EMPTY, np.zeros(1, np.int32), np.zeros(0, np.int64), 0)
+        return TextColumn(Texts.of([]))
     values = column.fill_null(0).to_numpy().tolist()
     written = np.frombuffer(msgspec.json.encode(values), np.uint8)[1:-1]
     is_comma = written == _COMMA
-    offsets = np.zeros(count + 1, np.int32)
-    offsets[1:-1] = np.flatnonzero(is_comma) - np.arange(count - 1)
-    offsets[-1] = len(written) - (count - 1)
-    return TextColumn(written[~is_comma], offsets, np.diff(offsets).astype(np.int64), 0)
+    starts = np.zeros(count + 1, np.int64)
+    starts[1:-1] = np.flatnonzero(is_comma) - np.arange(count - 1)
+    starts[-1] = len(written) - (count - 1)
+    return TextColumn(Texts(written[~is_comma], starts))
 
 
 def _singles(column: pa.Array) -> TextColumn:
@@ -95,19 +87,15 @@ def _singles(column: pa.Array) -> TextColumn:
 
 
 def _base64(column: pa.Array) -> TextColumn:
-    data, offsets = _buffers(column)
-    sizes = (np.diff(offsets).astype(np.int64) + 2) // 3 * 4
-    ends = np.zeros(len(column) + 1, np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    if ends[-1] > np.iinfo(np.int32).max:
-        raise OverflowError("a batch with more than 2 GB of base64")
-    out = np.empty(int(ends[-1]), np.uint8)
-    written = ends.astype(np.int32)
-    base64_texts(data, offsets, written, out)
-    return TextColumn(out, written, sizes, 1)
+    texts = Texts.of_column(column)
+    starts = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum((np.diff(texts.starts) + 2) // 3 * 4, out=starts[1:])
+    out = np.empty(int(starts[-1]), np.uint8)
+    base64_texts(texts.data, texts.starts, starts, out)
+    return TextColumn(Texts(out, starts), is_quoted=True)
 
 
-def _decimals(kind: ColumnType) -> Texts:
+def _decimals(kind: ColumnType) -> TextsOf:
     each = _each(kind)
 
     def texts(column: pa.Array) -> TextColumn:
@@ -116,48 +104,48 @@ def _decimals(kind: ColumnType) -> Texts:
         found = column.cast(pa.string())
         if (kind.decimals or 0) > _MOST_PLAIN_SCALE and pc.any(pc.match_substring(found, "E")).as_py():
             return each(column)
-        return text_column(found, quoted=True)
+        return _texts(found, quoted=True)
 
     return texts
 
 
-def _moments(kind: ColumnType) -> Texts:
+def _moments(kind: ColumnType) -> TextsOf:
     """`2024-02-29 12:34:56.789`: Arrow writes six digits behind the second, in a text of fixed length."""
     length = 19 + (1 + kind.length if kind.length else 0)
 
     def texts(column: pa.Array) -> TextColumn:
         plain = column if column.type.tz is None else column.cast(pa.int64()).cast(pa.timestamp("us"))
-        return text_column(pc.binary_slice(plain.cast(pa.string()).cast(pa.binary()), 0, length), quoted=True)
+        return _texts(pc.binary_slice(plain.cast(pa.string()).cast(pa.binary()), 0, length), quoted=True)
 
     return texts
 
 
-def _times(kind: ColumnType) -> Texts:
+def _times(kind: ColumnType) -> TextsOf:
     def texts(column: pa.Array) -> TextColumn:
         values = np.asarray(column.fill_null(0).to_numpy(), np.int64)
-        offsets = np.zeros(len(values) + 1, np.int32)
+        starts = np.zeros(len(values) + 1, np.int64)
         out = np.empty(len(values) * _LONGEST_TIME, np.uint8)
-        time_texts(values, kind.length or 0, offsets, out)
-        return TextColumn(out, offsets, np.diff(offsets).astype(np.int64), 1)
+        size = time_texts(values, kind.length or 0, starts, out)
+        return TextColumn(Texts(out[:size], starts), is_quoted=True)
 
     return texts
 
 
-def _each(kind: ColumnType) -> Texts:
+def _each(kind: ColumnType) -> TextsOf:
     """Values that are few, one by one."""
     values = JSON_VALUES[kind.kind](kind)
 
     def texts(column: pa.Array) -> TextColumn:
-        return text_column(pa.array([msgspec.json.encode(value) for value in values(column)], pa.binary()))
+        return _texts(pa.array([msgspec.json.encode(value) for value in values(column)], pa.binary()))
 
     return texts
 
 
-def _always(texts: Texts) -> Callable[[ColumnType], Texts]:
+def _always(texts: TextsOf) -> Callable[[ColumnType], TextsOf]:
     return lambda _: texts
 
 
-_BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], Texts]]] = {
+_BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], TextsOf]]] = {
     **dict.fromkeys(INTEGERS, _always(_plain)),
     TypeKind.BIGINT: _always(_plain),
     TypeKind.DECIMAL: _decimals,
@@ -175,6 +163,6 @@ _BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], Texts]]] = {
 }
 
 
-def texts_of(kind: ColumnType) -> Texts:
+def texts_of(kind: ColumnType) -> TextsOf:
     """What gives the texts of a column of a type."""
     return _BY_KIND.get(kind.kind, _each)(kind)

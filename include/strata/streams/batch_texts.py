@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata.rows.batch import gtid_column
-from strata.streams.token_texts import Texts
+from strata.rows.texts import Texts
 
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
@@ -23,21 +23,14 @@ _TIME_BYTES: Final = 26
 def gtid_texts(batch: TransactionBatch, rows: Ints) -> Texts:
     """GTIDs of some rows as JSON: in quotes, or `null`."""
     texts = gtid_column(batch.sid_numbers[rows], batch.numbers[rows], batch.sids)
-    return _texts_of(pc.fill_null(pc.binary_join_element_wise('"', texts, '"', ""), "null"))
+    return Texts.of_column(pc.fill_null(pc.binary_join_element_wise('"', texts, '"', ""), "null"))
 
 
 def time_texts(batch: TransactionBatch, rows: Ints) -> Texts:
     """Commit times of some rows, as `time_text` gives them."""
     texts = pa.array(batch.committed_at[rows]).cast(pa.timestamp("us")).cast(pa.string())
     found = np.concatenate(
-        [_texts_of(texts).data.reshape(-1, _TIME_BYTES), np.full((len(texts), 1), ord("Z"), np.uint8)], axis=1
+        [Texts.of_column(texts).data.reshape(-1, _TIME_BYTES), np.full((len(texts), 1), ord("Z"), np.uint8)], axis=1
     )
     found[:, 10] = _T
     return Texts(found.reshape(-1), np.arange(len(texts) + 1) * (_TIME_BYTES + 1))
-
-
-def _texts_of(texts: pa.Array) -> Texts:
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    found = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
-    return Texts(found, starts - starts[0])

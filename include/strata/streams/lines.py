@@ -1,11 +1,13 @@
-"""JSON lines of many rows at once: what is alike in a table or a transaction is written once, values a column at a
-time, and each goes to its place in the stream's order.
+"""JSON lines of many rows at once: texts of what is alike in a table or a transaction are made once, those of values a
+column at a time, and each line is put together of them at its place in the stream's order.
 Not here: which lines there are (`rendering.py`), texts of values (`rows/json_columns.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -13,17 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata.kernels.json_lines import IS_NULL, IS_VALUE, NOT_THERE, count_values, put_shared, put_values
+from strata.kernels.json_lines import CHOSEN, OWN, SAME, count_lines, put_lines
+from strata.kernels.memory import address_of
 from strata.rows.arrow import ROW_FIELDS
-from strata.rows.json_columns import TextColumn, text_column, texts_of
+from strata.rows.json_columns import texts_of
+from strata.rows.texts import Texts
 from strata.schema.model.types import parse_column_type
-from strata.streams.token_texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata.kernels.arrays import Bytes, Ints
-    from strata.rows.json_columns import Texts as Writer
+    from strata.rows.json_columns import TextsOf
     from strata.schema.model.definition import TableDefinition, TableName
 
     Columns = Callable[[], Sequence[pa.Array]]
@@ -31,79 +34,65 @@ if TYPE_CHECKING:
 
 _OPS: Final = pa.array(["insert", "update", "delete"])
 _INSERT, _UPDATE, _DELETE = range(3)
+_VALUE, _NULL = 1, 2
+"""Of a value in an image that is there; else 0."""
 _CHUNK_BYTES: Final = 1 << 20
 """Of lines that are written at once, if one is not longer: however many groups they are of, so that they fit into the
 processor's cache, and the memory that they were in serves the next ones."""
 _encode: Final = msgspec.json.encode
 
 
-class Piece(Protocol):
-    """A part of each line."""
+class Piece(Struct, frozen=True, eq=False, dict=True):
+    """A part of each line: one of some texts."""
 
-    def count(self, counts: Ints) -> None:
-        """Adds its bytes to those of each line."""
+    texts: Texts
+    chosen: Ints | None = None
+    """Which of the texts each line has; None: the text of its own number, or the only one."""
+    is_absent: Mask | None = None
+    """Of each text, whether nothing is put in its place."""
 
-    def put(self, some: slice, places: Ints, out: Bytes) -> None:
-        """Puts it at the places of some of the lines, which move on behind it."""
-
-
-class Shared:
-    """One of some texts in each line."""
-
-    def __init__(self, texts: Texts, chosen: Ints) -> None:
-        """Takes the texts, and which of them each line has."""
-        self._texts, self._chosen = texts, chosen
-        self._sizes = np.diff(texts.starts)
+    @cached_property
+    def part(self) -> list[int]:
+        """As the kernels take it (`kernels/json_lines.py`)."""
+        texts, chosen, absent = self.texts, self.chosen, self.is_absent
+        way = CHOSEN if chosen is not None else SAME if len(texts) == 1 else OWN
+        found = [address_of(texts.data, np.uint8), len(texts.data), address_of(texts.starts, np.int64), len(texts), way]
+        found += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
+        return [*found, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
 
     @classmethod
-    def of(cls, texts: Sequence[bytes], chosen: Ints) -> Shared:
-        """The same with texts that are few."""
+    def same(cls, text: bytes) -> Piece:
+        """The same text in each line."""
+        return cls(Texts.of([text]))
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes], chosen: Ints) -> Piece:
+        """One of a few."""
         return cls(Texts.of(texts), chosen)
 
-    def count(self, counts: Ints) -> None:
-        """As `Piece.count`."""
-        counts += self._sizes[self._chosen]
 
-    def put(self, some: slice, places: Ints, out: Bytes) -> None:
-        """As `Piece.put`."""
-        texts = self._texts
-        _expect_all(put_shared(texts.data, texts.starts, self._chosen[some], places, out))
+class Composition:
+    """Lines that are put together of pieces."""
 
+    def __init__(self, pieces: Sequence[Piece], count: int) -> None:
+        """Takes the pieces in their order, and how many lines there are.
 
-class Same:
-    """The same text in each line."""
+        One call of a kernel writes any number of lines. It takes the addresses of what the pieces have, which are held
+        here.
+        """
+        self._pieces = pieces
+        self._parts = np.array([piece.part for piece in pieces], np.int64)
+        self.sizes = np.zeros(count, np.int64)
+        """Bytes of each line."""
+        failed = count_lines(self._parts, self.sizes)
+        if failed >= 0:
+            raise RuntimeError(f"piece {failed} has no text for a line")
 
-    def __init__(self, text: bytes) -> None:
-        """Takes it."""
-        self._text = Texts.of([text])
-
-    def count(self, counts: Ints) -> None:
-        """As `Piece.count`."""
-        counts += len(self._text.data)
-
-    def put(self, some: slice, places: Ints, out: Bytes) -> None:
-        """As `Piece.put`."""
-        del some
-        _expect_all(put_shared(self._text.data, self._text.starts, np.zeros(len(places), np.int64), places, out))
-
-
-class Values:
-    """A value in each line, behind its key."""
-
-    def __init__(self, texts: TextColumn, there: Bytes, key: bytes = b"") -> None:
-        """Takes the texts, which of them are there, and what stands in front of them."""
-        self._texts, self._there = texts, there
-        self._key = np.frombuffer(key, np.uint8)
-
-    def count(self, counts: Ints) -> None:
-        """As `Piece.count`."""
-        count_values(len(self._key), self._texts.quotes, self._texts.sizes, self._there, counts)
-
-    def put(self, some: slice, places: Ints, out: Bytes) -> None:
-        """As `Piece.put`."""
-        texts, offsets = self._texts, self._texts.offsets[some.start : some.stop + 1]
-        there = self._there[some]
-        _expect_all(put_values(self._key, texts.quotes, texts.data, offsets, texts.sizes[some], there, places, out))
+    def put(self, first: int, places: Ints, ends: Ints, out: Bytes) -> None:
+        """Puts lines from one on at their places, which move to their ends."""
+        failed = put_lines(self._parts, first, places, ends, out)
+        if failed >= 0:
+            raise RuntimeError(f"line {first + failed} is not as long as was counted")
 
 
 class Lines(Struct):
@@ -115,18 +104,6 @@ class Lines(Struct):
     """In their transaction."""
     pieces: list[Piece]
 
-    def sizes(self) -> Ints:
-        """Bytes of each."""
-        counts = np.zeros(len(self.seqs), np.int64)
-        for piece in self.pieces:
-            piece.count(counts)
-        return counts
-
-    def put(self, some: slice, places: Ints, out: Bytes) -> None:
-        """Puts some of them at their places."""
-        for piece in self.pieces if len(places) else ():
-            piece.put(some, places, out)
-
 
 def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     """All lines in the order of the stream, some at a time: what is written is then still in the processor's cache.
@@ -135,45 +112,54 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     """
     if not groups:
         return
-    sizes = [group.sizes() for group in groups]
+    composed = [Composition(group.pieces, len(group.seqs)) for group in groups]
     order = np.lexsort((np.concatenate([one.steps for one in groups]), np.concatenate([one.seqs for one in groups])))
-    counts = np.concatenate(sizes)
-    ends = np.cumsum(counts[order])
-    rank = np.empty(len(counts), np.int64)
-    rank[order] = np.arange(len(counts))
+    ends = np.cumsum(np.concatenate([one.sizes for one in composed])[order])
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
     ranks = np.split(rank, np.cumsum([len(group.seqs) for group in groups])[:-1])
-    begin = 0
-    while begin < len(ends):
-        at = int(ends[begin - 1]) if begin else 0
-        end = max(int(np.searchsorted(ends, at + _CHUNK_BYTES, "right")), begin + 1)
-        out = np.empty(int(ends[end - 1]) - at, np.uint8)
-        for group, mine, size in zip(groups, ranks, sizes, strict=True):
-            some = slice(*np.searchsorted(mine, (begin, end)).tolist())
-            group.put(some, ends[mine[some]] - size[some] - at, out)
+    borders = _borders(ends)
+    # Of each group which of its lines are in front of each border, and where its lines begin and end.
+    some = np.array([np.searchsorted(mine, borders) for mine in ranks])
+    mine_end = [ends[mine] for mine in ranks]
+    mine_begin = [mine - one.sizes for mine, one in zip(mine_end, composed, strict=True)]
+    fronts = np.append(0, ends)[borders].tolist()
+    buffer = np.empty(max(end - begin for begin, end in pairwise(fronts)), np.uint8)
+    for at, (front, end) in enumerate(pairwise(fronts)):
+        out = buffer[: end - front]
+        for group, (first, stop) in enumerate(some[:, at : at + 2].tolist()):
+            if first < stop:
+                places = mine_begin[group][first:stop] - front
+                composed[group].put(first, places, mine_end[group][first:stop] - front, out)
         yield out.tobytes()
-        begin = end
+
+
+def _borders(ends: Ints) -> list[int]:
+    """From which line to which one is written at once."""
+    found = [0]
+    while found[-1] < len(ends):
+        front = int(ends[found[-1] - 1]) if found[-1] else 0
+        found.append(max(int(np.searchsorted(ends, front + _CHUNK_BYTES, "right")), found[-1] + 1))
+    return found
 
 
 def composed(pieces: Sequence[Piece], count: int) -> Texts:
     """Texts that are put together as lines are."""
+    lines = Composition(pieces, count)
     starts = np.zeros(count + 1, np.int64)
-    for piece in pieces:
-        piece.count(starts[1:])
-    np.cumsum(starts, out=starts)
-    out, places = np.empty(int(starts[-1]), np.uint8), starts[:-1].copy()
-    for piece in pieces:
-        piece.put(slice(0, count), places, out)
+    np.cumsum(lines.sizes, out=starts[1:])
+    out = np.empty(int(starts[-1]), np.uint8)
+    lines.put(0, starts[:-1].copy(), starts[1:], out)
     return Texts(out, starts)
 
 
-def in_digits(numbers: Ints, key: bytes = b"") -> Values:
-    """A number of each line, behind its key."""
-    texts = text_column(pa.array(numbers).cast(pa.string()))
-    return Values(texts, np.full(len(numbers), IS_VALUE, np.uint8), key)
+def in_digits(numbers: Ints) -> Piece:
+    """A number of each line."""
+    return Piece(Texts.of_column(pa.array(numbers).cast(pa.string())))
 
 
-def in_few_digits(numbers: Ints, key: bytes = b"") -> Piece:
-    """The same of numbers that mostly are small: of those each is made once.
+def in_few_digits(numbers: Ints, key: bytes) -> list[Piece]:
+    """Numbers that mostly are small, behind their key: of those each is made once.
 
     Args:
         numbers: 0 or more.
@@ -181,13 +167,8 @@ def in_few_digits(numbers: Ints, key: bytes = b"") -> Piece:
     """
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
-        return in_digits(numbers, key)
-    return Shared.of([b"%b%d" % (key, number) for number in range(most + 1)], numbers)
-
-
-def _expect_all(failed: int) -> None:
-    if failed >= 0:
-        raise RuntimeError(f"line {failed} is longer than was counted")
+        return [Piece.same(key), in_digits(numbers)]
+    return [Piece.of([b"%b%d" % (key, number) for number in range(most + 1)], numbers)]
 
 
 class ImageTexts:
@@ -196,12 +177,17 @@ class ImageTexts:
     def __init__(self, table: TableName, definition: TableDefinition) -> None:
         """Takes the definition that its batches are of."""
         self._table = b'"database":%b,"table":%b' % (_encode(table.database), _encode(table.table))
-        self._texts: dict[str, Writer] = {
+        self._texts: dict[str, TextsOf] = {
             column.name: texts_of(parse_column_type(column.column_type)) for column in definition.columns
         }
 
-    def pieces(self, batch: pa.RecordBatch) -> list[Piece] | None:
-        """The pieces of the rows of a batch; None if an image lacks columns, or has what its types cannot express."""
+    def pieces(self, batch: pa.RecordBatch, behind: bytes) -> list[Piece] | None:
+        """The pieces of the rows of a batch; None if an image lacks columns, or has what its types cannot express.
+
+        Args:
+            batch: Of the definition that it was made with.
+            behind: What stands behind the images.
+        """
         own = batch.num_columns - len(ROW_FIELDS) - 1
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
         if any(facts[name].null_count < batch.num_rows for name in ("_missing", "_invalid")):
@@ -213,22 +199,33 @@ class ImageTexts:
             b',%b,"op":"update","before":{' % self._table,
             b',%b,"op":"delete","before":{' % self._table,
         ]
+        before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
+        after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
         return [
-            Shared.of(opened, ops),
-            *self._image(names, batch.column(own).flatten, ops != _INSERT),
-            Shared.of([b"", b'},"after":{', b'},"after":null'], ops),
-            *self._image(names, lambda: batch.columns[:own], ops != _DELETE),
-            Shared.of([b"}", b"}", b""], ops),
+            Piece.of(opened, ops),
+            *before,
+            Piece.of([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
+            *after,
+            Piece.of([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
         ]
 
-    def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> list[Piece]:
-        if not there.any():
-            return []
-        found: list[Piece] = []
-        for at, (name, column) in enumerate(zip(names, columns(), strict=True)):
-            key = b"%b%b:" % (b"," if at else b"", _encode(name))
-            states = np.where(there, IS_VALUE, NOT_THERE).astype(np.uint8)
+    def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[Piece], bytes]:
+        """The pieces of an image, and what closes its last value."""
+        found, closing = list[Piece](), b""
+        for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
+            key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
+            values = self._texts[name](column)
+            quote = b'"' if values.is_quoted else b""
+            states = there.astype(np.int64)
+            closing = quote
             if column.null_count:
-                states[there & column.is_null().to_numpy(zero_copy_only=False)] = IS_NULL
-            found.append(Values(self._texts[name](column), states, key))
-        return found
+                is_null = there & column.is_null().to_numpy(zero_copy_only=False)
+                states[is_null] = _NULL
+            found += [
+                Piece.of([b"", key + quote, key + b"null"], states),
+                Piece(values.texts, None, states != _VALUE),
+            ]
+            if quote and column.null_count:
+                found.append(Piece.of([b"", quote, b""], states))
+                closing = b""
+        return found, closing

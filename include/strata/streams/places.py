@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Transactions
     from strata.kernels.arrays import Ints
+    from strata.rows.texts import Texts
     from strata.streams.events import Along
-    from strata.streams.token_texts import Texts
 
 
 class Places(Mapping[int, TransactionPlace]):

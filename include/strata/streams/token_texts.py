@@ -8,49 +8,22 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from msgspec import Struct
 
 from strata.kernels.crc import CRC_TABLES
 from strata.kernels.token_texts import seal_texts
+from strata.rows.texts import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.gtid.token_packed import Growing
-    from strata.kernels.arrays import Bytes, Ints
+    from strata.kernels.arrays import Ints
 
 _LETTERS: Final = np.frombuffer(f"{ascii_uppercase}{ascii_lowercase}{digits}-_".encode(), np.uint8)
 """RFC 4648, 5."""
 _CRC_BYTES: Final = 4
 _NUMBER_BYTES: Final = 9
 """As many as MessagePack has for one, at most."""
-
-
-class Texts(Struct, frozen=True, eq=False):
-    """Some texts, one behind the other."""
-
-    data: Bytes
-    starts: Ints
-    """Where each begins, and where the last one ends."""
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @classmethod
-    def of(cls, texts: Sequence[bytes]) -> Texts:
-        """Those that are there already."""
-        starts = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum([len(text) for text in texts], out=starts[1:])
-        return cls(np.frombuffer(b"".join(texts), np.uint8), starts)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Texts]) -> Texts:
-        """Those of each part, one part behind the other."""
-        if len(parts) == 1:
-            return parts[0]
-        starts = np.zeros(sum(map(len, parts)) + 1, np.int64)
-        np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]), out=starts[1:])
-        return cls(np.concatenate([part.data for part in parts]), starts)
 
 
 def texts_behind(known: Growing, numbers: Ints, committed_at: Ints) -> Texts:

@@ -14,8 +14,9 @@ import numpy as np
 
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_packed import growing
+from strata.rows.texts import Texts
 from strata.streams.places import Places
-from strata.streams.token_texts import Texts, heads_inside, texts_behind
+from strata.streams.token_texts import heads_inside, texts_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,14 +53,20 @@ class TransactionTexts:
         if self._columns is None:
             texts = Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
             return texts, np.arange(len(texts))
-        return self._columns.gtid_texts, self._columns.ordinals(self._seqs)
+        return self._mine(self._columns.gtid_texts, self._columns)
 
     def times(self) -> tuple[Texts, Ints]:
         """As `time_text`; and which of these texts each has."""
         if self._columns is None:
             texts = Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
             return texts, np.arange(len(texts))
-        return self._columns.time_texts, self._columns.ordinals(self._seqs)
+        return self._mine(self._columns.time_texts, self._columns)
+
+    def _mine(self, texts: Texts, columns: Places) -> tuple[Texts, Ints]:
+        """Of texts of all transactions of a span those that these are among, and which of them each has."""
+        ordinals = columns.ordinals(self._seqs)
+        first = int(ordinals[0])
+        return texts.between(first, int(ordinals[-1]) + 1), ordinals - first
 
     def behind(self) -> Texts:
         """The tokens behind each."""

@@ -13,8 +13,8 @@ from msgspec import Struct
 from strata.gtid.token_text import step_numbers
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
-from strata.streams.lines import ImageTexts, Lines, Same, Shared, composed, in_digits, in_few_digits, joined
-from strata.streams.token_texts import Texts
+from strata.rows.texts import Texts
+from strata.streams.lines import ImageTexts, Lines, Piece, composed, in_digits, in_few_digits, joined
 from strata.streams.transaction_texts import TransactionTexts, time_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.decoding import StreamPart
     from strata.streams.events import Ddl, Heartbeat, TransactionPlace
-    from strata.streams.lines import Piece
 
     _Texts = Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts]
 
@@ -62,7 +61,7 @@ class _Framing(Struct, frozen=True):
 
     def front(self, *token: Piece) -> list[Piece]:
         """What is in front of a line."""
-        return [Same(self.id), *token, Same(b"\ndata: ")] if self.id else []
+        return [Piece.same(self.id), *token, Piece.same(b"\ndata: ")] if self.id else []
 
 
 _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
@@ -108,8 +107,7 @@ class Writing:
         if span.ddl:
             lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
             seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
-            pieces: list[Piece] = [Shared(lines, np.arange(len(lines)))]
-            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), pieces))
+            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [Piece(lines)]))
         found += [self._rows(batch, span, framing, texts) for batch in span.batches]
         if len(span.ended):
             found.append(_commits(span, texts(span.places, span.ended), framing))
@@ -117,41 +115,29 @@ class Writing:
 
     def _rows(self, batch: ChangeBatch, span: StreamPart, framing: _Framing, texts_of: _Texts) -> Lines:
         values, images = self._table(batch)
-        pieces = images.pieces(batch.batch)
+        pieces = images.pieces(batch.batch, b',"token":"')
         if pieces is None:
             return _rows_one_by_one(values, batch, span, framing)
         columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
         seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
         begins = np.flatnonzero(np.diff(seqs, prepend=-1))
-        count, chosen = len(begins), np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
-        each = np.arange(count)
+        chosen = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
         texts = texts_of(span.places, seqs[begins])
         steps = rows + 1 + texts.statements()[chosen]
         heads, crcs = texts.heads()
-        token = in_digits(step_numbers(crcs[chosen], steps))
-        head: list[Piece] = [
-            Same(b'{"gtid":'),
-            Shared(*texts.gtids()),
-            in_digits(seqs[begins], b',"seq":'),
-        ]
-        tail: list[Piece] = [
-            _ended(texts.ends(inside=True), each),
-            Same(b',"committed_at":"'),
-            Shared(*texts.times()),
-            Same(_end(span) + framing.end),
-        ]
+        token = [Piece(heads, chosen), in_digits(step_numbers(crcs[chosen], steps))]
+        front = [Piece.same(b'{"gtid":'), Piece(*texts.gtids()), Piece.same(b',"seq":'), in_digits(seqs[begins])]
+        end = [_ended(texts.ends(inside=True)), *_facts(texts, span, framing)]
         return Lines(
             seqs,
             steps,
             [
-                *framing.front(Shared(heads, chosen), token),
-                Shared(composed(head, count), chosen),
-                in_few_digits(rows, b',"row":'),
+                *framing.front(*token),
+                Piece(composed(front, len(begins)), chosen),
+                *in_few_digits(rows, b',"row":'),
                 *pieces,
-                Same(b',"token":"'),
-                Shared(heads, chosen),
-                token,
-                Shared(composed(tail, count), chosen),
+                *token,
+                Piece(composed(end, len(begins)), chosen),
             ],
         )
 
@@ -166,31 +152,26 @@ class Writing:
 
 
 def _commits(span: StreamPart, texts: TransactionTexts, framing: _Framing) -> Lines:
-    count = len(span.ended)
-    each = np.arange(count)
-    token = Shared(texts.behind(), each)
-    tail: list[Piece] = [
-        _ended(texts.ends(inside=False), each),
-        Same(b',"commit":true,"gtid":'),
-        Shared(*texts.gtids()),
-        Same(b',"committed_at":"'),
-        Shared(*texts.times()),
-        Same(_end(span) + framing.end),
+    token = Piece(texts.behind())
+    pieces = [
+        *framing.front(token),
+        Piece.same(b'{"token":"'),
+        token,
+        _ended(texts.ends(inside=False)),
+        Piece.same(b',"commit":true,"gtid":'),
+        Piece(*texts.gtids()),
+        *_facts(texts, span, framing),
     ]
-    return Lines(
-        span.ended,
-        np.full(count, _LAST),
-        [
-            *framing.front(token),
-            Same(b'{"token":"'),
-            token,
-            Shared(composed(tail, count), each),
-        ],
-    )
+    return Lines(span.ended, np.full(len(span.ended), _LAST), pieces)
 
 
-def _ended(texts: Texts | None, each: Ints) -> Piece:
-    return Same(b'"') if texts is None else Shared(texts, each)
+def _ended(texts: Texts | None) -> Piece:
+    return Piece.same(b'"') if texts is None else Piece(texts)
+
+
+def _facts(texts: TransactionTexts, span: StreamPart, framing: _Framing) -> list[Piece]:
+    """What is at the end of the lines of some transactions."""
+    return [Piece.same(b',"committed_at":"'), Piece(*texts.times()), Piece.same(_end(span) + framing.end)]
 
 
 def _end(span: StreamPart) -> bytes:
@@ -211,8 +192,7 @@ def _rows_one_by_one(values: TableLines, batch: ChangeBatch, span: StreamPart, f
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
-    whole: list[Piece] = [Shared(Texts.of(lines), np.arange(len(lines)))]
-    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), whole)
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [Piece(Texts.of(lines))])
 
 
 @lru_cache(64)

@@ -1,0 +1,58 @@
+"""Some texts, one behind the other, as lines of JSON are made of.
+Not here: which texts (`json_columns.py`, `strata/streams`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from strata.kernels.arrays import Bytes, Ints
+
+
+class Texts(Struct, frozen=True, eq=False):
+    """Some texts, one behind the other."""
+
+    data: Bytes
+    starts: Ints
+    """Where each begins, and where the last one ends."""
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes]) -> Texts:
+        """Those that are there already."""
+        starts = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=starts[1:])
+        return cls(np.frombuffer(b"".join(texts), np.uint8), starts)
+
+    @classmethod
+    def of_column(cls, column: pa.Array) -> Texts:
+        """Those of an Arrow array of strings or of binary values, without a copy; of null there may be any."""
+        _, offsets, data = column.buffers()
+        count = len(column)
+        if offsets is None or data is None or not count:
+            return cls(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64))
+        starts = np.frombuffer(offsets, np.int32)[column.offset : column.offset + count + 1].astype(np.int64)
+        return cls(np.frombuffer(data, np.uint8)[starts[0] : starts[-1]], starts - starts[0])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Texts]) -> Texts:
+        """Those of each part, one part behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.zeros(sum(map(len, parts)) + 1, np.int64)
+        np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]), out=starts[1:])
+        return cls(np.concatenate([part.data for part in parts]), starts)
+
+    def between(self, begin: int, end: int) -> Texts:
+        """Those from one on up to another one, without a copy."""
+        starts = self.starts[begin : end + 1]
+        return Texts(self.data[starts[0] : starts[-1]], starts - starts[0])
