@@ -3,10 +3,13 @@ Not here: which texts (`json_columns.py`, `strata/streams`)."""
 
 from __future__ import annotations
 
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+
+from strata.kernels.memory import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from strata.kernels.arrays import Bytes, Ints
 
 
-class Texts(Struct, frozen=True, eq=False):
+class Texts(Struct, frozen=True, eq=False, dict=True):
     """Some texts, one behind the other."""
 
     data: Bytes
@@ -25,6 +28,12 @@ class Texts(Struct, frozen=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    @cached_property
+    def addresses(self) -> list[int]:
+        """Of the bytes, and how many there are; of the starts, and how many texts there are: as kernels take them."""
+        data, starts = self.data, self.starts
+        return [address_of(data, np.uint8), len(data), address_of(starts, np.int64), len(starts) - 1]
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
@@ -56,3 +65,9 @@ class Texts(Struct, frozen=True, eq=False):
         """Those from one on up to another one, without a copy."""
         starts = self.starts[begin : end + 1]
         return Texts(self.data[starts[0] : starts[-1]], starts - starts[0])
+
+
+@lru_cache(1 << 12)
+def constant_texts(*texts: bytes) -> Texts:
+    """A few that are wanted again: keys, and what stands between values."""
+    return Texts.of(texts)

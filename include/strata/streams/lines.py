@@ -19,7 +19,7 @@ from strata.kernels.json_lines import CHOSEN, OWN, SAME, count_lines, put_lines
 from strata.kernels.memory import address_of
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.json_columns import texts_of
-from strata.rows.texts import Texts
+from strata.rows.texts import Texts, constant_texts
 from strata.schema.model.types import parse_column_type
 
 if TYPE_CHECKING:
@@ -54,21 +54,20 @@ class Piece(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def part(self) -> list[int]:
         """As the kernels take it (`kernels/json_lines.py`)."""
-        texts, chosen, absent = self.texts, self.chosen, self.is_absent
-        way = CHOSEN if chosen is not None else SAME if len(texts) == 1 else OWN
-        found = [address_of(texts.data, np.uint8), len(texts.data), address_of(texts.starts, np.int64), len(texts), way]
+        chosen, absent = self.chosen, self.is_absent
+        found = [*self.texts.addresses, CHOSEN if chosen is not None else SAME if len(self.texts) == 1 else OWN]
         found += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
         return [*found, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
 
     @classmethod
     def same(cls, text: bytes) -> Piece:
         """The same text in each line."""
-        return cls(Texts.of([text]))
+        return cls(constant_texts(text))
 
     @classmethod
     def of(cls, texts: Sequence[bytes], chosen: Ints) -> Piece:
-        """One of a few."""
-        return cls(Texts.of(texts), chosen)
+        """One of a few that are wanted again."""
+        return cls(constant_texts(*texts), chosen)
 
 
 class Composition:
@@ -168,7 +167,7 @@ def in_few_digits(numbers: Ints, key: bytes) -> list[Piece]:
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
         return [Piece.same(key), in_digits(numbers)]
-    return [Piece.of([b"%b%d" % (key, number) for number in range(most + 1)], numbers)]
+    return [Piece(Texts.of([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
 
 
 class ImageTexts:
@@ -212,20 +211,18 @@ class ImageTexts:
     def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[Piece], bytes]:
         """The pieces of an image, and what closes its last value."""
         found, closing = list[Piece](), b""
+        is_value = there.astype(np.int64)
         for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
-            key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
-            values = self._texts[name](column)
+            values, states = self._texts[name](column), is_value
             quote = b'"' if values.is_quoted else b""
-            states = there.astype(np.int64)
-            closing = quote
             if column.null_count:
-                is_null = there & column.is_null().to_numpy(zero_copy_only=False)
-                states[is_null] = _NULL
-            found += [
-                Piece.of([b"", key + quote, key + b"null"], states),
-                Piece(values.texts, None, states != _VALUE),
-            ]
+                states = is_value.copy()
+                states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
+            key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
+            found += [Piece.of([b"", key + quote, key + b"null"], states), Piece(values.texts, None, states != _VALUE)]
+            closing = quote
             if quote and column.null_count:
+                # Not each line has a value to close.
                 found.append(Piece.of([b"", quote, b""], states))
                 closing = b""
         return found, closing
