@@ -89,7 +89,7 @@ def damage(target: Target, dice: Random) -> tuple[bytes, int]:
         first = min(first, at)
         _change(data, at, dice)
     if target.name in _CHECKED and dice.random() < 0.5:
-        _mend_checksums(data, first)
+        mend_checksums(data, first)
     return bytes(data), first
 
 
@@ -109,7 +109,7 @@ def _change(data: bytearray, at: int, dice: Random) -> None:
         data[at:at] = data[begin : begin + dice.choice((1, 4, 30, 200))]
 
 
-def _mend_checksums(data: bytearray, first: int) -> None:
+def mend_checksums(data: bytearray, first: int) -> None:
     for begin in _event_begins(bytes(data)):
         end = begin + int.from_bytes(data[begin + 9 : begin + 13], "little")
         if end > first and end - begin >= _HEADER + 4:

@@ -65,6 +65,14 @@ class Hole(Struct, frozen=True):
 class Watermark(Struct, frozen=True):
     """All rows in front of this point of the stream have been given."""
 
+    unended_seq: int
+    """Ordinal of the first transaction that has not ended in front of it."""
+    is_last: bool = False
+    """Whether no more is read, or can be."""
+    missing_from: tuple[int, int] | None = None
+    """Transaction and row in front of which all rows have been given, where that one cannot be had; of other tables
+    some may have been given from behind it."""
+
 
 Step = RowBlock | Hole | Watermark
 
@@ -110,7 +118,7 @@ class RowReader:
                 yield from self._take(item)
         except StrataError as error:
             fault = error
-        yield from self._flush()
+        yield from self._flush(is_last=True)
         if fault is not None:
             raise fault.located(file=self._path, gtid=self.gtid())
 
@@ -225,9 +233,9 @@ class RowReader:
         for buffer in self._buffers.waiting():
             yield from self._block(buffer)
 
-    def _flush(self) -> Iterator[Step]:
+    def _flush(self, *, is_last: bool = False) -> Iterator[Step]:
         yield from self._all_blocks()
-        yield Watermark()
+        yield Watermark(self.seq + 1 if self._state.place == State.BETWEEN else self.seq, is_last)
 
     def _block(self, buffer: int) -> Iterator[RowBlock]:
         plan = self._by_buffer[buffer].decode

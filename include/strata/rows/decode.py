@@ -126,7 +126,7 @@ def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binl
             fault = earlier
     for plan, built in found:
         yield from _sorted_out(plan, built)
-    yield Watermark()
+    yield Watermark(fault.seq, is_last=True, missing_from=(fault.seq, fault.row))
     raise fault.error
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata.wire.files import BinlogFile
     from strata.wire.frames import EventIndex
 
-FLUSH_BYTES = 16 << 20
+_FLUSH_BYTES = 16 << 20
 """Bytes after which all rows that wait are given, however few they are."""
 WINDOW_BYTES = 1 << 20
 """Bytes whose checksums are verified before they are walked, so that they are still in the cache."""
@@ -81,6 +81,22 @@ class PayloadEnd(Struct, frozen=True):
     position: int
 
 
+class FlushPace:
+    """After how many bytes all rows that wait are given. Who waits for the first of many gets some soon: each time
+    twice as many as before, up to where more of them are not decoded faster."""
+
+    def __init__(self, first: int = _FLUSH_BYTES) -> None:
+        """Takes after how many bytes the first are given."""
+        self._bytes = first
+
+    def is_due(self, unflushed: int) -> bool:
+        """Whether they are given now that so many bytes have been read since; if so, the next ones come later."""
+        if unflushed < self._bytes:
+            return False
+        self._bytes = min(2 * self._bytes, _FLUSH_BYTES)
+        return True
+
+
 class FlushPoint(Struct, frozen=True):
     """All rows so far are to be given before the next window is asked for: the memory of their bytes is let go."""
 
@@ -88,7 +104,9 @@ class FlushPoint(Struct, frozen=True):
 Source = RangeStart | Window | PayloadEnd | FlushPoint
 
 
-def read_windows(binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None) -> Iterator[Source]:
+def read_windows(
+    binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None, pace: FlushPace | None = None
+) -> Iterator[Source]:
     """The events of ranges of one file, in order. A window ends behind each compressed transaction, whose own events
     are the next windows.
 
@@ -97,11 +115,12 @@ def read_windows(binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain 
         ranges: In the order of the stream; asked for one at a time.
         chain: Where the events of whole transactions must lie, over all of them; by default each range lies where it
             says, whatever is between them.
+        pace: Goes on from file to file.
 
     Raises:
         StrataError: The bytes behind the last window are no events, or a payload does not inflate; with the offset.
     """
-    reader = _WindowReader(binlog, chain)
+    reader = _WindowReader(binlog, chain, pace or FlushPace())
     for piece in ranges:
         yield from reader.read(piece)
 
@@ -109,9 +128,8 @@ def read_windows(binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain 
 class _WindowReader:
     """What goes on from range to range."""
 
-    def __init__(self, binlog: BinlogFile, chain: EventChain | None) -> None:
-        self._binlog = binlog
-        self._chain = chain
+    def __init__(self, binlog: BinlogFile, chain: EventChain | None, pace: FlushPace) -> None:
+        self._binlog, self._chain, self._pace = binlog, chain, pace
         self._region = Region(binlog.buffer, 0)
         self._inflated = _Inflated()
         self._unflushed = 0
@@ -126,7 +144,7 @@ class _WindowReader:
         flushed = begin
         for index in self._indexes(begin, piece.end):
             yield from self._checked(index, chain)
-            if self._unflushed + index.next - flushed >= FLUSH_BYTES:
+            if self._pace.is_due(self._unflushed + index.next - flushed):
                 yield FlushPoint()
                 # Not earlier: gathering the cells of rows reads them once more.
                 forget_pages(self._binlog.buffer, flushed, index.next)

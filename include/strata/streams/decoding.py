@@ -17,7 +17,7 @@ from strata.rows.blocks import Hole, RowReader, Watermark
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch
 from strata.rows.plan import Range
-from strata.rows.windows import read_windows
+from strata.rows.windows import FlushPace, read_windows
 from strata.schema.ddl.context import context_of, statement_text
 from strata.schema.ddl.ill_formed import as_one_looks_at
 from strata.schema.ddl.named import named_databases, named_tables
@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 _FACTS: Final = [field.name for field in ROW_FIELDS]
 _END: Final = 1 << 62
+_NOWHERE: Final = (_END, 0)
+"""Behind all transactions and rows."""
 _NONE: Final = np.zeros(0, np.int64)
+_FIRST_BYTES: Final = 2 << 20
+"""After which a reader gets the first rows of a backlog."""
 Part = TypeVar("Part")
 
 
@@ -118,18 +122,20 @@ class _Faults:
 
     def __init__(self) -> None:
         self.first: StrataError | None = None
-        self.at = self.behind = _END
-        """Ordinal of the first transaction that does not end any more, and of the first without a row."""
+        self.at = _END
+        """Ordinal of the first transaction that does not end any more."""
+        self.behind = _NOWHERE
+        """Transaction and row from which on none is given."""
 
     def look_at(self, step: Decoded, at: int) -> None:
         """Looks whether a step of decoding says that rows are missing, in the walk's transaction or an earlier one."""
         if isinstance(step, QuarantinedRows):
             at = int(_numbers(step.rows, "_seq").min())
-            self.take(step.error, at, at)
+            self.take(step.error, at, (at, 0))
         elif isinstance(step, Hole):
-            self.take(step.error, at, at)
+            self.take(step.error, at, (at, 0))
 
-    def take(self, error: StrataError, at: int, behind: int) -> None:
+    def take(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
         """Keeps it, if none stands in front of it."""
         if self.first is None or at < self.at:
             self.first, self.at, self.behind = error, at, behind
@@ -147,8 +153,9 @@ class Decoding:
             on_mismatch=OnMismatch.FAIL,
             columns=_SameColumns(wanted.columns),
         )
-        self._reached = 0
-        """Ordinal of the transaction that the walk is in."""
+        self._pace = FlushPace(_FIRST_BYTES)
+        self._unended = 0
+        """Ordinal of the first transaction that has not ended in front of the rows that have been given."""
         self._touched: set[int] = set()
         """Ordinals of transactions that have something, and have not ended."""
 
@@ -171,14 +178,17 @@ class Decoding:
                 if isinstance(step, ChangeBatch):
                     open_.batches.append(step)
                 elif isinstance(step, Watermark):
-                    yield last
-                    last = self._cut(open_, min(at, faults.at), given, faults.behind)
-                    if at >= faults.behind:
+                    self._unended = step.unended_seq
+                    behind = min(faults.behind, step.missing_from or _NOWHERE)
+                    found = self._cut(open_, min(self._unended, faults.at), given, behind)
+                    # Behind the last rows there is mostly no more than transactions without any.
+                    yield last if step.is_last else last.joined(found)
+                    last = found if step.is_last else StreamPart(places)
+                    if self._unended >= faults.at:
                         break
         except StrataError as error:
             # Of this transaction the rows in front of the fault have been given.
-            faults.take(error, self._reached, self._reached + 1)
-        # Behind the last rows there is mostly no more than the end of their transaction.
+            faults.take(error, self._unended, (self._unended, _END))
         yield last.joined(self._cut(open_, faults.at, given, faults.behind))
         if faults.first is not None:
             raise faults.first
@@ -201,26 +211,21 @@ class Decoding:
 
     def _steps(self, item: Transactions, places: Places) -> Iterator[tuple[int, Decoded]]:
         """Steps of decoding, each with the ordinal of the transaction that the walk is in."""
-        self._reached = int(places.seqs[0])
+        self._unended = int(places.seqs[0])
         chain = None if item.is_landed else item.chain()
         for pieces in self._pieces(item, places):
             if pieces.rows is None:
-                for step in self._decode(item.bytes(), pieces.ranges, chain):
-                    yield self._reached, step
+                yield from self._decode(item.bytes(), pieces.ranges, chain)
             else:
                 with pieces.rows.open() as binlog:
-                    for step in self._decode(binlog, [pieces.rows.range], None):
-                        yield self._reached, step
+                    yield from self._decode(binlog, [pieces.rows.range], None)
 
-    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
+    def _decode(
+        self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None
+    ) -> Iterator[tuple[int, Decoded]]:
         reader = RowReader(binlog, self._plans)
-        try:
-            for step in decode_blocks(reader.read(read_windows(binlog, ranges, chain)), binlog.name):
-                self._reached = reader.seq
-                yield step
-        except StrataError:
-            self._reached = reader.seq
-            raise
+        for step in decode_blocks(reader.read(read_windows(binlog, ranges, chain, self._pace)), binlog.name):
+            yield reader.seq, step
 
     def _pieces(self, item: Transactions, places: Places) -> Iterator[_Pieces]:
         batch, rows, begin = places.batch, places.rows, 0
@@ -230,7 +235,7 @@ class Decoding:
                 yield _Pieces(None, _ranges(batch, rows[begin:at]))
             begin = at + 1
             record = batch.record(int(rows[at]))
-            self._reached = record.seq
+            self._unended = record.seq
             prepared = self._prepared.take(item, record)
             if prepared is not None:
                 yield _Pieces(prepared)
@@ -261,9 +266,9 @@ class Decoding:
 
     # Spans ----------------------------------------------------------------------------------------
 
-    def _cut(self, open_: StreamPart, at: int, given: Mapping[int, int], behind: int = _END) -> StreamPart:
+    def _cut(self, open_: StreamPart, at: int, given: Mapping[int, int], behind: tuple[int, int]) -> StreamPart:
         """Takes away what stands in front of transaction `at`, and of that one what there is of it but for its end; in
-        front of `_END` all. From transaction `behind` on no row is given."""
+        front of `_END` all. From the transaction and row `behind` on no row is given."""
         span = StreamPart(open_.places)
         for batch in open_.batches:
             kept = _behind(batch, open_.places, given, behind)
@@ -321,13 +326,13 @@ def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
 
 
 def _behind(
-    batch: ChangeBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: int
+    batch: ChangeBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: tuple[int, int]
 ) -> ChangeBatch | None:
-    """The rows that a reader does not have, in front of transaction `behind`; None if there are none."""
-    if not given and behind == _END:
+    """The rows that a reader does not have, in front of the transaction and row `behind`; None if there are none."""
+    if not given and behind == _NOWHERE:
         return batch
     seqs, rows = _numbers(batch.batch, "_seq"), _numbers(batch.batch, "_row")
-    keep = seqs < behind
+    keep = (seqs < behind[0]) | ((seqs == behind[0]) & (rows < behind[1]))
     for seq, steps in given.items():
         if seq in places:
             keep &= (seqs != seq) | (rows + 1 + places[seq].statements > steps)
