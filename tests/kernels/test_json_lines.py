@@ -44,22 +44,28 @@ def lines(draw: st.DrawFn) -> tuple[list[Piece], list[bytes]]:
     return [piece for piece, _ in found], wanted
 
 
-@given(lines(), st.randoms())
-def test_lines_are_their_texts_in_any_order(made, random):
-    pieces, wanted = made
-    lines = Composition(pieces, len(wanted))
+@given(st.lists(lines(), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_lines_of_some_groups_are_their_texts_in_any_order(made, random):
+    wanted = [text for _, texts in made for text in texts]
+    lines = Composition([pieces for pieces, _ in made], [len(texts) for _, texts in made])
     assert lines.sizes.tolist() == list(map(len, wanted))
-    # Some of them, each between others that were written before.
-    first = random.randrange(len(wanted))
-    order = list(range(first, len(wanted)))
-    random.shuffle(order)
-    begins, at = np.zeros(len(order), np.int64), AROUND
+    # Lines of a group are in order, and between them are those of others.
+    groups = [group for group, (_, texts) in enumerate(made) for _ in texts]
+    random.shuffle(groups)
+    following = [list(part) for part in lines.split(np.arange(len(wanted)))]
+    order = [int(following[group].pop(0)) for group in groups]
+    ranks = np.argsort(order)
+    borders = np.array(sorted({0, len(order), *(random.randrange(len(order)) for _ in range(3))}))
+    # What is in front of the first border that is asked for is not written, and neither is what lies around lines.
+    first = random.randrange(len(borders) - 1)
+    begins, at = np.zeros(len(order), np.int64), 0
     for one in order:
-        begins[one - first] = at
+        begins[one] = at + AROUND
         at += len(wanted[one]) + AROUND
-    out = np.full(at, 0xFF, np.uint8)
-    lines.put(first, begins.copy(), begins + lines.sizes[first:], out)
-    expected = bytes([0xFF]) * AROUND + b"".join(wanted[one] + bytes([0xFF]) * AROUND for one in order)
+    front = int(begins[order[borders[first]]]) - AROUND
+    out = np.full(at - front, 0xFF, np.uint8)
+    lines.put(lines.borders(ranks, borders)[first:], front, begins.copy(), begins + lines.sizes, out)
+    expected = b"".join(bytes([0xFF]) * AROUND + wanted[one] for one in order[borders[first] :])
     assert out.tobytes() == expected
 
 
@@ -83,10 +89,12 @@ def test_texts_are_put_together_likewise(made):
 )
 def test_a_line_that_does_not_fill_its_place_is_refused(places, ends, failed):
     pieces = [Piece.same(b"a" * 17), Piece.of([b"bcd"], np.zeros(2, np.int64))]
-    parts = np.array([piece.part for piece in pieces], np.int64)
+    parts, groups = np.array([piece.part for piece in pieces], np.int64), np.array([[0, 2, 0, 2]])
     around = np.full(300, 0xFF, np.uint8)
     out = around[100:140]
-    assert put_lines(parts, 0, np.array(places), np.array(ends), out) == failed
+    # The output begins with byte 1000.
+    found = put_lines(parts, groups, np.array([[0], [2]]), 1000, np.array(places) + 1000, np.array(ends) + 1000, out)
+    assert found == failed
     assert (around[:100] == 0xFF).all()
     assert (around[140:] == 0xFF).all()
 
@@ -103,13 +111,13 @@ def test_a_line_that_does_not_fill_its_place_is_refused(places, ends, failed):
 def test_a_line_without_a_text_is_refused(piece):
     count = 3 if piece.chosen is None else 2
     with pytest.raises(RuntimeError, match="piece 1 has no text"):
-        Composition([Piece.same(b"x"), piece], count)
-    parts = np.array([piece.part], np.int64)
+        Composition([[Piece.same(b"x"), piece]], [count])
+    parts, groups = np.array([piece.part], np.int64), np.array([[0, 1, 0, count]])
     places = np.zeros(count, np.int64)
-    assert put_lines(parts, 0, places, places + 1, np.zeros(9, np.uint8)) == count - 1
+    assert put_lines(parts, groups, np.array([[0], [count]]), 0, places, places + 1, np.zeros(9, np.uint8)) == count - 1
 
 
 @pytest.mark.parametrize("chosen", [np.zeros(4, np.int32), np.zeros(4, np.int64)[::2]])
 def test_what_has_no_plain_address_is_refused(chosen):
     with pytest.raises(TypeError, match="cannot be read"):
-        Composition([Piece.of([b"a"], chosen)], 2)
+        Composition([[Piece.of([b"a"], chosen)]], [2])

@@ -20,6 +20,8 @@ DATA, DATA_BYTES, STARTS, TEXTS, WAY, CHOSEN_TEXTS, LINES, ABSENT, ABSENT_TEXTS 
 """What is said of a part of lines: the address and the size of its bytes; the address of the places where each text
 begins and the last one ends, and how many texts there are; one of the ways above; the address of the numbers of the
 texts that are chosen, and of how many lines; the address of a mask of texts in whose place is nothing, and its size."""
+FIRST_PART, END_PART, FIRST_LINE, END_LINE = range(4)
+"""What is said of a group of lines."""
 _QUOTE, _BACKSLASH, _SPACE = 34, 92, 32
 _SHORT = 16
 """Bytes that are copied for a text that is not longer, where the line has room for as many."""
@@ -114,59 +116,90 @@ def text_of(way: Int, texts: Int, chosen: Ints, i: Int) -> Int:
 
 
 @kernel
-def count_lines(parts: IntRows, counts: Ints) -> Int:
-    """Adds the bytes of the parts of lines to those of each line; returns -1, or the part that has no text for one."""
-    for p in range(parts.shape[0]):
-        way, texts = parts[p, WAY], parts[p, TEXTS]
-        starts, chosen = ints_at(parts[p, STARTS], texts + 1), ints_at(parts[p, CHOSEN_TEXTS], parts[p, LINES])
-        absent = bytes_at(parts[p, ABSENT], parts[p, ABSENT_TEXTS])
-        for i in range(counts.shape[0]):
-            text = text_of(way, texts, chosen, np.int64(i))
-            if text < 0:
-                return np.int64(p)
-            if text >= absent.shape[0] or not absent[text]:
-                counts[i] += starts[text + 1] - starts[text]
+def count_lines(parts: IntRows, groups: IntRows, counts: Ints) -> Int:
+    """Adds the bytes of the parts of lines to those of each line.
+
+    Args:
+        parts: Of all lines, group by group.
+        groups: Of each group of lines that are made of the same parts: its first part and the one behind its last, its
+            first line and the one behind its last.
+        counts: Of each line.
+
+    Returns:
+        -1, or the part that has no text for a line.
+    """
+    for g in range(groups.shape[0]):
+        first, end = groups[g, FIRST_LINE], groups[g, END_LINE]
+        for p in range(groups[g, FIRST_PART], groups[g, END_PART]):
+            way, texts = parts[p, WAY], parts[p, TEXTS]
+            starts, chosen = ints_at(parts[p, STARTS], texts + 1), ints_at(parts[p, CHOSEN_TEXTS], parts[p, LINES])
+            absent = bytes_at(parts[p, ABSENT], parts[p, ABSENT_TEXTS])
+            for i in range(end - first):
+                text = text_of(way, texts, chosen, np.int64(i))
+                if text < 0:
+                    return np.int64(p)
+                if text >= absent.shape[0] or not absent[text]:
+                    counts[first + i] += starts[text + 1] - starts[text]
     return np.int64(-1)
 
 
 @kernel
-def put_lines(parts: IntRows, some: Int, places: Ints, ends: Ints, out: Bytes) -> Int:
-    """Writes some lines, a part of all of them at a time: the bytes of a part are mostly as many in each line.
+def put_lines(
+    parts: IntRows, groups: IntRows, borders: IntRows, front: Int, places: Ints, ends: Ints, out: Bytes
+) -> Int:
+    """Writes some lines, a part of the lines of a group at a time: the bytes of a part are mostly as many in each line.
 
     Args:
-        parts: Of the lines.
-        some: The first line that is written.
-        places: Where each line begins in the output; moves to its end.
+        parts: As `count_lines` takes them.
+        groups: Likewise.
+        borders: The lines that are written, in pieces of the output that stay in the processor's cache: in each row of
+            each group the line that comes first behind a border of two pieces.
+        front: How many bytes are in front of the output.
+        places: Where each line begins; moves to its end.
         ends: Where it ends.
         out: Where the lines go.
 
     Returns:
         -1, or the line whose parts do not fill its place.
     """
+    for piece in range(borders.shape[0] - 1):
+        for g in range(groups.shape[0]):
+            failed = put_some(parts, groups[g], borders[piece, g], borders[piece + 1, g], front, places, ends, out)
+            if failed >= 0:
+                return failed
+    return np.int64(-1)
+
+
+@part
+def put_some(
+    parts: IntRows, group: Ints, begin: Int, end: Int, front: Int, places: Ints, ends: Ints, out: Bytes
+) -> Int:
+    """Writes lines of one group, from one to the one in front of another."""
     room = np.int64(out.shape[0])
-    for p in range(parts.shape[0]):
+    for p in range(group[FIRST_PART], group[END_PART]):
         # In names of their own: for all that the compiler knows, what is written could be in the table.
         way, texts, known = parts[p, WAY], parts[p, TEXTS], parts[p, DATA_BYTES]
         data, starts = bytes_at(parts[p, DATA], known), ints_at(parts[p, STARTS], texts + 1)
         chosen = ints_at(parts[p, CHOSEN_TEXTS], parts[p, LINES])
         absent = bytes_at(parts[p, ABSENT], parts[p, ABSENT_TEXTS])
-        for i in range(places.shape[0]):
-            text = text_of(way, texts, chosen, some + i)
+        first = group[FIRST_LINE]
+        for i in range(begin, end):
+            text = text_of(way, texts, chosen, np.int64(i) - first)
             if text < 0:
                 return np.int64(i)
             if text < absent.shape[0] and absent[text]:
                 continue
-            begin, to, end = starts[text], places[i], ends[i]
-            size = starts[text + 1] - begin
-            if begin < 0 or size < 0 or begin + size > known or to < 0 or to + size > end or end > room:
+            at, to, behind = starts[text], places[i] - front, ends[i] - front
+            size = starts[text + 1] - at
+            if at < 0 or size < 0 or at + size > known or to < 0 or to + size > behind or behind > room:
                 return np.int64(i)
-            if size <= _SHORT and begin + _SHORT <= known and to + _SHORT <= end:
+            if size <= _SHORT and at + _SHORT <= known and to + _SHORT <= behind:
                 # Two moves and no call: what is too much is written over by the next part of the line.
-                copy_bytes(data, begin, out, to, np.int64(_SHORT))
+                copy_bytes(data, at, out, to, np.int64(_SHORT))
             else:
-                copy_bytes(data, begin, out, to, size)
-            places[i] = to + size
-    for i in range(places.shape[0]):
+                copy_bytes(data, at, out, to, size)
+            places[i] += size
+    for i in range(begin, end):
         if places[i] != ends[i]:
             return np.int64(i)
     return np.int64(-1)

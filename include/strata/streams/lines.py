@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata.kernels.json_lines import CHOSEN, OWN, SAME, count_lines, put_lines
+from strata.kernels.json_lines import CHOSEN, END_LINE, FIRST_LINE, OWN, SAME, count_lines, put_lines
 from strata.kernels.memory import address_of
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.json_columns import texts_of
@@ -25,7 +25,7 @@ from strata.schema.model.types import parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from strata.kernels.arrays import Bytes, Ints
+    from strata.kernels.arrays import Bytes, IntRows, Ints
     from strata.rows.json_columns import TextsOf
     from strata.schema.model.definition import TableDefinition, TableName
 
@@ -36,9 +36,10 @@ _OPS: Final = pa.array(["insert", "update", "delete"])
 _INSERT, _UPDATE, _DELETE = range(3)
 _VALUE, _NULL = 1, 2
 """Of a value in an image that is there; else 0."""
-_CHUNK_BYTES: Final = 1 << 20
-"""Of lines that are written at once, if one is not longer: however many groups they are of, so that they fit into the
-processor's cache, and the memory that they were in serves the next ones."""
+_PIECE_BYTES: Final = 256 << 10
+"""Of lines that are written one part after the other: as many as stay in the processor's cache meanwhile."""
+_PIECES_AT_ONCE: Final = 4
+"""Are written with one call, into memory that serves the next ones."""
 _encode: Final = msgspec.json.encode
 
 
@@ -70,32 +71,8 @@ class Piece(Struct, frozen=True, eq=False, dict=True):
         return cls(constant_texts(*texts), chosen)
 
 
-class Composition:
-    """Lines that are put together of pieces."""
-
-    def __init__(self, pieces: Sequence[Piece], count: int) -> None:
-        """Takes the pieces in their order, and how many lines there are.
-
-        One call of a kernel writes any number of lines. It takes the addresses of what the pieces have, which are held
-        here.
-        """
-        self._pieces = pieces
-        self._parts = np.array([piece.part for piece in pieces], np.int64)
-        self.sizes = np.zeros(count, np.int64)
-        """Bytes of each line."""
-        failed = count_lines(self._parts, self.sizes)
-        if failed >= 0:
-            raise RuntimeError(f"piece {failed} has no text for a line")
-
-    def put(self, first: int, places: Ints, ends: Ints, out: Bytes) -> None:
-        """Puts lines from one on at their places, which move to their ends."""
-        failed = put_lines(self._parts, first, places, ends, out)
-        if failed >= 0:
-            raise RuntimeError(f"line {first + failed} is not as long as was counted")
-
-
 class Lines(Struct):
-    """Some lines, and where they are in the stream."""
+    """Some lines that are made of the same pieces, and where they are in the stream."""
 
     seqs: Ints
     """Ordinals of their transactions."""
@@ -104,51 +81,86 @@ class Lines(Struct):
     pieces: list[Piece]
 
 
+class Composition:
+    """Lines that are put together of pieces, in groups that have the same ones."""
+
+    def __init__(self, groups: Sequence[Sequence[Piece]], counts: Sequence[int]) -> None:
+        """Takes the pieces of each group in their order, and how many lines each has.
+
+        One call of a kernel writes any number of lines. It takes the addresses of what the pieces have, which are held
+        here.
+        """
+        self._pieces = groups
+        self._parts = np.array([piece.part for pieces in groups for piece in pieces], np.int64)
+        part_ends, line_ends = np.cumsum([len(pieces) for pieces in groups]), np.cumsum(counts)
+        begins = [np.append(0, ends[:-1]) for ends in (part_ends, line_ends)]
+        self._groups = np.stack([begins[0], part_ends, begins[1], line_ends], axis=1)
+        self.sizes = np.zeros(line_ends[-1], np.int64)
+        """Bytes of each line, group by group."""
+        failed = count_lines(self._parts, self._groups, self.sizes)
+        if failed >= 0:
+            raise RuntimeError(f"piece {failed} has no text for a line")
+
+    def split(self, lines: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        """Something of each line, group by group."""
+        return np.split(lines, self._groups[:-1, END_LINE])
+
+    def borders(self, ranks: Ints, borders: Ints) -> IntRows:
+        """Which line of each group is the first behind each border.
+
+        Args:
+            ranks: Of each line among all, in order within its group.
+            borders: In front of which ranks there is one.
+        """
+        found = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
+        return np.ascontiguousarray((np.array(found) + self._groups[:, [FIRST_LINE]]).T)
+
+    def put(self, borders: IntRows, front: int, places: Ints, ends: Ints, out: Bytes) -> None:
+        """Puts lines at their places, as `put_lines` takes these; they move to their ends."""
+        failed = put_lines(self._parts, self._groups, borders, front, places, ends, out)
+        if failed >= 0:
+            raise RuntimeError(f"line {failed} is not as long as was counted")
+
+
 def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
-    """All lines in the order of the stream, some at a time: what is written is then still in the processor's cache.
+    """All lines in the order of the stream, some at a time.
 
     The lines of each group are in order.
     """
     if not groups:
         return
-    composed = [Composition(group.pieces, len(group.seqs)) for group in groups]
+    lines = Composition([group.pieces for group in groups], [len(group.seqs) for group in groups])
     order = np.lexsort((np.concatenate([one.steps for one in groups]), np.concatenate([one.seqs for one in groups])))
-    ends = np.cumsum(np.concatenate([one.sizes for one in composed])[order])
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    ranks = np.split(rank, np.cumsum([len(group.seqs) for group in groups])[:-1])
-    borders = _borders(ends)
-    # Of each group which of its lines are in front of each border, and where its lines begin and end.
-    some = np.array([np.searchsorted(mine, borders) for mine in ranks])
-    mine_end = [ends[mine] for mine in ranks]
-    mine_begin = [mine - one.sizes for mine, one in zip(mine_end, composed, strict=True)]
-    fronts = np.append(0, ends)[borders].tolist()
-    buffer = np.empty(max(end - begin for begin, end in pairwise(fronts)), np.uint8)
-    for at, (front, end) in enumerate(pairwise(fronts)):
-        out = buffer[: end - front]
-        for group, (first, stop) in enumerate(some[:, at : at + 2].tolist()):
-            if first < stop:
-                places = mine_begin[group][first:stop] - front
-                composed[group].put(first, places, mine_end[group][first:stop] - front, out)
+    in_order = np.append(0, np.cumsum(lines.sizes[order]))
+    ranks, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    ranks[order], ends[order] = np.arange(len(order)), in_order[1:]
+    places = ends - lines.sizes
+    borders = _borders(in_order)
+    some, fronts = lines.borders(ranks, borders), in_order[borders].tolist()
+    calls = [*range(0, len(fronts) - 1, _PIECES_AT_ONCE), len(fronts) - 1]
+    buffer = np.empty(max(fronts[stop] - fronts[at] for at, stop in pairwise(calls)), np.uint8)
+    for at, stop in pairwise(calls):
+        out = buffer[: fronts[stop] - fronts[at]]
+        lines.put(some[at : stop + 1], fronts[at], places, ends, out)
         yield out.tobytes()
 
 
-def _borders(ends: Ints) -> list[int]:
-    """From which line to which one is written at once."""
-    found = [0]
-    while found[-1] < len(ends):
-        front = int(ends[found[-1] - 1]) if found[-1] else 0
-        found.append(max(int(np.searchsorted(ends, front + _CHUNK_BYTES, "right")), found[-1] + 1))
-    return found
+def _borders(places: Ints) -> Ints:
+    """In front of which lines a new piece of the output begins, and behind the last one.
+
+    Args:
+        places: Where each line begins, and the last one ends.
+    """
+    found = np.searchsorted(places, np.arange(0, int(places[-1]), _PIECE_BYTES))
+    return np.unique(np.append(found, len(places) - 1))
 
 
 def composed(pieces: Sequence[Piece], count: int) -> Texts:
     """Texts that are put together as lines are."""
-    lines = Composition(pieces, count)
-    starts = np.zeros(count + 1, np.int64)
-    np.cumsum(lines.sizes, out=starts[1:])
+    lines = Composition([pieces], [count])
+    starts = np.append(0, np.cumsum(lines.sizes))
     out = np.empty(int(starts[-1]), np.uint8)
-    lines.put(0, starts[:-1].copy(), starts[1:], out)
+    lines.put(np.array([[0], [count]]), 0, starts[:-1].copy(), starts[1:], out)
     return Texts(out, starts)
 
 
