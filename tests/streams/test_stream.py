@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -128,6 +129,20 @@ def test_the_versions_are_those_that_tracking_makes_later(world: World, whole, t
     assert [line["version"] is None for line in again if "ddl" in line] == [
         line["version"] is None for line in whole if "ddl" in line
     ]
+
+
+def test_a_store_that_has_come_further_meanwhile_is_taken_as_it_is(world: World, whole, tmp_path):
+    copied = World(world.server, tmp_path / "copied", lineage="first")
+    shutil.copytree(world.folder, copied.folder, ignore=shutil.ignore_patterns("server"))
+    written = copied.stream().written()
+    lines = [json.loads(line) for line in next(written).splitlines()]
+    assert len(lines) < len(whole)
+    # It has opened what had landed and was tracked by then.
+    copied.land()
+    copied.track()
+    lines += [json.loads(line) for text in written for line in text.splitlines()]
+    assert list(map(bare, lines)) == list(map(bare, whole))
+    assert all(line["version"] is None or line["version"] > 0 for line in lines if "ddl" in line)
 
 
 def test_a_reader_goes_on_behind_any_line(world: World, whole):

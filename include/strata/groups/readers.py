@@ -9,8 +9,8 @@ proves nothing.
 from __future__ import annotations
 
 import threading
-from collections import deque
-from typing import TYPE_CHECKING
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from strata.errors import StrataError
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_text import from_text
 from strata.streams.events import Heartbeat
+from strata.streams.together import put_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -53,23 +54,29 @@ class Ended(Struct, frozen=True):
     error: StrataError | None
 
 
+_MOST_BYTES: Final = 8 << 20
+"""Of rows of one source that wait to be taken, beside the piece that goes beyond: who takes them is not held up by each
+reader that has to be woken first."""
+
+
 class Inbox:
-    """What has been read and the merge has not taken; at most one thing of each source."""
+    """What has been read and the merge has not taken."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._found: deque[tuple[str, object]] = deque()
-        self._waiting: set[str] = set()
+        self._waiting: Counter[str] = Counter()
+        """Bytes of each source that have been put in since all were let go on."""
         self._paused: frozenset[str] = frozenset()
         self.is_closed = False
 
-    def put(self, source: str, what: object, *, may_wait: bool = True) -> None:
-        """Puts something in; waits while the source is paused, or what it put in before has not been taken."""
+    def put(self, source: str, what: object, size: int = 0) -> None:
+        """Puts something in that has so many bytes; waits while the source is paused, or too much of it waits."""
         with self._changed:
-            while may_wait and not self.is_closed and (source in self._waiting or source in self._paused):
+            while not self.is_closed and (source in self._paused or self._waiting[source] >= _MOST_BYTES):
                 self._changed.wait()
             self._found.append((source, what))
-            self._waiting.add(source)
+            self._waiting[source] += size
             self._changed.notify_all()
 
     def take(self, seconds: float) -> list[tuple[str, object]]:
@@ -127,7 +134,8 @@ class Reader(threading.Thread):
 
     def _take(self, found: StreamPart | Heartbeat) -> None:
         if not isinstance(found, Heartbeat):
-            self._inbox.put(self.source, found)
+            some = put_together(found)
+            self._inbox.put(self.source, some, sum(one.batch.nbytes for one in some.batches))
             return
         [place] = from_text(found.token).places
         self._inbox.put(self.source, Position(place))

@@ -3,6 +3,7 @@ Not here: the merge (`merge.py`), the streams of its sources (`strata/streams`),
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import partial
 from itertools import pairwise
@@ -144,7 +145,7 @@ class GroupStream:
         self._starts = Starts(group.name, self._path, self._sources, start, until)
         self._merge: Merge[Piece | HopPiece] = Merge(group.max_skew)
         self._vector = Vector.of(self._starts.places())
-        self._inbox = Inbox()
+        self._inbox, self._turn = Inbox(), threading.Lock()
         self._readers: dict[str, Reader] = {}
         self._failed: dict[str, StrataError] = {}
         addresses = {name: source.address for name, source in self._sources.items()}
@@ -247,6 +248,7 @@ class GroupStream:
         stream = ChangeStream(source, start, until=until, copied_from=copied_from, **self._options)
         # Who has gone since holds the group up, and does not end it.
         stream.has_answered = bool(self._clocks.servers([name]))
+        stream.turn = self._turn
         server = Server(source.address) if self._starts.asks_servers else None
         self._readers[name] = Reader(name, stream, server, self._inbox)
         self._readers[name].start()

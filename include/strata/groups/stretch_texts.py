@@ -115,7 +115,10 @@ class StretchTexts:
     def __init__(self, stretch: Stretch, parts: Sequence[GroupPlaces]) -> None:
         """Takes it, and its parts."""
         self._stretch, self._parts = stretch, parts
-        borders = {0, len(stretch.due), *(rank for places in parts for rank in _borders(places))}
+        borders, met = {0, len(stretch.due)}, set[str]()
+        for places in parts:
+            borders |= set(_borders(places, begins=places.part.source in met))
+            met.add(places.part.source)
         ordered = sorted(rank for rank in borders if rank <= len(stretch.due))
         self.segments = [segment for begin, end in pairwise(ordered) for segment in self._segments(begin, end)]
 
@@ -162,10 +165,17 @@ class StretchTexts:
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
 
 
-def _borders(places: GroupPlaces) -> Iterator[int]:
-    """Where tokens that name transactions of a part begin to be others."""
+def _borders(places: GroupPlaces, *, begins: bool) -> Iterator[int]:
+    """Where tokens that name transactions of a part begin to be others.
+
+    Args:
+        places: The transactions.
+        begins: Whether they do with the first one: a segment has one part of each source.
+    """
     begin, end, ranks = places.part.begin, places.part.end, places.ranks
-    yield from ranks[np.flatnonzero(np.diff(places.piece.runs[begin:end], prepend=-1))].tolist()
+    if begins:
+        yield int(ranks[0])
+    yield from ranks[1:][np.diff(places.piece.runs[begin:end]) != 0].tolist()
     if places.piece.given(end - 1):
         yield from (int(ranks[-1]), int(ranks[-1]) + 1)
 

@@ -37,6 +37,11 @@ class ChangeBatch(Struct, frozen=True):
     batch: pa.RecordBatch
     """Columns as `arrow.change_schema` has them."""
 
+    @property
+    def kind(self) -> tuple[TableName, int | None, int]:
+        """What batches have in common whose rows are alike; as long as their definition is held."""
+        return self.table, self.version_id, id(self.definition)
+
 
 class QuarantinedRows(Struct, frozen=True):
     """Changes that must not be published as they are; they are in no `ChangeBatch`."""

@@ -27,6 +27,7 @@ from strata.streams.events import Ddl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Transactions
@@ -45,7 +46,7 @@ _END: Final = 1 << 62
 _NOWHERE: Final = (_END, 0)
 """Behind all transactions and rows."""
 _NONE: Final = np.zeros(0, np.int64)
-_FIRST_BYTES: Final = 2 << 20
+_FIRST_BYTES: Final = 1 << 20
 """After which a reader gets the first rows of a backlog."""
 Part = TypeVar("Part")
 
@@ -144,9 +145,16 @@ class _Faults:
 class Decoding:
     """Decodes the transactions of one stream, in its order."""
 
-    def __init__(self, versions: StreamVersions, prepared: PreparedAlong, wanted: Wanted) -> None:
-        """Begins with none."""
-        self._versions, self._prepared, self._wanted = versions, prepared, wanted
+    def __init__(
+        self,
+        versions: StreamVersions,
+        prepared: PreparedAlong,
+        wanted: Wanted,
+        turn: AbstractContextManager[object],
+    ) -> None:
+        """Begins with none; what is decoded is decoded in a turn, which several streams may share: threads that have
+        little to do between two calls of kernels spend more on handing Python's lock to each other than they win."""
+        self._versions, self._prepared, self._wanted, self._turn = versions, prepared, wanted, turn
         self._plans = DecodePlans(
             versions.lookup,
             wanted=wanted.table,
@@ -170,6 +178,17 @@ class Decoding:
         Raises:
             StrataError: Rows are missing, or cannot be decoded; all in front of them has been given.
         """
+        # Others need not wait for a lake.
+        item.bytes()
+        parts = self._read(item, places, given)
+        while True:
+            with self._turn:
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
+
+    def _read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamPart]:
         open_, faults = self._open(item, places, given), _Faults()
         last = StreamPart(places)
         try:

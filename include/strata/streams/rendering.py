@@ -41,11 +41,10 @@ class Rendering:
         return map(itemgetter(2), found)
 
     def _table(self, batch: ChangeBatch) -> TableLines:
-        key = (batch.table, batch.version_id, id(batch.definition))
-        known = self._tables.get(key)
+        known = self._tables.get(batch.kind)
         if known is None:
             # With the definition, so that its id stays its own.
-            known = self._tables[key] = (TableLines(batch.table, batch.definition), batch.definition)
+            known = self._tables[batch.kind] = (TableLines(batch.table, batch.definition), batch.definition)
         return known[0]
 
     def _changes(

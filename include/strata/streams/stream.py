@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -35,6 +36,7 @@ from strata.streams.writing import Writing, heartbeat_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import sqlalchemy as sa
 
@@ -120,6 +122,8 @@ class ChangeStream:
         """As `Seam` takes it; to be set before anything is read."""
         self.has_answered = False
         """Likewise."""
+        self.turn: AbstractContextManager[object] = nullcontext()
+        """As `Decoding` takes it; likewise."""
         self._closed = False
         self._server = LiveServer(source.address)
         self._executed = GtidSetBuilder()
@@ -219,8 +223,8 @@ class ChangeStream:
         self._versions = versions = StreamVersions(engine, source.name, own)
         self.folds_names = versions.folds_names
         wanted = self._wanted(own, versions)
-        after = opening.read_from(landed, versions.tracked_seq)
-        decoding = Decoding(versions, PreparedAlong(landed, after), wanted)
+        after = opening.read_from(landed, versions.tracked.seq)
+        decoding = Decoding(versions, PreparedAlong(landed, after), wanted, self.turn)
         seam = Seam(
             landed,
             source.lake,

@@ -12,6 +12,7 @@ from strata.rows.decode_plans import TableVersion
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
+from strata.schema.history.versions import TrackedPosition
 from strata.schema.tracker.track import Tracker
 from strata.streams.ahead import VersionsAhead, shown_id
 from strata.streams.feed_tracker import take_item
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.events.changes.port import Item
-    from strata.schema.history.versions import TrackedPosition
     from strata.schema.model.definition import TableName
 
 
@@ -43,10 +43,14 @@ class StreamVersions:
             source: Name of the source.
             exclude: Databases that are no users'.
         """
-        self._source = source
-        self._store = VersionsAhead(SchemaStore(engine), source)
-        self._tracker = Tracker(self._store, source, exclude=exclude)
-        self._history = _Growing(self._store, source, self._tracker)
+        self._source, self._exclude = source, exclude
+        self._stored = SchemaStore(engine)
+        self._store = VersionsAhead(self._stored, source)
+        self._history: History = _Growing(self._store, source, self)
+        self._ahead: Tracker | None = None
+        """Once something has come that the store does not have: most of what has landed has been tracked there."""
+        if self._store.position(source) is None:
+            self._track_ahead()
         self._start: FileStart | None = None
         """Of the file that is being read, until the tracker has been told of it."""
         self._is_open = False
@@ -54,14 +58,15 @@ class StreamVersions:
         self._versions: dict[tuple[TableName, int], TableVersion] = {}
 
     @property
-    def tracked_seq(self) -> int:
-        """Ordinal of the last transaction that has been tracked."""
-        return self._tracker.position.seq
+    def tracked(self) -> TrackedPosition:
+        """How far the stream has been tracked."""
+        known = self._store.position(self._source) if self._ahead is None else self._ahead.position
+        return known or TrackedPosition(self._source)
 
     @property
     def folds_names(self) -> bool:
         """Whether the server takes names of any case for the same."""
-        return self._tracker.position.lower_case_table_names != 0
+        return self.tracked.lower_case_table_names != 0
 
     def track(self, item: Item) -> None:
         """Takes the next item of the stream; what had been tracked before is passed over.
@@ -72,25 +77,31 @@ class StreamVersions:
         if isinstance(item, FileStart):
             self._start = item
         elif isinstance(item, Transactions):
-            if item.batch.last_seq > self._tracker.position.seq:
-                self._begin_file()
-                take_item(self._tracker, item)
-                self._look_again()
-        elif isinstance(item, FileEnd) and self._is_open:
-            take_item(self._tracker, item)
+            if item.batch.last_seq > self.tracked.seq:
+                self._take(item, self._ahead or self._track_ahead())
+        elif isinstance(item, FileEnd) and self._is_open and self._ahead is not None:
+            take_item(self._ahead, item)
             self._is_open = False
 
-    def _begin_file(self) -> None:
-        if self._start is not None:
-            take_item(self._tracker, self._start)
-            self._start, self._is_open = None, True
+    def _track_ahead(self) -> Tracker:
+        """Begins to track where the store is by now."""
+        self._store = VersionsAhead(self._stored, self._source)
+        self._ahead = Tracker(self._store, self._source, exclude=self._exclude)
+        self._history = _Growing(self._store, self._source, self)
+        return self._ahead
 
-    def _look_again(self) -> None:
-        """A historian keeps what it has read."""
-        if self._tracker.report.versions != self._known:
-            self._known = self._tracker.report.versions
-            self._tracker.flush()
-            self._history = _Growing(self._store, self._source, self._tracker)
+    def _take(self, item: Transactions, tracker: Tracker) -> None:
+        if item.batch.last_seq <= tracker.position.seq:
+            return
+        if self._start is not None:
+            take_item(tracker, self._start)
+            self._start, self._is_open = None, True
+        take_item(tracker, item)
+        if tracker.report.versions != self._known:
+            self._known = tracker.report.versions
+            tracker.flush()
+            # A historian keeps what it has read.
+            self._history = _Growing(self._store, self._source, self)
 
     def lookup(self, table: TableName, seq: int) -> TableVersion:
         """The version of a table for the rows of a transaction.
@@ -117,13 +128,13 @@ class StreamVersions:
 
 
 class _Growing(History):
-    """Knows how far the tracker has come without asking the store for each transaction."""
+    """Knows how far the stream has been tracked without asking the store for each transaction."""
 
-    def __init__(self, store: VersionsAhead, source: str, tracker: Tracker) -> None:
+    def __init__(self, store: VersionsAhead, source: str, versions: StreamVersions) -> None:
         super().__init__(store, source)
-        self._tracker = tracker
+        self._of_stream = versions
 
     @property
     def tracked(self) -> TrackedPosition:
         """How far the stream is known."""
-        return self._tracker.position
+        return self._of_stream.tracked

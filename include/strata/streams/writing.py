@@ -15,6 +15,7 @@ from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
 from strata.rows.texts import Texts
 from strata.streams.lines import ImageTexts, Lines, Piece, composed, in_digits, in_few_digits, joined
+from strata.streams.together import put_together
 from strata.streams.transaction_texts import TransactionTexts, time_text
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Writing:
 
     def chunks(self, span: StreamPart) -> Iterator[bytes]:
         """The lines of a span, some at a time."""
-        return joined(self._groups(span, _LINES))
+        return joined(self._groups(put_together(span), _LINES))
 
     def parts(self, span: StreamPart, texts: _Texts) -> list[Lines]:
         """The same, to be joined with those of others.
@@ -94,7 +95,7 @@ class Writing:
 
     def messages(self, span: StreamPart) -> Messages:
         """The same as server-sent events."""
-        groups = self._groups(span, _MESSAGES)
+        groups = self._groups(put_together(span), _MESSAGES)
         if not groups:
             return NO_MESSAGES
         seq, step = max((int(seq), int(one.steps[one.seqs == seq].max())) for one in groups for seq in [one.seqs.max()])
@@ -142,12 +143,12 @@ class Writing:
         )
 
     def _table(self, batch: ChangeBatch) -> tuple[TableLines, ImageTexts]:
-        key = (batch.table, batch.version_id, id(batch.definition))
-        known = self._tables.get(key)
+        known = self._tables.get(batch.kind)
         if known is None:
             table, definition = batch.table, batch.definition
             # With the definition, so that its id stays its own.
-            known = self._tables[key] = (TableLines(table, definition), ImageTexts(table, definition), definition)
+            known = (TableLines(table, definition), ImageTexts(table, definition), definition)
+            self._tables[batch.kind] = known
         return known[:2]
 
 

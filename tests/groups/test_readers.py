@@ -1,0 +1,112 @@
+"""What has been read waits for the merge, as much of each source as is allowed; readers decode one after the other."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.groups import readers
+from strata.groups.readers import Inbox
+from strata.streams import decoding
+from tests.groups.world import Shards, changes, lines_of
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+
+@pytest.fixture
+def inbox(monkeypatch: pytest.MonkeyPatch) -> Inbox:
+    monkeypatch.setattr(readers, "_MOST_BYTES", 100)
+    return Inbox()
+
+
+def putting(inbox: Inbox, source: str, sizes: list[int]) -> threading.Thread:
+    def put() -> None:
+        for number, size in enumerate(sizes):
+            inbox.put(source, number, size)
+
+    thread = threading.Thread(target=put, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_source_waits_once_too_much_of_it_does(inbox: Inbox) -> None:
+    a, b = putting(inbox, "a", [60, 60, 60, 1]), putting(inbox, "b", [99, 0])
+    b.join()
+    found: list[tuple[str, object]] = []
+    wait_until(lambda: found.extend(inbox.take(0)) or len(found) == 4)
+    # What has been taken counts until all are let go on.
+    assert [what for source, what in found if source == "a"] == [0, 1]
+    assert a.is_alive()
+    assert inbox.take(0.05) == []
+    inbox.go_on([])
+    a.join()
+    assert inbox.take(0) == [("a", 2), ("a", 3)]
+
+
+def test_a_source_that_is_paused_waits(inbox: Inbox) -> None:
+    inbox.go_on(["a"])
+    a = putting(inbox, "a", [1])
+    assert inbox.take(0.05) == []
+    inbox.go_on([])
+    a.join()
+    assert inbox.take(0) == [("a", 0)]
+
+
+def test_nobody_waits_once_it_is_closed(inbox: Inbox) -> None:
+    a = putting(inbox, "a", [100, 100, 100])
+    inbox.close()
+    a.join()
+
+
+class _Turn:
+    """A lock that knows how many had it, or wanted it, at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.holders, self.most, self.turns = 0, 0, 0
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self.holders += 1
+        self.turns += 1
+        self.most = max(self.most, self.holders)
+
+    def __exit__(self, *_: object) -> None:
+        self.holders -= 1
+        self._lock.release()
+
+
+@pytest.mark.mysql
+def test_readers_take_turns_and_none_is_waited_for_in_one(
+    servers: dict[str, MysqlServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for server in servers.values():
+        server.run_sql("DROP DATABASE IF EXISTS turns; CREATE DATABASE turns; CREATE TABLE turns.t (a INT, b TEXT)")
+        for number in range(12):
+            server.run_sql(f"INSERT INTO turns.t VALUES ({number}, REPEAT('x', 5000))")
+    shards = Shards.over(servers, tmp_path)
+    shards.land()
+    expected = changes(shards.lines(tables=["turns.*"]))
+    # Each piece is more than may wait, so that readers stop behind each.
+    monkeypatch.setattr(readers, "_MOST_BYTES", 1)
+    monkeypatch.setattr(decoding, "_FIRST_BYTES", 1)
+    monkeypatch.setattr("strata.rows.windows._FLUSH_BYTES", 1)
+    monkeypatch.setattr("strata.rows.windows.WINDOW_BYTES", 1000)
+    turn, stream = _Turn(), shards.stream(tables=["turns.*"])
+    stream._turn = turn
+    assert changes(list(lines_of(stream))) == expected
+    assert turn.most == 1
+    assert turn.turns > 12 * len(servers)
+    # Of the sources that follow nobody holds a turn while nothing comes.
+    stream = shards.stream("now", follow=True, tables=["turns.*"])
+    stream._turn = turn
+    heartbeat = next(stream.written())
+    assert b'"heartbeat":true' in heartbeat
+    assert turn.holders == 0
+    stream.close()
