@@ -104,6 +104,8 @@ class Cluster:
         server.stop()
         (server.folder / "data" / "auto.cnf").unlink()
         server.process = launch(server.folder, *server.options, port=server.port).process
+        # One that was killed has its channels again: it had not flushed yet that they were gone.
+        server.run_sql("STOP REPLICA; RESET REPLICA ALL")
         server.run_sql("DROP DATABASE IF EXISTS d1; DROP DATABASE IF EXISTS d2; RESET BINARY LOGS AND GTIDS")
 
     def _world(self, server: str, name: str) -> World:
