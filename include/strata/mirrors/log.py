@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from strata.errors import DamagedFileError, LakeUnavailableError
 from strata.mirrors.log_state import LogState, foreign_commit, info_of, live_file
 from strata.mirrors.position import MirrorPosition
 from strata.tables.port import CommitConflictError
-from strata.wire.storage import Folder, lake_errors, read_file, sync_files
+from strata.wire.storage import Folder, lake_errors, listed, read_file, sync_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -225,8 +224,7 @@ def _listed(url: str) -> tuple[set[int], set[int]]:
     """Numbers of the commits and of the checkpoints."""
     folder = Folder.open(f"{url}/{LOG}")
     with lake_errors(folder.url):
-        infos = folder.filesystem.get_file_info(fs.FileSelector(folder.path, allow_not_found=True))
-    names = [info.base_name for info in infos]
+        names = [info.base_name for info in listed(folder.filesystem, folder.path)]
     commits = {int(name[:_DIGITS]) for name in names if name.endswith(".json") and name[:_DIGITS].isdigit()}
     checkpoints = {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == _CHECKPOINT}
     return commits, checkpoints

@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EACCES, ENOSPC, ENOTDIR, EROFS
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,8 @@ _SPARE_BYTES = 256 << 20
 """Is left free by what may grow without end; less on a small disk."""
 _BLOCK_BYTES = 1 << 20
 _SYNCED_AT_ONCE = 8
+_MOST_LISTINGS = 100
+"""Of a folder that is made, or gone, each time."""
 _Taken = TypeVar("_Taken")
 
 
@@ -81,7 +83,7 @@ class Folder(Struct, frozen=True):
 
     def _all_names(self) -> list[str]:
         with lake_errors(self.url):
-            found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+            found = listed(self.filesystem, self.path)
         return sorted(info.base_name for info in found if info.type == fs.FileType.File)
 
     def is_there(self) -> bool:
@@ -132,7 +134,7 @@ class Folder(Struct, frozen=True):
             LakeUnavailableError: The storage does not answer.
         """
         with lake_errors(self.url):
-            found = self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+            found = listed(self.filesystem, self.path)
         return {info.base_name: (info.size, info.mtime_ns or 0) for info in found if info.type == fs.FileType.File}
 
     def delete(self, name: str) -> None:
@@ -240,6 +242,21 @@ class FileBuffer:
         return view[: stream.readinto(view)]
 
 
+def listed(files: fs.FileSystem, path: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+    """What is in a folder; nothing if there is no folder.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    selector = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
+    for _ in range(_MOST_LISTINGS):
+        # Arrow lists, and where there was no folder looks whether there is one: it takes one that has been made in
+        # between for a fault (`LocalFileSystem::GetFileInfo`, arrow/filesystem/localfs.cc).
+        with suppress(FileNotFoundError):
+            return list(files.get_file_info(selector))
+    return list(files.get_file_info(selector))
+
+
 def list_files(url: str) -> list[str]:
     """URLs of all files in a folder and below, sorted; half-written ones included, nothing if there is no folder.
 
@@ -258,7 +275,7 @@ def file_times(url: str) -> dict[str, int]:
     with lake_errors(url):
         files, path = _open(url)
         root = url.rstrip("/")
-        found = files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+        found = listed(files, path, recursive=True)
         skip = len(path.rstrip("/"))
         return {
             root + info.path[skip:]: (info.mtime_ns or 0) // 1000 for info in found if info.type == fs.FileType.File
@@ -273,7 +290,7 @@ def list_folders(url: str) -> list[str]:
     """
     with lake_errors(url):
         files, path = _open(url)
-        found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        found = listed(files, path)
         return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 
 
