@@ -2,9 +2,9 @@
 the command), what idle ones cost to read and to follow, and how far the watermark is behind where one source writes and
 two are silent.
 
-Run it: `python -m bench groups [TRANSACTIONS] [ROUNDS]` (defaults 20000 and 5): three servers' landed streams, written
-at the same time, as lines; besides them ten sources that have nothing. Then one server that is written to is followed,
-beside one that is idle and beside ten.
+Run it: `python -m bench groups [TRANSACTIONS] [ROUNDS]` (defaults 20000 and 21): three servers' landed streams, written
+at the same time, as lines, again and again in turn; besides them ten sources that have nothing. Then one server that is
+written to is followed, beside one that is idle and beside ten.
 """
 
 from __future__ import annotations
@@ -35,60 +35,59 @@ if TYPE_CHECKING:
 
     from tests.mysql_server import MysqlServer
 
-_HEARTBEAT, _ROWS = 1.0, 20
-_WORLD = """
-import sys, time, resource
+_HEARTBEAT, _ROWS, _COMMANDS = 1.0, 20, 5
+_REPEATED = """
+import gc, json, sys, time
 from pathlib import Path
 from tests.mysql_server import MysqlServer
 from tests.streams.world import World
 from tests.groups.world import Shards
-folder, busy, idle = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-names = [f"busy_{at}" for at in range(busy)] + [f"idle_{at}" for at in range(idle)]
-worlds = [World(MysqlServer(folder, int(sys.argv[4]), None), folder / name, name) for name in names]
-group = Shards(worlds, options={"heartbeat_seconds": 1.0})
-"""
-_ALONE = (
-    _WORLD
-    + """
-def read(): return sum(len(lines) for world in worlds for lines in world.stream(until="landed").written())
-"""
-)
-_MERGED = (
-    _WORLD
-    + """
-def read(): return sum(len(lines) for lines in group.stream(until="landed").written())
-"""
-)
-_TIMED = """
-begin, cpu = time.perf_counter(), time.process_time()
-found = read()
-print(time.perf_counter() - begin, time.process_time() - cpu, found)
+gc.set_threshold(50_000)  # as the command has it
+folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
+names = [f"busy_{at}" for at in range(3)] + [f"idle_{at}" for at in range(10)]
+worlds = [World(MysqlServer(folder, int(sys.argv[3]), None), folder / name, name) for name in names]
+def alone(): return sum(len(lines) for world in worlds[:3] for lines in world.stream(until="landed").written())
+def together(count): return sum(len(lines) for lines in Shards(worlds[:count]).stream(until="landed").written())
+runs = {
+    "three, one after the other": alone,
+    "three merged": lambda: together(3),
+    "three merged, ten idle": lambda: together(13),
+}
+found = {name: [] for name in runs}
+for at in range(rounds + 2):
+    for name, read in runs.items():
+        begin, cpu = time.perf_counter(), time.process_time()
+        size = read()
+        # The first time everything is new.
+        if at > 1:
+            found[name].append((time.perf_counter() - begin, time.process_time() - cpu, size))
+print(0, json.dumps(found))
 """
 
 
 def main(arguments: list[str]) -> None:
-    """Prints seconds and CPU seconds of each, and the ratios of the rounds."""
-    transactions, rounds = (*map(int, arguments), *(20_000, 5)[len(arguments) :])
+    """Prints seconds and CPU seconds of each, and the ratios."""
+    transactions, rounds = (*map(int, arguments), *(20_000, 21)[len(arguments) :])
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         port = _write(folder, transactions)
-        runs = {
-            "three, one after the other": partial(_run, _ALONE, folder, 3, 0, port),
-            "three merged": partial(_run, _MERGED, folder, 3, 0, port),
-            "three merged, ten idle": partial(_run, _MERGED, folder, 3, 10, port),
-        }
-        found = interleaved(runs, rounds)
-        _print_commands(interleaved(_commands(folder), rounds))
+        done = python(_REPEATED, folder, str(rounds), str(port))
+        _print_repeated(json.loads(done.output))
+        _print_commands(interleaved(_commands(folder), _COMMANDS))
         _follow(folder)
         _follow_beside_idle(folder)
-    base = found["three, one after the other"]
+
+
+def _print_repeated(found: dict[str, list[tuple[float, float, int]]]) -> None:
+    bases: list[float] = []
     for name, every in found.items():
-        cpu = [float(one.output.split()[0]) for one in every]
-        ratios = [a / float(b.output.split()[0]) for a, b in zip(cpu, base, strict=True)]
+        seconds, cpu, sizes = (list(column) for column in zip(*every, strict=True))
+        bases = bases or seconds
+        least, median = min(seconds), statistics.median(seconds)
         print(
-            f"{name:28} {statistics.median(one.seconds for one in every):7.2f} s, CPU {statistics.median(cpu):6.2f} s "
-            f"({statistics.median(ratios):.3f} of the first; {min(ratios):.3f} to {max(ratios):.3f}), "
-            f"{statistics.median(one.megabytes for one in every):,.0f} MB"
+            f"{name:28} least {least:5.3f} s ({least / min(bases):.3f} of the first), median {median:5.3f} s "
+            f"({median / statistics.median(bases):.3f}), CPU {statistics.median(cpu):5.3f} s, "
+            f"{sizes[0] / 1e6:,.0f} MB of lines"
         )
 
 
@@ -221,10 +220,6 @@ def _follow_beside_idle(folder: Path) -> None:
 def _until_killed(cursor: Any) -> None:
     with suppress(Exception):
         cursor.execute("CALL p()")
-
-
-def _run(code: str, folder: Path, busy: int, idle: int, port: int) -> Run:
-    return python(code + _TIMED, folder, str(busy), str(idle), str(port))
 
 
 if __name__ == "__main__":

@@ -137,10 +137,9 @@ class Reader(threading.Thread):
             some = put_together(found)
             self._inbox.put(self.source, some, sum(one.batch.nbytes for one in some.batches))
             return
-        [place] = from_text(found.token).places
-        self._inbox.put(self.source, Position(place))
+        self._inbox.put(self.source, Position(found.place))
         try:
-            proved = None if self._server is None else self._prove(place, self._server)
+            proved = None if self._server is None else self._prove(found.place, self._server)
         except StrataError as error:
             self._inbox.put(self.source, Unreachable(error))
             return

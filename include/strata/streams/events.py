@@ -230,11 +230,16 @@ class Commit(Struct, frozen=True):
         return self.place.after_text
 
 
-class Heartbeat(Struct, frozen=True):
+class Heartbeat(Struct, frozen=True, dict=True):
     """Nothing has happened for a while, or nothing that was asked for."""
 
-    token: str
+    place: Place
     """How far the stream has been read."""
+
+    @cached_property
+    def token(self) -> str:
+        """Of that place."""
+        return to_text(Token((self.place,)))
 
 
 Event = RowChange | Ddl | Commit | Heartbeat

@@ -144,7 +144,7 @@ class ChangeStream:
 
     def reached(self) -> str | None:
         """The token of all that has been read; None in front of the first transaction that the stream looks at."""
-        return self._token() if self._has_begun else None
+        return to_text(Token((self._place(),))) if self._has_begun else None
 
     def __iter__(self) -> Iterator[Event]:
         """The events, one by one.
@@ -179,7 +179,7 @@ class ChangeStream:
         writing = Writing()
         for found in self.spans():
             if isinstance(found, Heartbeat):
-                yield heartbeat_line(found) + b"\n"
+                yield heartbeat_line(found.token) + b"\n"
             else:
                 yield from writing.chunks(found)
 
@@ -263,7 +263,7 @@ class ChangeStream:
                     yield span
                     due = time.monotonic() + self._heartbeat
             if time.monotonic() >= due:
-                yield Heartbeat(self._token())
+                yield Heartbeat(self._place())
                 # Not from now on: it is looked for in steps, and would come a step late each time.
                 due = max(due, time.monotonic() - self._heartbeat) + self._heartbeat
 
@@ -374,17 +374,18 @@ class ChangeStream:
             return self._at is not None and self._server.end() <= self._at.at
         return server.executed <= self._executed.build()
 
-    def _token(self) -> str:
+    def _place(self) -> Place:
+        """Where all is that has been read."""
         source = self._source
         begun = self._begun()
         if self._server.by_file and self._at is not None:
             position = begun.position if begun is not None else self._at
-            return to_text(Token((Place(source.name, position, source.lineage, self._committed_at),)))
+            return Place(source.name, position, source.lineage, self._committed_at)
         executed = self._executed.build()
         # What the reader has of a transaction that has not come yet.
         parts = tuple(part for part in (begun.parts if begun else ()) if not executed.contains(part.gtid))
         origins = kept_origins(self._copied_from, executed)
-        return to_text(Token((Place(source.name, executed, source.lineage, self._committed_at, parts, origins),)))
+        return Place(source.name, executed, source.lineage, self._committed_at, parts, origins)
 
     def _begun(self) -> Place | None:
         """The place where the stream begins, if that is inside of a transaction and nothing has been given yet."""

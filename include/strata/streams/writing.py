@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata.rows.decode import ChangeBatch
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.decoding import StreamPart
-    from strata.streams.events import Ddl, Heartbeat, TransactionPlace
+    from strata.streams.events import Ddl, TransactionPlace
 
     _Texts = Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts]
 
@@ -217,6 +217,6 @@ def _ddl_line(ddl: Ddl) -> bytes:
     )
 
 
-def heartbeat_line(heartbeat: Heartbeat) -> bytes:
+def heartbeat_line(token: str) -> bytes:
     """The line of a heartbeat."""
-    return _encode({"token": heartbeat.token, "heartbeat": True})
+    return _encode({"token": token, "heartbeat": True})

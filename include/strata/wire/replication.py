@@ -51,8 +51,8 @@ _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
 _BY_GTID = 0x04
-_HEARTBEAT_SECONDS = 1
-"""The server sees by them, too, that nobody listens any more."""
+_HEARTBEAT_SECONDS = 5
+"""The server sees by them, too, that nobody listens any more. Each wakes a reader that has nothing to do otherwise."""
 _WAIT_SECONDS = 0.5
 """A reader for whom nothing arrives is asked at each multiple of this of the machine's clock whether it still wants to
 wait: of all servers at the same moments, and whatever heartbeats came between."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from strata.errors import AlreadyRunningError
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Place, Token
-from strata.gtid.token_text import from_text, to_text
+from strata.gtid.token_text import to_text
 from strata.serve.streaming.hub import Hub
 from strata.streams.events import Heartbeat
 from strata.streams.positions import Edge, parse_bound
@@ -230,8 +230,7 @@ class Reader:
         """Notes where a reader alone is behind a step."""
         if isinstance(found, Heartbeat):
             self._last = found.token
-            [place] = from_text(found.token).places
-            self._place = None if place.parts else place
+            self._place = None if found.place.parts else found.place
             return
         if messages.data:
             self._last, self._last_sent_at = messages.last, time.monotonic()
@@ -326,4 +325,4 @@ class Reader:
         """One, if it is time for it."""
         if self._seconds_left() <= 0 and self._last:
             self._last_sent_at = time.monotonic()
-            yield message(self._last, heartbeat_line(Heartbeat(self._last)))
+            yield message(self._last, heartbeat_line(self._last))
