@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata.kernels.json_lines import base64_texts, escaped_sizes, escaped_texts, time_texts
+from strata.kernels.json_lines import base64_texts, escaped_sizes, escaped_texts
+from strata.kernels.number_texts import time_texts
 from strata.rows.jsonl import JSON_VALUES
-from strata.rows.texts import Texts
+from strata.rows.texts import Texts, integer_texts_of, moment_texts_of
 from strata.schema.model.types import INTEGERS, ColumnType, Family, TypeKind, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from strata.kernels.arrays import Ints
 
     TextsOf = Callable[[pa.Array], "TextColumn"]
 
@@ -61,6 +64,17 @@ def _plain(column: pa.Array) -> TextColumn:
 
 def _quoted(column: pa.Array) -> TextColumn:
     return _texts(column.cast(pa.string()), quoted=True)
+
+
+def _integers(column: pa.Array) -> TextColumn:
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+        return _plain(column)
+    return TextColumn(integer_texts_of(_numbers(column)))
+
+
+def _numbers(column: pa.Array) -> Ints:
+    """Values of up to eight bytes; 0 for NULL."""
+    return np.asarray((column.fill_null(0) if column.null_count else column).to_numpy(), np.int64)
 
 
 def _bits(column: pa.Array) -> TextColumn:
@@ -110,19 +124,15 @@ def _decimals(kind: ColumnType) -> TextsOf:
 
 
 def _moments(kind: ColumnType) -> TextsOf:
-    """`2024-02-29 12:34:56.789`: Arrow writes six digits behind the second, in a text of fixed length."""
-    length = 19 + (1 + kind.length if kind.length else 0)
-
-    def texts(column: pa.Array) -> TextColumn:
-        plain = column if column.type.tz is None else column.cast(pa.int64()).cast(pa.timestamp("us"))
-        return _texts(pc.binary_slice(plain.cast(pa.string()).cast(pa.binary()), 0, length), quoted=True)
-
-    return texts
+    """`2024-02-29 12:34:56.789`."""
+    return lambda column: TextColumn(
+        moment_texts_of(_numbers(column.cast(pa.int64())), " ", kind.length or 0), is_quoted=True
+    )
 
 
 def _times(kind: ColumnType) -> TextsOf:
     def texts(column: pa.Array) -> TextColumn:
-        values = np.asarray(column.fill_null(0).to_numpy(), np.int64)
+        values = _numbers(column)
         starts = np.zeros(len(values) + 1, np.int64)
         out = np.empty(len(values) * _LONGEST_TIME, np.uint8)
         size = time_texts(values, kind.length or 0, starts, out)
@@ -146,8 +156,8 @@ def _always(texts: TextsOf) -> Callable[[ColumnType], TextsOf]:
 
 
 _BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], TextsOf]]] = {
-    **dict.fromkeys(INTEGERS, _always(_plain)),
-    TypeKind.BIGINT: _always(_plain),
+    **dict.fromkeys(INTEGERS, _always(_integers)),
+    TypeKind.BIGINT: _always(_integers),
     TypeKind.DECIMAL: _decimals,
     TypeKind.FLOAT: _always(_singles),
     TypeKind.DOUBLE: _always(_doubles),
@@ -158,7 +168,7 @@ _BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], TextsOf]]] = {
     TypeKind.DATETIME: _moments,
     TypeKind.TIMESTAMP: _moments,
     TypeKind.TIME: _times,
-    TypeKind.YEAR: _always(_plain),
+    TypeKind.YEAR: _always(_integers),
     TypeKind.JSON: _always(_escaped),
 }
 

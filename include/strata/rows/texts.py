@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata.kernels.memory import address_of
+from strata.kernels.number_texts import LONGEST_INTEGER, SECOND_BYTES, integer_texts, moment_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,21 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
         """Those from one on up to another one, without a copy."""
         starts = self.starts[begin : end + 1]
         return Texts(self.data[starts[0] : starts[-1]], starts - starts[0])
+
+
+def integer_texts_of(values: Ints) -> Texts:
+    """Integers in digits."""
+    starts, out = np.empty(len(values) + 1, np.int64), np.empty(LONGEST_INTEGER * len(values), np.uint8)
+    return Texts(out[: integer_texts(values, starts, out)], starts)
+
+
+def moment_texts_of(values: Ints, separator: str, digits: int, end: str = "") -> Texts:
+    """Moments as `moment_texts` writes them, each with some letters behind it."""
+    size = SECOND_BYTES + (1 + digits if digits else 0)
+    out = np.empty((len(values), size + len(end)), np.uint8)
+    out[:, size:] = np.frombuffer(end.encode(), np.uint8)
+    moment_texts(values, ord(separator), digits, size + len(end), out.reshape(-1))
+    return Texts(out.reshape(-1), np.arange(len(values) + 1) * (size + len(end)))
 
 
 @lru_cache(1 << 12)

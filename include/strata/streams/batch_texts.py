@@ -3,34 +3,31 @@ Not here: of which transactions (`places.py`), their tokens (`token_texts.py`)."
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from strata.rows.batch import gtid_column
-from strata.rows.texts import Texts
+from strata.rows.texts import moment_texts_of
+from strata.streams.lines import Piece, composed, in_digits
 
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.kernels.arrays import Ints
-
-_T: Final = ord("T")
-_TIME_BYTES: Final = 26
+    from strata.rows.texts import Texts
 
 
 def gtid_texts(batch: TransactionBatch, rows: Ints) -> Texts:
     """GTIDs of some rows as JSON: in quotes, or `null`."""
-    texts = gtid_column(batch.sid_numbers[rows], batch.numbers[rows], batch.sids)
-    return Texts.of_column(pc.fill_null(pc.binary_join_element_wise('"', texts, '"', ""), "null"))
+    sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
+    servers = [*(f'"{sid}:'.encode() for sid in batch.sids), b"null"]
+    pieces = [
+        Piece.of(servers, np.where(is_none, len(batch.sids), sids)),
+        Piece(in_digits(batch.numbers[rows]).texts, None, is_none),
+        Piece.of([b'"', b""], is_none.astype(np.int64)),
+    ]
+    return composed(pieces, len(rows))
 
 
 def time_texts(batch: TransactionBatch, rows: Ints) -> Texts:
     """Commit times of some rows, as `time_text` gives them."""
-    texts = pa.array(batch.committed_at[rows]).cast(pa.timestamp("us")).cast(pa.string())
-    found = np.concatenate(
-        [Texts.of_column(texts).data.reshape(-1, _TIME_BYTES), np.full((len(texts), 1), ord("Z"), np.uint8)], axis=1
-    )
-    found[:, 10] = _T
-    return Texts(found.reshape(-1), np.arange(len(texts) + 1) * (_TIME_BYTES + 1))
+    return moment_texts_of(batch.committed_at[rows], "T", 6, "Z")

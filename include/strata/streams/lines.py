@@ -19,7 +19,7 @@ from strata.kernels.json_lines import CHOSEN, END_LINE, FIRST_LINE, OWN, SAME, c
 from strata.kernels.memory import address_of
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.json_columns import texts_of
-from strata.rows.texts import Texts, constant_texts
+from strata.rows.texts import Texts, constant_texts, integer_texts_of
 from strata.schema.model.types import parse_column_type
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def composed(pieces: Sequence[Piece], count: int) -> Texts:
 
 def in_digits(numbers: Ints) -> Piece:
     """A number of each line."""
-    return Piece(Texts.of_column(pa.array(numbers).cast(pa.string())))
+    return Piece(integer_texts_of(numbers))
 
 
 def in_few_digits(numbers: Ints, key: bytes) -> list[Piece]:
