@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def inbox(monkeypatch: pytest.MonkeyPatch) -> Inbox:
     monkeypatch.setattr(readers, "_MOST_BYTES", 100)
+    monkeypatch.setattr(readers, "_LEAST_BYTES", 1)
     return Inbox()
 
 
@@ -47,6 +48,17 @@ def test_a_source_waits_once_too_much_of_it_does(inbox: Inbox) -> None:
     inbox.go_on([])
     a.join()
     assert inbox.take(0) == [("a", 2), ("a", 3)]
+
+
+def test_what_has_no_size_waits_too_if_nobody_takes_it(inbox: Inbox) -> None:
+    a = putting(inbox, "a", [0] * 300)
+    found: list[tuple[str, object]] = []
+    for count in (100, 200, 300):
+        wait_until(lambda count=count: found.extend(inbox.take(0)) or len(found) == count)
+        assert inbox.take(0.05) == []
+        inbox.go_on([])
+    a.join()
+    assert found == [("a", number) for number in range(300)]
 
 
 def test_a_source_that_is_paused_waits(inbox: Inbox) -> None:

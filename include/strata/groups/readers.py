@@ -57,6 +57,9 @@ class Ended(Struct, frozen=True):
 _MOST_BYTES: Final = 8 << 20
 """Of rows of one source that wait to be taken, beside the piece that goes beyond: who takes them is not held up by each
 reader that has to be woken first."""
+_LEAST_BYTES: Final = 64 << 10
+"""As so many counts whatever is smaller: a reader that is silent has something to say, too, and for as long as nobody
+takes it."""
 
 
 class Inbox:
@@ -76,7 +79,7 @@ class Inbox:
             while not self.is_closed and (source in self._paused or self._waiting[source] >= _MOST_BYTES):
                 self._changed.wait()
             self._found.append((source, what))
-            self._waiting[source] += size
+            self._waiting[source] += max(size, _LEAST_BYTES)
             self._changed.notify_all()
 
     def take(self, seconds: float) -> list[tuple[str, object]]:

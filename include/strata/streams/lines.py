@@ -38,8 +38,8 @@ _VALUE, _NULL = 1, 2
 """Of a value in an image that is there; else 0."""
 _PIECE_BYTES: Final = 256 << 10
 """Of lines that are written one part after the other: as many as stay in the processor's cache meanwhile."""
-_PIECES_AT_ONCE: Final = 4
-"""Are written with one call, into memory that serves the next ones."""
+_CALL_BYTES: Final = 1 << 20
+"""Of lines that are written with one call, if one is not longer, into memory that serves the next ones."""
 _encode: Final = msgspec.json.encode
 
 
@@ -135,23 +135,24 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
     ranks, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     ranks[order], ends[order] = np.arange(len(order)), in_order[1:]
     places = ends - lines.sizes
-    borders = _borders(in_order)
-    some, fronts = lines.borders(ranks, borders), in_order[borders].tolist()
-    calls = [*range(0, len(fronts) - 1, _PIECES_AT_ONCE), len(fronts) - 1]
-    buffer = np.empty(max(fronts[stop] - fronts[at] for at, stop in pairwise(calls)), np.uint8)
-    for at, stop in pairwise(calls):
+    borders = _borders(in_order, _PIECE_BYTES)
+    some, fronts = lines.borders(ranks, borders), in_order[borders]
+    calls = _borders(fronts, _CALL_BYTES)
+    buffer = np.empty(np.diff(fronts[calls]).max(), np.uint8)
+    for at, stop in pairwise(calls.tolist()):
         out = buffer[: fronts[stop] - fronts[at]]
-        lines.put(some[at : stop + 1], fronts[at], places, ends, out)
+        lines.put(some[at : stop + 1], int(fronts[at]), places, ends, out)
         yield out.tobytes()
 
 
-def _borders(places: Ints) -> Ints:
-    """In front of which lines a new piece of the output begins, and behind the last one.
+def _borders(places: Ints, size: int) -> Ints:
+    """In front of which lines a new part of the output begins, and behind the last one.
 
     Args:
         places: Where each line begins, and the last one ends.
+        size: Bytes of a part, up to the end of the line that goes beyond.
     """
-    found = np.searchsorted(places, np.arange(0, int(places[-1]), _PIECE_BYTES))
+    found = np.searchsorted(places, np.arange(0, int(places[-1]), size))
     return np.unique(np.append(found, len(places) - 1))
 
 
