@@ -100,6 +100,19 @@ def test_a_line_that_does_not_fill_its_place_is_refused(places, ends, failed):
 
 
 @pytest.mark.parametrize(
+    ("borders", "lines"),
+    [([[-1], [1]], [0, 2]), ([[0], [3]], [0, 2]), ([[0], [2]], [1, 2]), ([[0], [2]], [0, 1]), ([[0], [4]], [0, 4])],
+)
+def test_lines_that_are_not_there_are_refused(borders, lines):
+    parts = np.array([Piece.same(b"a").part], np.int64)
+    groups, out = np.array([[0, 1, *lines]]), np.full(9, 0xFF, np.uint8)
+    places = np.array([4, 5])
+    assert put_lines(parts, groups, np.array(borders), 0, places, places + 1, out) >= 0
+    assert (out == 0xFF).all()
+    assert places.tolist() == [4, 5]
+
+
+@pytest.mark.parametrize(
     "piece",
     [
         Piece.of([b"a", b"b"], np.array([0, 2])),

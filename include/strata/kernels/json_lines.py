@@ -175,7 +175,9 @@ def put_some(
     parts: IntRows, group: Ints, begin: Int, end: Int, front: Int, places: Ints, ends: Ints, out: Bytes
 ) -> Int:
     """Writes lines of one group, from one to the one in front of another."""
-    room = np.int64(out.shape[0])
+    room, lines = np.int64(out.shape[0]), np.int64(min(places.shape[0], ends.shape[0]))
+    if begin < group[FIRST_LINE] or end > group[END_LINE] or begin < 0 or end > lines:
+        return np.int64(max(begin, 0))
     for p in range(group[FIRST_PART], group[END_PART]):
         # In names of their own: for all that the compiler knows, what is written could be in the table.
         way, texts, known = parts[p, WAY], parts[p, TEXTS], parts[p, DATA_BYTES]
