@@ -8,16 +8,21 @@ import os
 import signal
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
 from strata.cli.options import SourceName, Tables
+from strata.cli.terminal import say
 from strata.config.settings import load_settings
 from strata.errors import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from strata.config.settings import Settings, Source
+
+_NOW: Final = "now"
 
 
 class Written(Protocol):
@@ -40,6 +45,7 @@ class StreamFormat(StrEnum):
 
 
 def stream(  # noqa: PLR0913  one for each option
+    context: typer.Context,
     source: SourceName = None,
     group: Annotated[
         str | None, typer.Option(help="A group of the settings: its sources as one, in one order of time.")
@@ -74,28 +80,52 @@ def stream(  # noqa: PLR0913  one for each option
     settings = load_settings(os.environ)
     del output_format
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()] or None
-    changes: Written
-    # Imported here: the command's help must not load Arrow.
-    if group is not None:
-        if source is not None:
-            raise Usage("--source and --group are two streams", remedy="Leave one of them out.")
-        from strata.groups.hops import hops_by_hand, read_journal  # noqa: PLC0415  see above
-        from strata.groups.stream import GroupStream  # noqa: PLC0415  see above
-
-        by_hand = hops_by_hand(hop or ())
-        found = settings.group(group, former=[name for one in by_hand for name in one.old])
-        hops = [*(read_journal(found.journal) if found.journal else ()), *by_hand]
-        changes = GroupStream(found, start, until=until, follow=follow, tables=table or (), columns=names, hops=hops)
-    else:
+    if group is None:
         if hop:
             raise Usage("--hop leads from sources of a group to others", remedy="Name the group: --group.")
-        from strata.streams.stream import ChangeStream  # noqa: PLC0415  see above
-
-        one = settings.source(source)
-        changes = ChangeStream(one, start, until=until, follow=follow, tables=table or (), columns=names)
+        chosen = settings.source(source)
+        changes, begins = _of_source(chosen, start, until=until, follow=follow, tables=table or (), columns=names)
+    else:
+        if source is not None:
+            raise Usage("--source and --group are two streams", remedy="Leave one of them out.")
+        options = {"until": until, "follow": follow, "tables": table or (), "columns": names}
+        changes, begins = _of_group(settings, group, start, hop or (), options)
+    if follow and not context.obj["json"]:
+        say(f"strata: {begins}; goes on with what comes until {until or 'Ctrl-C'}", err=True)
     # A line that has begun is written to its end.
     signal.signal(signal.SIGTERM, lambda *_: changes.close())
     _write(changes)
+
+
+def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
+    """The stream of a source, and where it begins."""
+    # Imported here: the command's help must not load Arrow; and the server is asked for `now` before that is loaded.
+    from strata.wire.server_now import server_now  # noqa: PLC0415  see above
+
+    now = server_now(source.address) if start.strip() == _NOW else None
+    from strata.streams.stream import ChangeStream  # noqa: PLC0415  see above
+
+    if now is None:
+        return ChangeStream(source, start, **options), f"{source.name} after {start}"
+    return ChangeStream(source, now, **options), f"{source.name} after {now.position or 'nothing'} (now)"
+
+
+def _of_group(
+    settings: Settings, name: str, start: str, hop: Sequence[str], options: Mapping[str, Any]
+) -> tuple[Written, str]:
+    """The stream of a group, and where it begins."""
+    # Imported here: as above.
+    from strata.groups.hops import hops_by_hand, read_journal  # noqa: PLC0415  see above
+    from strata.wire.server_now import servers_now  # noqa: PLC0415  see above
+
+    by_hand = hops_by_hand(hop)
+    group = settings.group(name, former=[source for one in by_hand for source in one.old])
+    hops = [*(read_journal(group.journal) if group.journal else ()), *by_hand]
+    addresses = {source.name: source.address for source in group.sources}
+    now = servers_now(addresses) if start.strip() == _NOW else None
+    from strata.groups.stream import GroupStream  # noqa: PLC0415  see above
+
+    return GroupStream(group, now or start, hops=hops, **options), f"group {name} after {start}"
 
 
 def _write(changes: Written) -> None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from strata.groups.clocks import Clocks
     from strata.groups.path import Path
     from strata.gtid.token import Place
-    from strata.streams.positions import Bound
+    from strata.streams.positions import Bound, Start
     from strata.streams.stream import StreamedSource
+    from strata.wire.server_now import ServerNow
 
 _TOKEN = re.compile(r"\s*v\d+\.")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,7 +32,12 @@ class Starts:
     """Where each source begins and ends."""
 
     def __init__(
-        self, group: str, path: Path, sources: Mapping[str, StreamedSource], start: str, until: str | None
+        self,
+        group: str,
+        path: Path,
+        sources: Mapping[str, StreamedSource],
+        start: str | Mapping[str, ServerNow],
+        until: str | None,
     ) -> None:
         """Takes what somebody wrote.
 
@@ -39,14 +45,15 @@ class Starts:
             group: Name of the group.
             path: Of the group, in front of all hops; goes to where the stream begins.
             sources: All that the path may lead over.
-            start: Where to begin.
+            start: Where to begin; or what servers said when `now` was: the others are asked when their streams open.
             until: Where to end.
 
         Raises:
             Usage: It means nothing for a group, or is a token that does not name all of its sources.
         """
         self._group, self._path, self._sources = group, path, sources
-        self._start = self._bound(start)
+        self._asked: Mapping[str, ServerNow] = {} if isinstance(start, str) else start
+        self._start = self._bound(start) if isinstance(start, str) else Edge.NOW
         if isinstance(self._start, Edge) and self._start is not Edge.BEGINNING:
             path.pass_all()
         elif isinstance(self._start, dict):
@@ -81,14 +88,16 @@ class Starts:
         """
         self._times.update(dict.fromkeys(sources, time))
 
-    def bounds(self, source: str, clocks: Clocks) -> tuple[Bound, Bound | None]:
+    def bounds(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
         """Where one source begins and ends; a time is one of the group.
 
         Raises:
             LakeUnavailableError: The lake does not answer.
         """
-        begin: Bound
-        if isinstance(self._start, dict) and source in self._start:
+        begin: Start
+        if source in self._asked:
+            begin = self._asked[source]
+        elif isinstance(self._start, dict) and source in self._start:
             begin = self._start[source]
         elif source in self._times:
             begin = self._begin_at_time(source, clocks)

@@ -34,7 +34,7 @@ from strata.streams.stream import HEARTBEAT_SECONDS, ChangeStream
 from strata.streams.transaction_texts import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from strata.errors import StrataError
     from strata.groups.due import Due
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from strata.gtid.token import Place
     from strata.streams.events import Event
     from strata.streams.stream import StreamedSource
+    from strata.wire.server_now import ServerNow
 
 _MOST_AT_ONCE: Final = 1 << 14
 """Transactions that are given at once, if so many are due."""
@@ -101,7 +102,7 @@ class GroupStream:
     def __init__(
         self,
         group: StreamedGroup,
-        start: str = "now",
+        start: str | Mapping[str, ServerNow] = "now",
         *,
         until: str | None = None,
         follow: bool = False,
@@ -114,7 +115,8 @@ class GroupStream:
 
         Args:
             group: The group.
-            start: Where to begin: behind a token of the group, at a time, `now` or the `beginning`.
+            start: Where to begin: behind a token of the group, at a time, `now` or the `beginning`; or what servers of
+                sources said earlier, which is `now` as of then.
             until: Where to end, likewise; a time is exclusive.
             follow: Whether to wait for what comes.
             tables: Patterns of `database.table`; none for all.

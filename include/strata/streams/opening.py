@@ -11,12 +11,13 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import FilePosition, Place
 from strata.streams.positions import Begin, Edge, End, micros
+from strata.wire.server_now import ServerNow
 
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.landed import LandedStream
     from strata.kernels.arrays import Ints
-    from strata.streams.positions import Bound
+    from strata.streams.positions import Bound, Start
     from strata.streams.seam import LiveServer
     from strata.wire.replication import ServerState
 
@@ -91,7 +92,7 @@ class _Server:
         return self._server.end() if self._server.by_file else executed
 
 
-def open_at(landed: LandedStream, server: LiveServer, start: Bound, until: Bound | None, *, follow: bool) -> Opening:
+def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:
     """Finds where a stream begins and ends. The server is asked only where what has landed does not tell.
 
     Args:
@@ -110,6 +111,8 @@ def open_at(landed: LandedStream, server: LiveServer, start: Bound, until: Bound
     if landed.segments and landed.has_anonymous():
         server.by_file = True
     asked = _Server(server)
+    if isinstance(start, ServerNow):
+        start = (start.end or server.end()) if server.by_file else start.position
     place = asked.now() if start is Edge.NOW else start
     skip_to, begin, executed = _find_start(landed, asked, place)
     return Opening(begin, skip_to, executed, _find_end(landed, asked, until, follow=follow))

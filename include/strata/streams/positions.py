@@ -15,6 +15,7 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import FilePosition, Place, Token
 from strata.gtid.token_text import from_text
+from strata.wire.server_now import ServerNow
 
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
@@ -42,6 +43,8 @@ class Edge(Enum):
 
 Bound = Edge | Place | GtidSet | BinlogPosition | datetime
 """A time is exclusive as an end: the first transaction at or after it begins a stream, and does not end one."""
+Start = Bound | ServerNow
+"""Where a stream may begin: `now` may have been asked for before the stream was opened."""
 
 
 def parse_bound(text: str, source: str, lineage: str = "") -> Bound:

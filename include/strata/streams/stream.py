@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from strata.events.changes.port import Item
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.events import Event
-    from strata.streams.positions import Bound
+    from strata.streams.positions import Bound, Start
     from strata.wire.connection import ServerAddress
 
 HEARTBEAT_SECONDS: Final = 1.0
@@ -86,7 +86,7 @@ class ChangeStream:
     def __init__(
         self,
         source: StreamedSource,
-        start: Bound | str = Edge.NOW,
+        start: Start | str = Edge.NOW,
         *,
         until: Bound | str | None = None,
         follow: bool = False,
@@ -100,7 +100,7 @@ class ChangeStream:
         Args:
             source: The source.
             start: Where to begin: behind a token, a GTID set or a file and offset, at the first transaction at or after
-                a time, `now` or the `beginning`.
+                a time, `now` or the `beginning`; or at what the server said earlier, which is `now` as of then.
             until: Where to end; a time is exclusive. What the server has executed at the start is the end, too, if
                 `follow` does not say otherwise.
             follow: Whether to wait for what comes; for ever, if `until` does not say otherwise.
