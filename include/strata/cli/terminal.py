@@ -3,8 +3,9 @@ Not here: errors (`strata.errors` writes them so), JSON, which has its own way."
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import Console
@@ -16,8 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_WIDE: Final = 10_000
+"""Columns where nobody looks: what is piped to a program or a file keeps its names whole."""
+
+
 class Terminal(Console):
-    """A console that writes control characters of a text out; its own colours stay."""
+    """A console that writes control characters of a text out; its own colours stay. Only a terminal's width, or the
+    one that the environment says, cuts or wraps what it prints."""
+
+    def __init__(self, **options: Any) -> None:
+        """Takes rich's own options."""
+        super().__init__(**options)
+        if not self.is_terminal and "COLUMNS" not in os.environ:
+            self.width = _WIDE
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(one if one.control else Segment(printable(one.text), one.style) for one in buffer)
