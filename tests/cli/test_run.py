@@ -55,6 +55,16 @@ def lake(server, tmp_path, monkeypatch) -> Path:
     return tmp_path / "lake"
 
 
+def test_patterns_that_match_nothing_are_refused_before_anything_is_done(lake, capsys):
+    assert run(["run", "--table", "shop.aa"]) == 2
+    assert '"shop.aa" matches no table: do you mean shop.a?' in capsys.readouterr().err
+    settings = lake.with_name("strata.toml")
+    settings.write_text(settings.read_text().replace('"shop.*"', '"shopp.*"'))
+    assert run(["run"]) == 2
+    assert '"shopp.*" matches no table: do you mean shop.*?' in capsys.readouterr().err
+    assert [path.name for path in lake.parent.iterdir()] == ["strata.toml"]
+
+
 def rows(lake: Path, table: str) -> Counter:
     found = read_changes(str(lake), "shop", TableName("shop", table)).select(["_gtid", "_row", "id"])
     return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))

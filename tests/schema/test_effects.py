@@ -190,11 +190,11 @@ def test_history_and_differences_say_it(store, capsys):
         "converted": {"id": ["int", "bigint"]},
     }
     print_history(changes(store, "s"))
-    assert "rows: convert; filled c = '0x6162', n = NULL; converted id int -> bigint" in capsys.readouterr().out
+    assert "rows: all get c = '0x6162', n = NULL; id changes from int to bigint" in capsys.readouterr().out
     found = differences(store, "s", AtSeq(2), AtSeq(4), None)
     assert to_plain(found[0].line())["effect"] == altered["effect"]
     print_differences(found)
-    assert "rows: convert" in capsys.readouterr().out
+    assert "rows: all get" in capsys.readouterr().out
 
 
 CHILD = "CREATE TABLE c (id INT PRIMARY KEY, a INT, CONSTRAINT f FOREIGN KEY (a) REFERENCES t (id) ON DELETE {})"

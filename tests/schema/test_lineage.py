@@ -144,7 +144,7 @@ def test_a_line_says_where_and_when(store, capsys):
     track(store, Stream(), *START, long, source="u")
     print_history(changes(store, "u", TableName("d", "u")))
     said = capsys.readouterr().out
-    assert "binlog.000001 @ 367 ddl" in said
+    assert "binlog.000001 @ 367 DDL" in said
     assert "  column_49 INT" in said.splitlines()[-2]
 
 

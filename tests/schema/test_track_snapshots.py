@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from strata.errors import SchemaGapError
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
+from strata.schema.answers.changes import changes
 from strata.schema.history.historian import Gap, History
 from strata.schema.history.snapshot import Snapshot
 from strata.schema.history.snapshot_ledger import add_snapshot
@@ -76,6 +77,10 @@ def test_what_nothing_touched_is_known_from_the_start(store):
     assert (version.origin, version.seq) == ("reload", 0)
     assert columns(store, 3) == ["a", "b"]
     assert store.pending_snapshots("s") == []
+    # A gap in which no transaction was is none.
+    assert [(change.entry.name, change.entry.made_by) for change in changes(store, "s")] == [
+        (T, f"known since the snapshot at {A}:1-10")
+    ]
 
 
 def test_it_waits_until_the_stream_has_reached_it(store):

@@ -251,7 +251,7 @@ def test_a_table_is_shown_as_it_is_with_where_each_column_comes_from(client):
     assert "CREATE TABLE `clients`" in said
     assert "PRIMARY primary (id)" in said
     assert "120 120 published" in said
-    assert "rows: fill; filled email = NULL" in said
+    assert "rows: all get email = NULL" in said
     assert f"session 4711 on the server with id 3, ada@{HOSTILE}" in said
     # The new column has the name of two others, and is none of them.
     assert re.search(r"email text \S+ 2023-11-14 22:13:26 ALTER TABLE customers ADD COLUMN email TEXT", said)
@@ -324,7 +324,7 @@ def test_two_versions_are_compared_with_columns_followed_through_their_names(cli
         ("added", "", "email"),
     ]
     said = text_of(answer.text.partition('id="difference"')[2].partition("</section>")[0])
-    assert re.search(r"What became of the rows .*2023-11-14 22:13:26 fill; filled email = NULL", said)
+    assert re.search(r"What became of the rows .*2023-11-14 22:13:26 all get email = NULL", said)
 
 
 @pytest.mark.parametrize(

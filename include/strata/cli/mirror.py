@@ -83,6 +83,11 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     if context.obj["json"]:
         _lines(mirrors)
         return
+    if not mirrors:
+        named = ", ".join(found.settings.mirrors)
+        which = f"`mirrors` names {named}: `strata run` makes them" if named else "`mirrors` in the settings names none"
+        say(f"{found.name} has no mirror; {which}")
+        return
     shown = Table(box=None)
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")

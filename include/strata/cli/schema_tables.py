@@ -37,7 +37,8 @@ def print_definitions(found: TablesAt) -> None:
             console.print(f"[bold]{escape(str(name))}[/bold] [red]not known: {escape(version.reason)}[/red]")
             continue
         since = version.gtid or f"transaction {version.seq}"
-        console.print(f"[bold]{escape(str(name))}[/bold] [dim]since {since}, {version.origin}[/dim]", highlight=False)
+        by = f"since {since}, {version.origin.shown}"
+        console.print(f"[bold]{escape(str(name))}[/bold] [dim]{by}[/dim]", highlight=False)
         key = version.definition.primary_key
         columns = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         for column in version.definition.columns:
@@ -76,7 +77,7 @@ def _head(entry: StoredEntry) -> str:
     name = str(entry.name) if entry.name.table else "all tables"
     came_from = f" from {escape(str(entry.renamed_from))}" if entry.renamed_from else ""
     where = f" {escape(entry.binlog_file)} @ {entry.binlog_pos}" if entry.binlog_file else ""
-    by = f"{entry.gtid or f'transaction {entry.seq}'}{where} {entry.origin}"
+    by = f"{entry.made_by}{where}{f' {entry.origin.shown}' if entry.is_statement else ''}"
     when = f"{from_micros(entry.committed_at):%Y-%m-%d %H:%M:%S}"
     return f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]{came_from} [dim]{by}[/dim]"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.schema.history.partition_changes import newest_partition_changes
+from strata.schema.history.versions import EVERY_TABLE
 from strata.serve.pictures import Band, bands, marks
 from strata.serve.rendering import query
 
@@ -63,7 +64,7 @@ def lineage_of(store: SchemaStore, source: str, life: Sequence[TableChange], spa
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    names = list(dict.fromkeys(change.entry.name for change in life))
+    names = list(dict.fromkeys(change.entry.name for change in life if change.entry.name != EVERY_TABLE))
     lanes = [_lane_of_name(one, life, span, draw) for one in names] if len(names) >= _LEAST_NAMES else []
     copies = list(_copies(store, source, life, span))
     placed = [one for one in newest_partition_changes(store.engine, source, names) if _is_of(one, life)]
@@ -77,7 +78,7 @@ def lineage_of(store: SchemaStore, source: str, life: Sequence[TableChange], spa
 def _lane_of_name(name: TableName, life: Sequence[TableChange], span: Period, draw: DrawBand) -> Lane:
     lane: list[Band] = []
     for change in life:
-        if change.entry.name == name:
+        if change.entry.name in {name, EVERY_TABLE}:
             lane.append(draw(change))
         elif lane and lane[-1].kind != "moved":
             lane.append(Band(change.entry.committed_at, "moved", f"{change.entry.name} from here on"))

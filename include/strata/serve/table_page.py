@@ -150,7 +150,7 @@ def kind_of(change: TableChange) -> str:
 
 def _band(change: TableChange, source: str, name: TableName) -> Band:
     entry = change.entry
-    what = entry.gap or "; ".join(change.differences()[:3]) or (change.ddl or str(entry.origin))[:120]
+    what = entry.gap or "; ".join(change.differences()[:3]) or (change.ddl or entry.made_by)[:120]
     title = f"{written_time(entry.committed_at) or 'from the start'}: {what}"
     # What was there before has the place of its first statement.
     href = query(source=source, database=name.database, table=name.table, at=_after_it(change)) + "#as-of"

@@ -7,8 +7,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from strata.counted import counted
 from strata.errors import AccessDeniedError, StrataError, Usage
 from strata.events.landed import LandedStream
@@ -22,9 +20,8 @@ from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
 from strata.jobs.land.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
 from strata.jobs.plan.sensitive import unmatched_columns
 from strata.jobs.plan.wanted import folds_names, known_tables
-from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.live.grants import Grants
-from strata.schema.model.definition import TableName
+from strata.schema.live.names import ServerTables
 from strata.store.database import DEFAULT_DATABASE, find_store
 from strata.store.own import own_database
 from strata.wire.connection import connect, server_errors
@@ -51,7 +48,7 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     Raises:
         SettingsError: The store's URL cannot be read.
     """
-    server = _Server()
+    server = ServerTables()
     try:
         connection = connect(source.address, read_seconds=_ANSWER_SECONDS)
     except StrataError as failure:
@@ -61,7 +58,7 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     try:
         with server_errors(source.address):
             found = [ok("connection", str(source.address)), *_check_server(connection, source)]
-            server = _Server.read(connection)
+            server = ServerTables.read(connection)
     except StrataError as failure:
         found = [_failed("connection", failure)]
     finally:
@@ -69,27 +66,7 @@ def check_source(source: Source) -> tuple[Finding, ...]:
     return (*found, *_check_rest(source, server))
 
 
-class _Server(Struct, frozen=True):
-    """What a server tells of its tables."""
-
-    tables: frozenset[TableName] = frozenset()
-    folded: bool = False
-    """Whether it takes names for the same whatever their case is."""
-
-    @classmethod
-    def read(cls, connection: pymysql.Connection[Any]) -> _Server:
-        """All tables of users that this user sees."""
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT @@lower_case_table_names")
-            folded = cursor.fetchone() != (0,)
-            cursor.execute(
-                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
-            )
-            names = (TableName(*row) for row in cursor.fetchall())
-            return cls(frozenset(name for name in names if name.database not in SYSTEM_DATABASES), folded)
-
-
-def _check_rest(source: Source, server: _Server | None) -> Iterator[Finding]:
+def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding]:
     """What is not of the server: store, lake, and what the settings say of tables.
 
     Args:
@@ -104,16 +81,16 @@ def _check_rest(source: Source, server: _Server | None) -> Iterator[Finding]:
         server = _with_history(source, server) if store == _OPENS else server
     yield check_lake(source.lake, source.name)
     if server is not None:
-        yield check_patterns(source, server.tables, folded=server.folded)
+        yield check_patterns(source, server.names, folded=server.folded)
         if source.settings.sensitive and store == _OPENS:
             yield from _check_sensitive(source)
     if source.settings.checks is not None:
         yield from check_own(
-            source.settings.checks, server.tables if server else (), _history_of(source) if server else None
+            source.settings.checks, server.names if server else (), _history_of(source) if server else None
         )
 
 
-def _with_history(source: Source, server: _Server) -> _Server:
+def _with_history(source: Source, server: ServerTables) -> ServerTables:
     """The tables of the server and those of the history; as they are where the lake or the store does not answer,
     which is a finding of its own."""
     try:
@@ -122,8 +99,10 @@ def _with_history(source: Source, server: _Server) -> _Server:
             return server
         stream = LandedStream.open(source.lake, source.name)
         mine = own_database(engine, stream.servers())
-        users = frozenset(table for table in server.tables if table.database not in mine)
-        return _Server(users | known_tables(source, engine, stream), server.folded or folds_names(source.name, engine))
+        users = frozenset(table for table in server.names if table.database not in mine)
+        return ServerTables(
+            users | known_tables(source, engine, stream), server.folded or folds_names(source.name, engine)
+        )
     except StrataError:
         return server
 
@@ -154,7 +133,7 @@ def check_own_only(source: Source) -> tuple[Finding, ...]:
         raise Usage(
             "the settings name no folder of expectations", source=source.name, remedy="docs/checks.md shows how."
         )
-    found = tuple(check_own(folder, _with_history(source, _Server()).tables, _history_of(source)))
+    found = tuple(check_own(folder, _with_history(source, ServerTables()).names, _history_of(source)))
     return found if stands_in_the_way(found) else (*found, *check_arguments(folder))
 
 

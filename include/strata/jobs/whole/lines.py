@@ -73,7 +73,7 @@ def decoded_said(report: DecodeReport) -> str:
 def mirrored_said(sums: MirrorSums) -> str:
     """How the mirrors stand."""
     if not sums.mirrors:
-        return "there are none"
+        return "none: no table that `mirrors` names has a mirror, or waits for one"
     behind = f"; {counted(len(sums.behind), 'table')} behind: {sums.behind[0]}" if sums.behind else ""
     return f"{counted(sums.mirrors, 'table')}, {counted(sums.commits, 'commit')}{behind}"
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from strata.counted import counted
 from strata.jobs import ingest
 from strata.jobs.plan.owed import Take
+from strata.jobs.plan.refuse_early import refuse_misspelt
 from strata.jobs.whole.keep_mirrors import compact_due
 from strata.jobs.whole.lines import (
     checked_said,
@@ -150,6 +151,7 @@ class _Whole:
         self._wanted, self._spark, self._watcher, self._settings = wanted, spark, watcher, settings
 
     def run(self) -> WholeReport:
+        refuse_misspelt(self._settings.source(self._wanted.source), self._wanted.tables)
         snapshot, landed, tracked = self._snapshot(), self._land(), self._track()
         runs: list[OneRun] = []
         planned = self._plan()

@@ -18,7 +18,7 @@ from strata.schema.history.entry_effects import EntryEffects
 from strata.schema.history.lineage import OnlineChange, lineage, online_changes
 from strata.schema.history.renames import Renames, column_renames
 from strata.schema.history.statements import changes_asked
-from strata.schema.history.versions import Origin, Session, StoredEntry
+from strata.schema.history.versions import EVERY_TABLE, Origin, Session, StoredEntry
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def changes(
 def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterator[TableChange]:
     entries = store.all_entries(source) if table is None else lineage(store, source, table)
     # That nothing else exists is no change of any table.
-    entries = [entry for entry in entries if entry.name.table or entry.gap is not None]
+    entries = [entry for entry in _without_empty_gap(entries) if entry.name.table or entry.gap is not None]
     online = online_changes(store, source, entries)
     parts = {part for one in online.values() for part in one.parts}
     drifts = {
@@ -136,6 +136,16 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
                 effects[key],
                 sessions.get(entry.version_id),
             )
+
+
+def _without_empty_gap(entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
+    """Without the gap in which a stream begins, if a snapshot closes it before the first transaction: then nothing was
+    ever unknown."""
+    first = entries[0] if entries else None
+    if first is None or first.name != EVERY_TABLE or first.gap is None:
+        return entries
+    is_closed = any(one.name == EVERY_TABLE and one.gap is None and one.seq == first.seq for one in entries[1:])
+    return entries[1:] if is_closed else entries
 
 
 def _of_column(changes: Iterable[TableChange], column: str) -> Iterator[TableChange]:

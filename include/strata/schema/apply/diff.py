@@ -4,7 +4,7 @@ two definitions alone do not tell that from drop and add."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -118,6 +118,13 @@ Difference = (
     | TableFactChanged
 )
 
+_SWITCHES: Final = {
+    "nullable": ("NOT NULL", "NULL"),
+    "invisible": ("VISIBLE", "INVISIBLE"),
+    "auto_increment": ("no AUTO_INCREMENT", "AUTO_INCREMENT"),
+    "default_is_expression": ("default is a constant", "default is an expression"),
+}
+"""What a fact of a column that is true or false is called: where it is false, and where it is true."""
 _TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
 
 
@@ -262,11 +269,15 @@ def described_lengths(part: KeyPart) -> str:
 
 
 def _changed_facts(before: Column, after: Column) -> str:
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_shown(getattr(before, name))} -> {_shown(getattr(after, name))}"
-        for name in Column.__struct_fields__
-        if getattr(before, name) != getattr(after, name)
-    )
+    changed = [name for name in Column.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    return ", ".join(_changed_fact(name, getattr(before, name), getattr(after, name)) for name in changed)
+
+
+def _changed_fact(name: str, before: object, after: object) -> str:
+    if name in _SWITCHES:
+        is_not, is_so = _SWITCHES[name]
+        return f"{is_so if before else is_not} -> {is_so if after else is_not}"
+    return f"{name.replace('_', ' ')} {_shown(before)} -> {_shown(after)}"
 
 
 def _shown(value: object) -> str:

@@ -132,14 +132,16 @@ class Effect(Struct, frozen=True, kw_only=True):
         """In one line, for people; empty where rows stay as they are, which the differences of columns say as well."""
         if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
             return ""
-        said = {
-            "filled": ", ".join(f"{one.column} = {one.shown}" for one in self.filled),
-            "converted": ", ".join(f"{one.column} {one.before} -> {one.after}" for one in self.converted),
-            "gone": "all" if self.is_whole else ", ".join(f"partition {name}" for name in self.partitions),
-            "exchanged with": str(self.exchanged_with or ""),
-            "because": self.reason,
-        }
-        return "; ".join([self.kind.replace("_", " "), *(f"{word} {what}" for word, what in said.items() if what)])
+        said = [f"all get {', '.join(f'{one.column} = {one.shown}' for one in self.filled)}" if self.filled else ""]
+        said += [f"{one.column} changes from {one.before} to {one.after}" for one in self.converted]
+        which = "all" if self.is_whole else f"those of partition {', '.join(self.partitions)}"
+        if self.exchanged_with is not None:
+            said.append(f"{which} change places with those of {self.exchanged_with}")
+        elif self.is_whole or self.partitions:
+            said.append(f"{which} are removed")
+        if self.kind is EffectKind.READ_AGAIN or self.reason:
+            said.append(f"must be read from the server again{self.reason and f': {self.reason}'}")
+        return "; ".join(filter(None, said))
 
     @property
     def parts(self) -> tuple[EffectKind, ...]:

@@ -42,6 +42,11 @@ class Origin(StrEnum):
     GAP = "gap"
     """Unknown from here: a statement that was not understood, or a hole in the stream."""
 
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return {Origin.DDL: "DDL", Origin.METADATA: "row metadata", Origin.RELOAD: "snapshot"}.get(self, self.value)
+
 
 class TableEntry(Struct, frozen=True):
     """What one version says of one table."""
@@ -310,6 +315,13 @@ class StoredEntry(Struct, frozen=True, gc=False):
     def is_statement(self) -> bool:
         """Whether a DDL made it, understood or not; not a baseline, a snapshot or a hole."""
         return self.statement_no > 0 and self.origin in {Origin.DDL, Origin.GAP}
+
+    @property
+    def made_by(self) -> str:
+        """What made it, for people: a transaction, a snapshot at a GTID set."""
+        if self.gtid is not None or self.is_statement or self.gap is not None:
+            return self.gtid or f"transaction {self.seq}"
+        return f"known since the {self.origin.shown} at {self.gtid_executed or 'the start of the stream'}"
 
 
 class SchemaVersion(Struct, frozen=True):

@@ -1,0 +1,48 @@
+"""Patterns that match no table, refused before anything has been done.
+Not here: the same once all is tracked, where it is exact (`wanted.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata.errors import SettingsError, Usage
+from strata.events.landed import LandedStream
+from strata.jobs.plan.wanted import NAMES_OF_TABLES, known_tables, no_match
+from strata.schema.live.names import ServerTables
+from strata.schema.model.patterns import unmatched
+from strata.store.database import find_store
+from strata.wire.connection import connect, server_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata.config.settings import Source
+
+
+def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
+    """Refuses patterns of a request, and the settings' `tables` where none of them matches anything.
+
+    A table counts if the server has it now, or the history or the ledger knows it. The server is asked only where the
+    latter do not tell.
+
+    Raises:
+        Usage: A pattern of the request matches no table.
+        SettingsError: There are tables, and no pattern of the settings matches any.
+        StrataError: The server, the store or the lake does not answer.
+    """
+    engine = find_store(source.store_url)
+    stream = LandedStream.open(source.lake, source.name)
+    known = frozenset() if engine is None else known_tables(source, engine, stream)
+    # By one case: what is refused here must match in none.
+    settings = source.settings.tables
+    missed, unmet = unmatched(requested, known, folded=True), unmatched(settings, known, folded=True)
+    if not missed and len(unmet) < len(settings):
+        return
+    with server_errors(source.address), connect(source.address) as connection:
+        known |= ServerTables.read(connection).names
+    for pattern in unmatched(requested, known, folded=True):
+        raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
+    unmet = unmatched(settings, known, folded=True)
+    if known and len(unmet) == len(settings):
+        why = "; ".join(no_match(pattern, known) for pattern in unmet)
+        raise SettingsError(f"sources.{source.name}.tables: {why}", source=source.name, remedy=NAMES_OF_TABLES)
