@@ -49,7 +49,8 @@ def _show(report: PublishReport) -> None:
     if report.cleared:
         console.print("the run was published before, and its staged files are cleared: nothing was done")
         return
-    console.print(f"{counted(report.rows, 'row')} published, {counted(report.warnings, 'warning')}")
+    where = f": `strata check {report.run}` shows them" if report.warnings else ""
+    console.print(f"{counted(report.rows, 'row')} published, {counted(report.warnings, 'warning')}{where}")
 
 
 def register(app: typer.Typer) -> None:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 3306
 
 _FORM = "mysql://USER:PASSWORD@HOST:PORT/"
+_ENCODE = (
+    f"Write {_FORM}; in user and password write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25, as "
+    "Python's urllib.parse.quote(PASSWORD, safe='') does."
+)
 _NO_ACCESS = frozenset({1044, 1045, 1095, 1142, 1143, 1227, 1396, 1698, 1862, 3118, 3159, 3955})
 """Wrong password, expired or locked account, missing grant; 3159 is "TLS required" (share/messages_to_clients.txt)."""
 _TLS_FAILED = 2026
@@ -93,7 +97,10 @@ class ServerAddress:
             parts = urlsplit(url)
             port = parts.port or DEFAULT_PORT
         except ValueError:
-            raise SettingsError("the URL of a server has no readable port", remedy=f"Write {_FORM}.") from None
+            raise SettingsError("the URL of a server has no readable port", remedy=_ENCODE) from None
+        if "#" in url or "@" in parts.path or "@" in parts.query:
+            # A character of a password has ended what names user, password and host.
+            raise SettingsError("the URL of a server has a @ after its host, or a #", remedy=_ENCODE)
         if parts.scheme.split("+")[0] != "mysql" or not parts.hostname:
             raise SettingsError("the URL of a server is not that of a MySQL server", remedy=f"Write {_FORM}.")
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}

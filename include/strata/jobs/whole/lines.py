@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strata.checks.verdict import Severity
 from strata.counted import counted
 
 if TYPE_CHECKING:
@@ -43,10 +44,17 @@ def planned_said(report: PlanReport) -> str:
 
 
 def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
-    """What the checks have found, in a line."""
+    """What the checks have found, in a line: how many, and the first failure with its place."""
     checks, errors = sum(verdict.checks for verdict in verdicts), sum(len(verdict.errors) for verdict in verdicts)
-    warnings = sum(len(verdict.failures) for verdict in verdicts) - errors
-    return f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
+    failures = [failure for verdict in verdicts for failure in verdict.failures]
+    warnings = len(failures) - errors
+    said = f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
+    first = min(failures, key=lambda failure: failure.severity is not Severity.ERROR, default=None)
+    if first is None:
+        return said
+    where = ".".join(filter(None, (first.table, first.column)))
+    others = f"; and {counted(len(failures) - 1, 'other')}, in the Data Docs" if len(failures) > 1 else ""
+    return f"{said}: {where and f'{where}: '}{first.message}{others}"
 
 
 def published_said(report: PublishReport) -> str:
