@@ -49,9 +49,9 @@ def app_of(load, around=None):
 
 
 @contextmanager
-def served(app):
+def served(app, **options):
     """The address of an application that runs."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

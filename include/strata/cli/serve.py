@@ -47,6 +47,7 @@ def serve(
 
     from strata.serve.app import make_app  # noqa: PLC0415  see above
     from strata.serve.around import Around  # noqa: PLC0415  see above
+    from strata.serve.bounded_connections import BoundedConnections  # noqa: PLC0415  see above
     from strata.serve.numbers import Numbers  # noqa: PLC0415  see above
     from strata.serve.sources import Sources  # noqa: PLC0415  see above
     from strata.serve.streaming.routes import add_streams  # noqa: PLC0415  see above
@@ -72,6 +73,8 @@ def serve(
         typer.echo(f"{address}{SIGN_IN}?token={'$' + _TOKEN if _TOKEN in os.environ else token}")
     config = uvicorn.Config(
         app,
+        http=BoundedConnections,
+        ws="none",
         log_level="warning",
         server_header=False,
         # A stream never ends by itself; its reader comes again with the last token.

@@ -20,6 +20,7 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
 from strata.serve.around import Around
+from strata.serve.bounded_bodies import BoundedBodies
 from strata.serve.headers import Headers
 from strata.serve.overview import overview
 from strata.serve.rendering import FOLDER, make_environment
@@ -69,6 +70,7 @@ def make_app(
     # FastAPI's own route of the description has no dependencies, and so no guard.
     app = FastAPI(title="Strata: schema history", dependencies=[Depends(guard)], openapi_url=None)
     app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), include_in_schema=False)
+    app.add_middleware(BoundedBodies)
     app.add_middleware(Headers)
     _Pages(sources, clock, around or Around()).add_to(app)
     _Answers(sources).add_to(app)
