@@ -8,6 +8,9 @@ from typing import Self
 
 from strata.errors import Usage
 
+_MOST_DIGITS = 19
+"""Of a file's number and of an offset, which both are below 2^63."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class BinlogPosition:
@@ -29,9 +32,9 @@ class BinlogPosition:
         """
         name = file.rsplit("/", 1)[-1]
         _, dot, digits = name.rpartition(".")
-        if not dot or not (digits.isascii() and digits.isdigit()):
+        if not dot or not _is_number(digits):
             raise Usage(
-                f"{name!r} is not the name of a binlog file",
+                f"{name[:60]!r} is not the name of a binlog file",
                 remedy="Binlog files end in a dot and a number, as in `binlog.000042`.",
             )
         if offset < 0:
@@ -46,12 +49,16 @@ class BinlogPosition:
             Usage: The text has another form.
         """
         file, colon, offset = text.rpartition(":")
-        if not colon or not (offset.isascii() and offset.isdigit()):
+        if not colon or not _is_number(offset):
             raise Usage(
-                f"{text!r} is not a position",
+                f"{text[:60]!r} is not a position",
                 remedy="Write FILE:OFFSET, as in `binlog.000042:1934`.",
             )
         return cls.of(file, int(offset))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS

@@ -27,6 +27,8 @@ _PLAIN = re.compile(r"(?:[1-9][0-9]{0,17}[:-])*[1-9][0-9]{0,17}")
 """Numbers that are in bounds by their length alone, without blanks, tags and leading zeros: what a server prints."""
 _TWO_DASHES = re.compile(r"-[0-9]+-")
 _MANY_CHARACTERS = 1 << 10
+_MOST_DIGITS = 100
+"""Of a number, zeros in front of it included."""
 _BEHIND_ALL = (MAX_GNO + 2, MAX_GNO + 2)
 
 Span = tuple[int, int]
@@ -236,10 +238,12 @@ def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
             numbers = _RANGE.fullmatch(piece)
             low, high = (numbers[1], numbers[2]) if numbers else ("", "")
         if low:
-            first = int(low)
-            last = int(high) if high else first
+            # Python reads no number of more than 4,300 digits.
+            is_long = max(len(low), len(high)) > _MOST_DIGITS
+            first = 0 if is_long else int(low)
+            last = int(high) if high and not is_long else first
             if not 1 <= first <= MAX_GNO or last > MAX_GNO:
-                raise InvalidGtidSetError(f"{piece!r} is outside 1-{MAX_GNO}, in the GTID set of {uuid}")
+                raise InvalidGtidSetError(f"{piece[:60]!r} is outside 1-{MAX_GNO}, in the GTID set of {uuid}")
             if first <= last:
                 spans.append((first, last))
         elif _TAG.fullmatch(piece):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Numbers = Any
 """An array of 64-bit integers: this room has no arrays of its own."""
-_FORM = re.compile(r"(v[0-9]+)\.([A-Za-z0-9_-]+)((?:\.[0-9]+)*)")
+_FORM = re.compile(r"(v[0-9]+)\.([A-Za-z0-9_-]+)((?:\.[0-9]{1,20})*)")
 _CRC_BYTES = 4
 _CHECKS = 1 << 16
 _MULTIPLIER = 40503
