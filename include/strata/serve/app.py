@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -98,6 +99,7 @@ class _Pages:
     def add_to(self, app: FastAPI) -> None:
         """Adds the routes. Files are served by a route, since a mounted folder has no dependencies, and so no guard."""
         app.exception_handler(StrataError)(self.refuse)
+        app.exception_handler(HTTPException)(self.refuse_request)
         files = StaticFiles(directory=FOLDER / "static")
 
         @app.get("/static/{name}", include_in_schema=False)
@@ -149,6 +151,14 @@ class _Pages:
             return JSONResponse(to_plain(error.facts()), status)
         return self._show("error.html", status, error=error)
 
+    async def refuse_request(self, request: Request, error: HTTPException) -> Any:
+        """Who must not read, or asks for what is not there: a page for a browser, JSON for programs."""
+        if "/api/" in request.url.path or "text/html" not in request.headers.get("accept", ""):
+            return await http_exception_handler(request, error)
+        answer = self._show("error.html", error.status_code, error=Usage(str(error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer
+
     def overview(self) -> HTMLResponse:
         """The sources."""
         views = overview(self._sources, self._around.numbers)
@@ -175,7 +185,8 @@ class _Pages:
         """One table."""
         asked = Asked(at.strip(), before, after, older_than)
         view = table_view(_store(self._sources, source), source, TableName(database, table), asked)
-        return self._show("table.html", source=source, asked=asked, view=view)
+        status = 400 if isinstance(view.at.refusal, Usage) else 200
+        return self._show("table.html", status, source=source, asked=asked, view=view)
 
     def search(self, source: _Source, text: _Text = "") -> HTMLResponse:
         """Search over a source's history."""

@@ -3,12 +3,13 @@ Not here: what a page says (`overview.py`, `table_page.py`, ...)."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from strata.counted import counted
 from strata.jobs.run.specs import from_micros
@@ -17,6 +18,7 @@ from strata.schema.answers.lines import written_time
 FOLDER: Final = Path(__file__).parent
 _AGES: Final = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_COMMAND: Final = re.compile(r"`([^`]+)`")
 _SIZES: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -30,6 +32,7 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"time": _time, "ago": _ago, "number": _number, "iso": _iso, "span": _span, "size": _size}
+    made.filters["commands"] = _commands
     made.globals |= {"counted": counted, "query": query}
     return made
 
@@ -65,6 +68,11 @@ def _span(seconds: float) -> Markup:
     return Markup('<span class="span" title="{} seconds">{}{}</span>').format(
         f"{seconds:,.1f}", "-" if seconds < 0 else "", " ".join(shown)
     )
+
+
+def _commands(text: str) -> Markup:
+    """A message of ours with its commands, which stand between backticks, as code."""
+    return Markup(_COMMAND.sub(r'<code class="command">\1</code>', str(escape(text))))  # noqa: S704  escaped here
 
 
 def _size(count: int) -> str:

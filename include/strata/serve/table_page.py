@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata.errors import SchemaGapError
+from strata.errors import SchemaGapError, Usage
 from strata.schema.answers.blame import ColumnOrigin, column_origins
 from strata.schema.answers.changes import TableChange, changes
 from strata.schema.answers.create_statements import create_statement
@@ -69,8 +69,12 @@ class AtView(Struct, frozen=True):
     columns: tuple[ColumnRow, ...] = ()
     keys: tuple[str, ...] = ()
     statement: CreateStatement | None = None
-    refusal: SchemaGapError | None = None
+    refusal: SchemaGapError | Usage | None = None
     """Why there is nothing to show."""
+    tracked: int = 0
+    """Up to when the stream has been tracked (microseconds UTC)."""
+    is_later: bool = False
+    """Whether a time after that was asked for."""
 
 
 class TableView(Struct, frozen=True):
@@ -101,13 +105,12 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
     """The page of a table.
 
     Raises:
-        Usage: There never was such a table, what is asked for cannot be read, or a version is none of this table.
+        Usage: There never was such a table, or a version is none of this table.
         UnknownSourceError: The source has never been tracked.
         StoreUnavailableError: The database does not answer.
     """
     store = SchemaStore(engine)
     history = History(store, source)
-    position = position_of(history, asked.at) if asked.at else AtSeq(history.tracked.seq)
     life = [change for change in changes(store, source, name) if not change.is_part or change.entry.name == name]
     pair = (name.database, name.table)
     span = _span(life, stream_span(engine, source), first_rows(engine, source, pair))
@@ -122,7 +125,7 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
         versions=tuple(reversed(page)),
         older=page[0].entry.version_id if len(listed) > len(page) else None,
         count=len(life),
-        at=_at(store, source, name, history, position, life),
+        at=_at(store, source, name, history, asked.at, life),
         comparison=compare(life, asked.before, asked.after),
         rows=rows_view(engine, source, name, {change.entry.name for change in life}),
     )
@@ -166,18 +169,23 @@ def _at(
     source: str,
     name: TableName,
     history: History,
-    position: object,
+    asked: str,
     life: Sequence[TableChange],
 ) -> AtView:
+    tracked = history.tracked
     try:
-        version = history.at(name, position)  # type: ignore[arg-type]
-    except SchemaGapError as error:
+        position = position_of(history, asked) if asked else AtSeq(tracked.seq)
+        version = history.at(name, position)
+    except (SchemaGapError, Usage) as error:
+        # The rest of the page stays, with what was asked for in its form.
         return AtView(None, refusal=error)
     reached = [change for change in life if change.entry.order[:3] <= _place_of(life, version)]
     origins = column_origins(reached)
     columns = tuple(ColumnRow(one, origins.get(fold_name(one.name))) for one in version.definition.columns)
     keys = tuple(described_key(key) for key in version.definition.keys)
-    return AtView(version, columns, keys, create_statement(store, source, name, version))
+    is_later = bool(asked) and isinstance(position, AtSeq)
+    statement = create_statement(store, source, name, version)
+    return AtView(version, columns, keys, statement, tracked=tracked.committed_at, is_later=is_later)
 
 
 def _place_of(life: Sequence[TableChange], version: SchemaVersion) -> tuple[int, int, int]:

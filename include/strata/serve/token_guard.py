@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 SIGN_IN: Final = "/sign-in"
 _COOKIE: Final = "strata_token"
 _SCHEME: Final = "bearer"
+_REFUSED: Final = (
+    "the token is missing or wrong: open the address that `strata serve` printed when it started, or send the token in "
+    "a header `Authorization: Bearer TOKEN`"
+)
 
 
 def token_guard(token: str) -> Callable[..., None]:
@@ -28,7 +32,7 @@ def token_guard(token: str) -> Callable[..., None]:
         if request.url.path == SIGN_IN:
             found = given
         if not hmac.compare_digest(found.encode(), token.encode()):
-            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(401, _REFUSED, {"WWW-Authenticate": "Bearer"})
 
     return check
 

@@ -345,9 +345,17 @@ class History:
             message,
             source=self._source,
             table=str(table),
-            remedy="Track the stream from an earlier binlog, or with a baseline: "
-            f"`strata track FILES --source {self._source} --store URL --baseline FILE.sql`.",
+            remedy=f"Ask for a position from {self._begins()} on. Binlogs from before it, if there are any, are "
+            "tracked into a store of their own: `strata track FILES --source NAME --store URL --baseline FILE.sql`.",
         )
+
+    def _begins(self) -> str:
+        """Where the history begins, for people."""
+        first = next(iter(self._timeline(EVERY_TABLE).entries), None)
+        if first is None:
+            return "its first transaction"
+        at = str(AtTime(first.committed_at)) if first.committed_at else "its start"
+        return f"{at} (GTID set {first.gtid_executed})" if first.gtid_executed else at
 
     def _gap_error(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:
         ddl = self._store.ddl(entry.version_id)

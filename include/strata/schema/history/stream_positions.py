@@ -3,13 +3,17 @@ Not here: what held there (`historian.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import GtidSet
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AtSeq(Struct, frozen=True):
@@ -46,7 +50,7 @@ class AtTime(Struct, frozen=True):
     """Microseconds UTC."""
 
     def __str__(self) -> str:
-        return f"commit time {self.time} us"
+        return f"{_EPOCH + timedelta(microseconds=self.time):%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
 StreamPosition = AtSeq | AtGtidSet | AtBinlog | AtTime
