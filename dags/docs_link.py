@@ -22,8 +22,13 @@ HISTORY = "/strata"
 """Where it has the schema history."""
 
 
+def data_docs_address(source: str, run: str) -> str:
+    """The first page of a run's Data Docs; where nothing failed the pages are made when somebody opens it."""
+    return f"{_server()}{PAGES}/{source}/{run}/index.html"
+
+
 class DataDocsLink(BaseOperatorLink):
-    """Made when the task ends; the pages of a run without failures are made by its last step."""
+    """Made when the task ends."""
 
     name = "Data Docs"
 
@@ -31,7 +36,7 @@ class DataDocsLink(BaseOperatorLink):
         """The first page; empty for a task that was not given a run."""
         del ti_key  # a run of ours has one check
         planned = _planned(operator)
-        return f"{_server()}{PAGES}/{planned['source']}/{planned['run']}/index.html" if planned else ""
+        return data_docs_address(planned["source"], planned["run"]) if planned else ""
 
 
 class VerdictLink(BaseOperatorLink):

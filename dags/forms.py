@@ -35,7 +35,7 @@ def source_field(alone: str | None = None) -> Param:
     if alone is not None:
         return Param(alone, type="string", enum=[alone], title="Source", description="This DAG is for no other.")
     known = _sources()
-    only: dict[str, Any] = {"enum": [None, *known]} if known else {}
+    only: dict[str, Any] = {"enum": [None, *known], "values_display": {"null": "all of the settings"}} if known else {}
     return Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings.", **only)
 
 

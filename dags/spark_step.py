@@ -16,7 +16,7 @@ import msgspec
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from dags.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink
+from dags.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
 from dags.said import say, saying
 from dags.xcom import PlannedRun, read_planned
 from strata.counted import counted
@@ -230,4 +230,5 @@ class CheckStep(SparkStep):
         """How many checks, and what failed."""
         found = msgspec.json.decode(report)
         failed = counted(found["errors"], "error")
-        return f"{counted(found['checks'], 'check')}, {failed}, {counted(found['warnings'], 'warning')}"
+        docs = f"; Data Docs: {data_docs_address(found['source'], found['run'])}" if found["docs"] else ""
+        return f"{counted(found['checks'], 'check')}, {failed}, {counted(found['warnings'], 'warning')}{docs}"

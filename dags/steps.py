@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from msgspec.structs import asdict
 
 from dags.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
+from dags.docs_link import data_docs_address
 from dags.forms import asked_of, check_form, micros_of
 from dags.lineage import tell_mirrors, tell_published, tell_versions
 from dags.metrics import send_metrics
@@ -192,6 +193,8 @@ def plan(source: str) -> Xcom:
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
     with saying(asked_of(source, params, start, end), "decode, or publish where there are no rows") as tell:
+        if end is not None and context["dag_run"].run_type == "manual":
+            job("refuse_before_stream", "plan.refuse_early")(source, end)
         report = job("plan")(source, start, end, failed=params["failed"], **chosen)
         tell(_lines().planned_said(report))
         left = report.left
@@ -320,9 +323,11 @@ def keep_mirrors(source: str) -> Xcom:
 @_step()
 def report_left(source: str, planned: Any) -> None:
     """Fails when rows were left out: checks failed, or their schema is not known; all others are published by then."""
-    run = read_planned(planned).run
-    with saying("make the Data Docs, and say what was left out") as tell:
-        job("report_left")(source, run)
+    found = read_planned(planned)
+    with saying("say what was left out") as tell:
+        if found.slices:
+            tell(f"Data Docs of the checks: {data_docs_address(source, found.run)}")
+        job("report_left")(source, found.run)
         tell("nothing was left out")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     _Message = MutableMapping[str, Any]
 
 PAGES = "/strata-docs"
+_MAKING = threading.Lock()
+"""Great Expectations keeps state of its own: one makes pages at a time."""
 _KINDS = {".html": "text/html; charset=utf-8", ".ico": "image/x-icon"}
 _HEADERS = {
     # The pages quote values of rows: whatever is in them has nothing of Airflow's session.
@@ -36,7 +39,7 @@ def page_of(source: str, run: str, page: str) -> bytes:
     """The bytes of one page.
 
     Raises:
-        Usage: There is no such source, run or page, or it is not made yet.
+        Usage: There is no such source, run or page.
         SettingsError: The settings are not there, or have mistakes.
         LakeUnavailableError: The lake does not answer.
     """
@@ -46,11 +49,18 @@ def page_of(source: str, run: str, page: str) -> bytes:
         raise Usage("there is no such page", source=source)
     # The api-server loads Arrow only if somebody reads.
     folder = importlib.import_module("strata.jobs.run.run_folder").run_folder(settings.lake, source, run)
-    docs = importlib.import_module("strata.jobs.check.data_docs").DOCS
-    content = importlib.import_module("strata.wire.storage").read_file(f"{folder.url}/{docs}/{'/'.join(parts)}")
+    made = importlib.import_module("strata.jobs.check.data_docs")
+    read = importlib.import_module("strata.wire.storage").read_file
+    url = f"{folder.url}/{made.DOCS}/{'/'.join(parts)}"
+    content = read(url)
+    if content is None and parts == (made.INDEX,):
+        # Where nothing failed nobody has waited for them: they are made for the first who opens them.
+        with _MAKING:
+            made.complete_docs(folder)
+        content = read(url)
     if content is None:
         raise Usage(
-            "the page is not there: Data Docs are made at the end of a run that has rows, and are deleted with it",
+            "the page is not there: a run has Data Docs if rows of it were checked, and they are deleted with it",
             source=source,
         )
     return bytes(content)

@@ -65,6 +65,12 @@ def test_patterns_that_match_nothing_are_refused_before_anything_is_done(lake, c
     assert [path.name for path in lake.parent.iterdir()] == ["strata.toml"]
 
 
+@pytest.mark.usefixtures("in_process")
+def test_a_span_from_before_the_stream_is_refused(lake, capsys):
+    assert run(["run", "--from", "2019-01-01", "--until", "2020-01-01"]) == 2
+    assert "nothing from before 2020-01-01 00:00:00 UTC is in the stream" in capsys.readouterr().err
+
+
 def rows(lake: Path, table: str) -> Counter:
     found = read_changes(str(lake), "shop", TableName("shop", table)).select(["_gtid", "_row", "id"])
     return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from plugins.data_docs import page_of
 from strata.checks.verdict import IntervalVerdict
-from strata.errors import ChecksFailedError, DamagedFileError, StoreFormatError
+from strata.errors import ChecksFailedError, DamagedFileError, StoreFormatError, Usage
 from strata.jobs.check.check_interval import CheckReport, check_interval
 from strata.jobs.check.data_docs import complete_docs
 from strata.jobs.check.progress import CheckProgress
@@ -93,6 +94,22 @@ def test_the_verdict_of_another_run_is_refused(tmp_path: Path) -> None:
     folder.write("verdict.json", other.read("verdict.json"))
     with pytest.raises(ChecksFailedError, match="the verdict is on other files"):
         publish_interval(str(tmp_path), SOURCE, RUN)
+
+
+def test_pages_of_a_run_without_failures_are_made_when_they_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "strata.toml"
+    settings.write_text(f'lake = "{tmp_path}"\n[sources.{SOURCE}]\nconnection = "x"\n')
+    monkeypatch.setenv("STRATA_SETTINGS", str(settings))
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}])
+    with pytest.raises(Usage, match="a run has Data Docs if rows of it were checked"):
+        page_of(SOURCE, RUN, "index.html")
+    checked(tmp_path)
+    publish_interval(str(tmp_path), SOURCE, RUN)
+    assert not folder.folder("docs").exists("index.html"), "nobody waits for them"
+    assert "shop.orders 20261121T033000.000000Z, version 1" in page_of(SOURCE, RUN, "index.html").decode()
+    assert folder.folder("docs").exists("index.html")
 
 
 def test_what_a_newer_version_kept_for_the_pages_is_refused(tmp_path: Path) -> None:

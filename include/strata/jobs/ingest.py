@@ -22,7 +22,6 @@ from strata.errors import (
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.check.data_docs import complete_docs
 from strata.jobs.check.own_at_versions import refuse_unknown_versions
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
     from strata.schema.tracker.stream import TrackReport
 
 _LOG = logging.getLogger("strata.housekeep")
-_CHECKS_LOG = logging.getLogger("strata.check")
 
 
 class LandStepReport(Struct, frozen=True):
@@ -362,18 +360,6 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     ledger.put([piece])
 
 
-def make_docs(source: str, run: str, *, settings: Settings) -> None:
-    """Makes the Data Docs of a run if its check has left that to later.
-
-    Rows are published by now: nobody waits for the pages, and nothing fails with them.
-    """
-    found = settings.source(source)
-    try:
-        complete_docs(run_folder(found.lake, source, run))
-    except StrataError as error:
-        _CHECKS_LOG.warning("the Data Docs could not be made: %s", error.message)
-
-
 def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tell: Tell = warn) -> MirrorReport:
     """Brings the mirrors that the settings name up to what is published.
 
@@ -421,7 +407,6 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     found = settings.source(source)
     folder = run_folder(found.lake, source, run)
     plan = read_plan(folder)
-    make_docs(source, run, settings=settings)
     ledger = TableIntervalLedger(open_store(found.store_url))
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [

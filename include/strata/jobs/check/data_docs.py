@@ -1,4 +1,4 @@
-"""The Data Docs of a run: made when something failed, else by its last step, from what the check has kept.
+"""The Data Docs of a run: made when something failed, else for who opens them, from what the check has kept.
 Not here: making pages (`checks/suite.py`), the verdict (`run_folder.py`).
 
 Great Expectations takes seconds to be imported, and no row has to wait for that.
@@ -24,12 +24,13 @@ DOCS = "docs"
 """Folder of the Data Docs in a run folder."""
 JUDGED = "judged.json"
 """What each rule found."""
-_INDEX = "index.html"
+INDEX = "index.html"
+"""Their first page."""
 
 
 def docs_url(folder: Folder) -> str:
     """The first page of a run's Data Docs, which may not be made yet."""
-    return folder.folder(DOCS).join(_INDEX)
+    return folder.folder(DOCS).join(INDEX)
 
 
 def write_judged(folder: Folder, suites: Iterable[JudgedSuite]) -> None:
@@ -61,7 +62,7 @@ def forget_docs(folder: Folder) -> None:
     Raises:
         LakeUnavailableError: The storage refuses.
     """
-    folder.folder(DOCS).delete(_INDEX)
+    folder.folder(DOCS).delete(INDEX)
 
 
 def write_docs(folder: Folder, judge: Judge | None = None) -> str:
@@ -92,4 +93,4 @@ def complete_docs(folder: Folder) -> str | None:
     """
     if not folder.exists(JUDGED):
         return None
-    return docs_url(folder) if folder.folder(DOCS).exists(_INDEX) else write_docs(folder)
+    return docs_url(folder) if folder.folder(DOCS).exists(INDEX) else write_docs(folder)

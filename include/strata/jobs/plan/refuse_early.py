@@ -1,5 +1,6 @@
-"""Patterns that match no table, refused before anything has been done.
-Not here: the same once all is tracked, where it is exact (`wanted.py`)."""
+"""Requests that mean nothing, refused before anything has been done for them: patterns that match no table, spans from
+before the stream.
+Not here: patterns once all is tracked, where it is exact (`wanted.py`)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 from strata.errors import SettingsError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.plan.wanted import NAMES_OF_TABLES, known_tables, no_match
+from strata.jobs.run.specs import from_micros
 from strata.schema.live.names import ServerTables
 from strata.schema.model.patterns import unmatched
 from strata.store.database import find_store
@@ -16,7 +18,7 @@ from strata.wire.connection import connect, server_errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.config.settings import Source
+    from strata.config.settings import Settings, Source
 
 
 def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
@@ -46,3 +48,28 @@ def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
     if known and len(unmet) == len(settings):
         why = "; ".join(no_match(pattern, known) for pattern in unmet)
         raise SettingsError(f"sources.{source.name}.tables: {why}", source=source.name, remedy=NAMES_OF_TABLES)
+
+
+def refuse_before_stream(source: str, end: int, *, settings: Settings) -> None:
+    """Lets nobody who asks for a span by hand take "nothing is owed" for an answer where nothing can be known.
+
+    Args:
+        source: The source's name.
+        end: Where the span ends (microseconds UTC, exclusive).
+        settings: The settings.
+
+    Raises:
+        Usage: All of the span is before the first transaction that has landed.
+    """
+    stream = LandedStream.open(settings.source(source).lake, source)
+    if stream.last_seq < stream.first_seq:
+        return
+    begins = stream.record_at(stream.first_seq)[1].committed_at
+    if end <= begins:
+        raise Usage(
+            f"nothing from before {from_micros(end):%Y-%m-%d %H:%M:%S} UTC is in the stream: its first transaction was "
+            f"committed at {from_micros(begins):%Y-%m-%d %H:%M:%S}",
+            source=source,
+            remedy="Ask for a later span. `strata land FILES` lands older binlogs, if they are kept somewhere, as a "
+            "source of their own.",
+        )

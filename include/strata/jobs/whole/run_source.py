@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata.counted import counted
 from strata.jobs import ingest
 from strata.jobs.plan.owed import Take
-from strata.jobs.plan.refuse_early import refuse_misspelt
+from strata.jobs.plan.refuse_early import refuse_before_stream, refuse_misspelt
 from strata.jobs.whole.keep_mirrors import compact_due
 from strata.jobs.whole.lines import (
     checked_said,
@@ -216,6 +216,8 @@ class _Whole:
     def _plan(self) -> PlanReport:
         wanted = self._wanted
         self._watcher.begin("plan")
+        if wanted.since is not None and wanted.until is not None:
+            refuse_before_stream(wanted.source, wanted.until, settings=self._settings)
         report = ingest.plan(
             wanted.source,
             wanted.since,
@@ -243,7 +245,6 @@ class _Whole:
         self._watcher.begin("publish")
         published = ingest.publish(self._wanted.source, run, settings=self._settings)
         self._watcher.end("publish", published_said(published))
-        ingest.make_docs(self._wanted.source, run, settings=self._settings)
         failures = sum(len(verdict.failures) for verdict in verdicts)
         return OneRun(planned, decoded, sum(verdict.checks for verdict in verdicts), failures, published)
 
