@@ -56,18 +56,24 @@ def test_a_browser_asks_nobody_else_and_shows_what_failed(address: str) -> None:
         page.set_default_timeout(MILLISECONDS)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(f"{address}/index.html")
+        assert page.get_by_role("cell", name=RUN).first.is_visible()
+        assert not page.get_by_text("__none__").count()
         page.get_by_role("link", name="Failed").first.click()
         page.get_by_text("1 unexpected values found. 50% of 2 total rows.").wait_for()
         page.get_by_text("Failed Only").click()
         page.get_by_text("values must never be null").first.wait_for(state="hidden")
         assert page.get_by_text("values must belong to this set").last.is_visible()
+        assert page.get_by_text("Data asset: shop.orders").is_visible()
         page.get_by_text("Show All").click()
         page.get_by_text("values must never be null").first.wait_for()
         page.get_by_text("Show more info").click()
         page.get_by_text("Great Expectations Version").wait_for()
         assert page.evaluate("getComputedStyle(document.querySelector('.fa-times')).color") != "rgb(0, 0, 0)"
         assert [one for one in asked if not one.startswith((address, "data:"))] == []
+        assert faults == []
 
 
 def test_links_stay_and_what_is_loaded_goes() -> None:

@@ -44,16 +44,23 @@ _SPARK_ERRORS = "SQLQueryContextLogger"
 class Judge:
     """Great Expectations in memory: suites are run one after the other, and the Data Docs show them all."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: str = "checks") -> None:
+        """Begins without suites.
+
+        Args:
+            run: What the pages call it.
+        """
         with _quiet():
             # Takes seconds: who only reads verdicts must not pay.
             import great_expectations as gx  # noqa: PLC0415  see above
+            from great_expectations.core.run_identifier import RunIdentifier  # noqa: PLC0415  see above
             from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415  see above
 
             self._gx = gx
             self._context = gx.get_context(mode="ephemeral")
             self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
-            self._began = datetime.fromtimestamp(time.time(), UTC)
+            # A page of one without a name would call it `__none__`.
+            self._run = RunIdentifier(run_name=page_name(run), run_time=datetime.fromtimestamp(time.time(), UTC))
             self._source: Any = None
             self._sensitive: dict[str, Sensitive] = {}
             """By the name of a suite."""
@@ -106,7 +113,7 @@ class Judge:
         definition = self._context.validation_definitions.add(
             self._gx.ValidationDefinition(name=name, data=batch, suite=suite)
         )
-        outcome = definition.run(batch_parameters={"dataframe": frame}, result_format=result_format)
+        outcome = definition.run(batch_parameters={"dataframe": frame}, result_format=result_format, run_id=self._run)
         results: dict[int, dict[str, Any]] = {}
         for result in outcome.results:
             _keep_decimals(result.result)
@@ -125,7 +132,6 @@ class Judge:
         """Takes the results of a suite that was judged without it, for the Data Docs."""
         with _quiet():
             from great_expectations import core  # noqa: PLC0415  as above
-            from great_expectations.core.run_identifier import RunIdentifier  # noqa: PLC0415  as above
             from great_expectations.data_context.types.resource_identifiers import (  # noqa: PLC0415  as above
                 ExpectationSuiteIdentifier,
                 ValidationResultIdentifier,
@@ -147,7 +153,6 @@ class Judge:
                 for one in [judged.rules[expectation.meta["strata_rule"]]]
             ]
             good = sum(one.success for one in judged.rules)
-            run = RunIdentifier(run_time=self._began)
             found = core.ExpectationSuiteValidationResult(
                 success=good == len(results),
                 results=results,
@@ -160,8 +165,11 @@ class Judge:
                 },
                 meta={
                     "great_expectations_version": self._gx.__version__,
-                    "run_id": run,
-                    "validation_time": run.run_time,
+                    "run_id": self._run,
+                    "validation_time": self._run.run_time,
+                    # Where the pages look for what was judged.
+                    "active_batch_definition": {"data_asset_name": name},
+                    "batch_spec": {"data_asset_name": name},
                 },
                 batch_id=name,
             )
@@ -169,7 +177,7 @@ class Judge:
             self._context.validation_results_store.store_validation_results(
                 suite_validation_result=found,
                 suite_validation_result_identifier=ValidationResultIdentifier(
-                    batch_identifier=name, expectation_suite_identifier=suite_id, run_id=run
+                    batch_identifier=name, expectation_suite_identifier=suite_id, run_id=self._run
                 ),
                 expectation_suite_identifier=suite_id,
             )

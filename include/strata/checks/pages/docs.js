@@ -1,5 +1,7 @@
 // In the place of jQuery, Bootstrap and bootstrap-table: what the pages of Great Expectations call of them.
 "use strict";
+// The frame that shows the pages keeps nothing: the pages ask whether their advertisement has been closed.
+Object.defineProperty(window, "sessionStorage", { value: { getItem: () => "false", setItem() {} } });
 (() => {
   const cell = (value) => Object.assign(document.createElement("td"), { innerHTML: value === undefined ? "" : value });
   const fill = (table, columns, rows) => {

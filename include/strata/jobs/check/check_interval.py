@@ -168,7 +168,7 @@ def check_interval(
     subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
     everything = [subject for found in subjects.values() for subject in found]
     forget_docs(folder)
-    judging = _Judging(open_spark, progress)
+    judging = _Judging(run, open_spark, progress)
     files = sum(len(subject.files) for subject in everything)
     rows = sum(file.rows for subject in everything for file in subject.files)
     tables = len({subject.table for subject in everything})
@@ -234,8 +234,9 @@ def needs_spark(folder: Folder, checking: Checking) -> bool:
 class _Judging:
     """The engine of a check, and Great Expectations once somebody needs it."""
 
-    def __init__(self, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
+    def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
         self.judge: Judge | None = None
+        self._run = run
         self.firsts: dict[str, Firsts] = {}
         """By file, what is to be held against earlier intervals."""
         self._open_spark = open_spark
@@ -268,7 +269,7 @@ class _Judging:
 
     def _great_expectations(self) -> Judge:
         if self.judge is None:
-            self.judge = Judge()
+            self.judge = Judge(self._run)
         return self.judge
 
     def _read(self, urls: Sequence[str]) -> Any:
