@@ -61,11 +61,6 @@ class Folder(Struct, frozen=True):
         """A folder below this one."""
         return Folder(self.join(name), self.filesystem, f"{self.path}/{name}")
 
-    @property
-    def name(self) -> str:
-        """Its own, without those of the folders that it is in."""
-        return self.url.rstrip("/").rpartition("/")[2]
-
     def join(self, name: str) -> str:
         """The URL of a file in this folder."""
         return f"{self.url.rstrip('/')}/{name}"

@@ -236,11 +236,9 @@ class _Judging:
 
     def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
         self.judge: Judge | None = None
-        self._run = run
         self.firsts: dict[str, Firsts] = {}
         """By file, what is to be held against earlier intervals."""
-        self._open_spark = open_spark
-        self._progress = progress
+        self._run, self._open_spark, self._progress = run, open_spark, progress
 
     def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine | SparkEngine:
         tasks = [

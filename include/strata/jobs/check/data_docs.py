@@ -77,7 +77,7 @@ def write_docs(folder: Folder, judge: Judge | None = None) -> str:
         DamagedFileError: What was kept of the check is not whole.
         StoreFormatError: A newer version of Strata kept it.
     """
-    judge = judge or Judge(folder.name)
+    judge = judge or Judge(folder.url.rstrip("/").rpartition("/")[2])
     for suite in read_judged(folder).suites:
         judge.record(suite)
     return judge.write_docs(folder.join(DOCS))

@@ -70,6 +70,6 @@ def refuse_before_stream(source: str, end: int, *, settings: Settings) -> None:
             f"nothing from before {from_micros(end):%Y-%m-%d %H:%M:%S} UTC is in the stream: its first transaction was "
             f"committed at {from_micros(begins):%Y-%m-%d %H:%M:%S}",
             source=source,
-            remedy="Ask for a later span. `strata land FILES` lands older binlogs, if they are kept somewhere, as a "
-            "source of their own.",
+            remedy="Ask for a later span. `strata land --files FILES` lands older binlogs, if they are kept "
+            "somewhere, as a source of their own.",
         )

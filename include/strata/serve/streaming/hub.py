@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 32 << 20
 """Of decoded spans; a reader that is further behind reads alone."""
 _WRITTEN_BYTES: Final = 16 << 20
-"""Of lines, for each kind of reader."""
+"""Of lines, for all kinds of readers together: each has the same share."""
+_LINES_BYTES: Final = 2000
+"""About what the lines of one span take besides their bytes."""
 _AHEAD: Final = 4
 """Spans that are decoded, and that the event loop has not taken yet."""
 _AT_ONCE: Final = 64
@@ -129,7 +131,7 @@ class Hub:
         view = self._views.get(wish)
         if view is None:
             view = self._views[wish] = _View(wish, folded=self._stream.folds_names)
-        return await view.messages(self.recent, cursor)
+        return await view.messages(self.recent, cursor, _WRITTEN_BYTES // len(self._views))
 
 
 class _View:
@@ -142,27 +144,37 @@ class _View:
         self._written: OrderedDict[Cursor, Messages] = OrderedDict()
         self._size = 0
 
-    async def messages(self, recent: Recent, cursor: Cursor) -> Messages:
+    async def messages(self, recent: Recent, cursor: Cursor, most_bytes: int) -> Messages:
         found = self._written.get(cursor)
         if found is not None:
             return found
         async with self._lock:
             found = self._written.get(cursor)
             if found is None:
-                # Those behind it, too: a thread for each of many small ones would take longer than writing them.
-                behind = map(Cursor, range(cursor.number + 1, min(cursor.number + _AT_ONCE, recent.next)))
-                wanted = [(one, recent[one.number]) for one in (cursor, *behind) if one not in self._written]
+                wanted = self._wanted(recent, cursor, most_bytes)
                 written = await asyncio.to_thread(self._write, wanted)
                 for one, messages in zip(wanted, written, strict=True):
-                    self._keep(one[0], messages)
+                    self._keep(one[0], messages, most_bytes)
                 found = written[0]
+        return found
+
+    def _wanted(self, recent: Recent, cursor: Cursor, most_bytes: int) -> list[tuple[Cursor, RecentPart]]:
+        """A span and those after it that are to be written, too: a thread for each of many small ones would take longer
+        than writing them. As many as can be kept beside what is there."""
+        found, size = [(cursor, recent[cursor.number])], 0
+        for number in range(cursor.number + 1, min(cursor.number + _AT_ONCE, recent.next)):
+            size += recent[number].size
+            if size > most_bytes // 2:
+                break
+            if Cursor(number) not in self._written:
+                found.append((Cursor(number), recent[number]))
         return found
 
     def _write(self, spans: Sequence[tuple[Cursor, RecentPart]]) -> list[Messages]:
         return [self._writing.messages(self._selection.of(one, at.first_seq)) for at, one in spans]
 
-    def _keep(self, cursor: Cursor, found: Messages) -> None:
+    def _keep(self, cursor: Cursor, found: Messages, most_bytes: int) -> None:
         self._written[cursor] = found
-        self._size += len(found.data)
-        while self._size > _WRITTEN_BYTES and len(self._written) > 1:
-            self._size -= len(self._written.popitem(last=False)[1].data)
+        self._size += len(found.data) + _LINES_BYTES
+        while self._size > most_bytes and len(self._written) > 1:
+            self._size -= len(self._written.popitem(last=False)[1].data) + _LINES_BYTES

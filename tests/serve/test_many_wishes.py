@@ -1,0 +1,45 @@
+"""Many readers who want different things share one decode, and one bound on what is kept written for them."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import ExitStack
+
+import pytest
+
+from strata.serve.streaming import hub
+from strata.serve.streaming.hub import Hub
+from tests.serve.test_streaming import Reader, address, app, executed, is_commit_of, strip, world
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.mysql
+__all__ = ["address", "app", "world"]
+
+READERS = 10
+BOUND = 200_000
+
+
+def test_what_is_written_for_all_of_them_has_one_bound(world, address, monkeypatch):
+    monkeypatch.setattr(hub, "_WRITTEN_BYTES", BOUND)
+    monkeypatch.setattr(hub, "_LINGER_SECONDS", 0.1)
+    begin = executed(world)
+    with ExitStack() as stack:
+        wishes = [{"columns": ["id", "a", f"none{number}"]} for number in range(READERS)]
+        readers = [
+            stack.enter_context(Reader(address, **{"from": begin}, columns=",".join(wish["columns"])))
+            for wish in wishes
+        ]
+        for _ in range(30):
+            world.server.run_sql("INSERT INTO t (a) VALUES (REPEAT('x', 3000)), (REPEAT('y', 3000))", "d")
+        end = executed(world)
+        for reader in readers:
+            reader.wait(is_commit_of(end))
+        (shared,) = [one for one in gc.get_objects() if type(one) is Hub and not one.is_over]
+        sizes = [view._size for view in shared._views.values()]
+    # The next tests look for threads of streams.
+    wait_until(lambda: shared.is_over)
+    assert len(sizes) == READERS
+    # The newest span of each is kept whatever its size.
+    assert sum(sizes) < 2 * BOUND
+    wanted = [strip(world.lines(begin, until="now", **wish)) for wish in wishes]
+    assert [strip(reader.lines) for reader in readers] == wanted
