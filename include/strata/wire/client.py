@@ -13,6 +13,8 @@ import pymysql
 from pymysql.constants import CR
 from pymysql.err import OperationalError
 
+from strata.wire.session import set_session
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping
@@ -57,12 +59,21 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
             super().__init__(**options, connect_timeout=_CONNECT_SECONDS, write_timeout=_WRITE_SECONDS)
 
     def connect(self, sock: socket.socket | None = None) -> None:
-        """Connects and logs in; a server that is silent meanwhile is given up, whatever its later answers may take."""
+        """Connects, logs in and sets the session; a server that is silent meanwhile is given up, whatever its later
+        answers may take."""
         answers, self._read_timeout = self._read_timeout, _CONNECT_SECONDS
         self._login_until = time.monotonic() + _LOGIN_SECONDS
         with _as_malformed(self):
             super().connect(sock)
+            self._prepare()
         self._read_timeout, self._login_until = answers, None
+
+    def _prepare(self) -> None:
+        try:
+            set_session(self)
+        except BaseException:
+            self._force_close()
+            raise
 
     def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> ssl.SSLContext:
         if sslp.get("ca") or sslp.get("verify_mode"):

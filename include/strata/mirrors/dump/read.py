@@ -3,7 +3,6 @@ Not here: which changes are missing from chunks (`exact.py`), when it has to beg
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -162,9 +161,6 @@ class TableReader:
             )
 
     def _estimated(self) -> Estimate:
-        with suppress(pymysql.err.OperationalError), self._connection.cursor() as cursor:
-            # What it showed yesterday is of no use; servers before 8.0 keep nothing.
-            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
         rows = self._rows(
             "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES "
             "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"

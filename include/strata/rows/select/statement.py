@@ -16,17 +16,13 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 SESSION: Final = (
-    "SET SESSION time_zone = '+00:00'",
     # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates are dates.
     "SET SESSION sql_mode = ''",
     # Text comes in the bytes that its column has, as it is in the binlog.
     "SET SESSION character_set_results = NULL",
-    "SET SESSION sql_select_limit = DEFAULT",
-    "SET SESSION max_execution_time = 0",
     "SET SESSION net_write_timeout = 3600",
-    "SET SESSION transaction_isolation = 'REPEATABLE-READ'",
 )
-"""What a session needs so that values do not depend on the server's or the user's settings."""
+"""What a session needs besides (`wire/session.py`) so that values do not depend on the server's settings."""
 
 
 def prepare_session(connection: pymysql.Connection[Any]) -> None:
