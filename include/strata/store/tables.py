@@ -177,7 +177,7 @@ snapshot = Table(
     Column("lower_case_table_names", Integer, nullable=False),
     Column("state", _name(16), nullable=False, comment="pending, applied, useless"),
     Column("tables", Integer, nullable=False),
-    Column("content", _LONG, comment="JSON: databases, tables, views; NULL once it is applied"),
+    Column("content", _LONG, comment="JSON: databases, tables, views; of an applied one what no version says, or NULL"),
     Column("outcome", _LONG, comment="what the tracker made of it"),
     Index("snapshot_state", "source", "state"),
     **_OPTIONS,

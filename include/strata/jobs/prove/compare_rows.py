@@ -94,7 +94,9 @@ def _bits(values: Sequence[Any], target: pa.DataType) -> pa.Array:
 
 
 def _texts(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    return pa.array([None if v is None else str(v) for v in values], target)
+    # Labels of a binary ENUM come as bytes.
+    texts = (v.decode() if isinstance(v, bytes) else v for v in values)
+    return pa.array([None if v is None else str(v) for v in texts], target)
 
 
 def _decimals(values: Sequence[Any], target: pa.DataType) -> pa.Array:

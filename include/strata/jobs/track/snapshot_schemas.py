@@ -63,7 +63,7 @@ def snapshot_schemas(
     store = SchemaStore(engine)
     with connect(address) as connection:
         live = LiveSchema(connection, lambda uuid: own_database(engine, {uuid}), moment)
-        databases, views = live.databases(), live.views()
+        databases, views, cascades = live.databases(), live.views(), live.unlogged_cascades()
         tables: dict[TableName, str] = {}
         for page in _pages(live.tables()):
             fingerprints = store.store_definitions([definition for _, definition in page])
@@ -85,6 +85,8 @@ def snapshot_schemas(
         hidden=tuple(sight.hidden()),
         position=live.position,
         server_uuid=live.server.uuid,
+        cascades=tuple(cascades),
+        doubtful=live.doubtful,
     )
     return SnapshotReport(
         source=source,

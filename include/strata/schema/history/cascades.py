@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.schema.ddl.changes import AddKey, AlterTable, CreateTable
+from strata.schema.history.snapshot_ledger import told_cascades
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.statements import changes_asked
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata.flavour import Flavour
     from strata.schema.ddl.changes import Change, WrittenKey
+    from strata.schema.history.snapshot_ledger import ToldCascades
     from strata.schema.model.definition import TableName
 
 LOGGED_SINCE: Final = (9, 6)
@@ -31,17 +32,15 @@ class Cascade(Struct, frozen=True):
 
     name: TableName
     """What it is called at the end."""
-    version_id: int
-    """Of the statement that made the foreign key."""
     since_seq: int
-    """Of its transaction."""
+    """Of the transaction that made the foreign key, or from which on a snapshot speaks that found it."""
 
 
 def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     """The tables of a source that cascades may change without row events, in order of name.
 
-    Foreign keys of tables that a snapshot found are not known: definitions do not hold them. One that was dropped
-    still counts, as long as its table is there.
+    They are those of which a DDL in the stream tells it, or a snapshot. A foreign key that was dropped still counts, as
+    long as its table is there.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -49,37 +48,41 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     store = SchemaStore(engine)
     entries = sorted((one for one in store.all_entries(source) if one.name.table), key=lambda one: one.order)
     asked = changes_asked(engine, (entry.version_id for entry in entries))
+    told = told_cascades(engine, source)
     found: dict[TableName, Cascade] = {}
     before: dict[TableName, Cascade] = {}
     version_id = 0
     for entry in entries:
+        while told and told[0].is_before(entry):
+            _tell(told.pop(0), found)
         if entry.version_id != version_id:
             # Names may be swapped within one version.
             before, version_id = dict(found), entry.version_id
-        came_from = entry.renamed_from
-        known = before.get(came_from) if came_from is not None else found.get(entry.name)
-        if entry.fingerprint is None and entry.gap is None:
-            known = None
-        elif _makes_cascade(asked.get(entry.version_id, ())):
-            known = Cascade(entry.name, entry.version_id, entry.seq)
+        known = before.get(entry.renamed_from) if entry.renamed_from is not None else found.get(entry.name)
         found.pop(entry.name, None)
-        if known is not None:
-            found[entry.name] = Cascade(entry.name, known.version_id, known.since_seq)
+        is_there = entry.fingerprint is not None or entry.gap is not None
+        if is_there and _makes_cascade(asked.get(entry.version_id, ())):
+            found[entry.name] = Cascade(entry.name, entry.seq)
+        elif is_there and known is not None:
+            found[entry.name] = Cascade(entry.name, known.since_seq)
+    for one in told:
+        _tell(one, found)
     return [cascade for _, cascade in sorted(found.items())]
+
+
+def _tell(told: ToldCascades, found: dict[TableName, Cascade]) -> None:
+    for name in told.names:
+        found.setdefault(name, Cascade(name, told.seq))
 
 
 def _makes_cascade(changes: Iterable[Change]) -> bool:
     """Whether a statement makes a foreign key with an action that no binlog has."""
     return any(
-        key.cascades and not _is_logged(change.context.flavour)
+        key.cascades and not change.context.flavour.is_mysql(*LOGGED_SINCE)
         for change in changes
         if isinstance(change, (CreateTable, AlterTable))
         for key in _keys_of(change)
     )
-
-
-def _is_logged(flavour: Flavour) -> bool:
-    return flavour.is_mysql(*LOGGED_SINCE)
 
 
 def _keys_of(change: CreateTable | AlterTable) -> Iterable[WrittenKey]:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from strata.gtid.position import BinlogPosition
     from strata.schema.history.versions import DatabaseEntry
     from strata.schema.model.definition import TableName
@@ -41,6 +43,10 @@ class Snapshot(Struct, frozen=True):
     """Where the server's binlog ended at that moment, if that is told by its files; the GTID sets do not count then."""
     server_uuid: str = ""
     """Whose files they are."""
+    cascades: tuple[TableName, ...] = ()
+    """Tables whose rows foreign keys change without row events."""
+    doubtful: Mapping[TableName, str] = field(default_factory=dict)
+    """Tables of which the server does not tell every label or default in full, and why."""
     id: int = 0
 
     def sees_all_of(self, database: str) -> bool:

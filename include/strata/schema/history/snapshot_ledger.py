@@ -3,16 +3,21 @@ Not here: reading the server (`schema/live/engine.py`), what a snapshot settles 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 from msgspec import Struct
 
 from strata.gtid.position import BinlogPosition
-from strata.schema.history.snapshot import PENDING, Snapshot
+from strata.schema.history.snapshot import APPLIED, PENDING, Snapshot
 from strata.schema.history.versions import DatabaseEntry, Presence
 from strata.schema.model.definition import TableName
 from strata.store.database import reading, writing
 from strata.store.json_columns import from_column, to_column
-from strata.store.tables import snapshot
+from strata.store.tables import schema_version, snapshot, table_version
+
+if TYPE_CHECKING:
+    from strata.schema.history.versions import SnapshotOutcome, StoredEntry
 
 
 class _Database(Struct, array_like=True, frozen=True):
@@ -32,6 +37,12 @@ class _Content(Struct, frozen=True):
     hidden: tuple[str, ...]
     position: str | None = None
     server_uuid: str = ""
+    cascades: tuple[tuple[str, str], ...] = ()
+    """Database and table."""
+    doubtful: tuple[tuple[str, str, str], ...] = ()
+    """Database, table, reason."""
+    seq: int = 0
+    """Of what is left of it once it is applied: the transaction from which on it speaks."""
 
 
 def add_snapshot(engine: sa.Engine, taken: Snapshot) -> int:
@@ -45,6 +56,8 @@ def add_snapshot(engine: sa.Engine, taken: Snapshot) -> int:
         hidden=taken.hidden,
         position=str(taken.position) if taken.position else None,
         server_uuid=taken.server_uuid,
+        cascades=tuple((name.database, name.table) for name in taken.cascades),
+        doubtful=tuple((name.database, name.table, reason) for name, reason in taken.doubtful.items()),
     )
     with writing(engine) as connection:
         done = connection.execute(
@@ -112,4 +125,54 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:
         hidden=content.hidden,
         position=BinlogPosition.parse(content.position) if content.position else None,
         server_uuid=content.server_uuid,
+        cascades=tuple(TableName(*name) for name in content.cascades),
+        doubtful={TableName(database, table): reason for database, table, reason in content.doubtful},
     )
+
+
+class ToldCascades(Struct, frozen=True):
+    """Tables that a snapshot found which foreign keys change without row events."""
+
+    seq: int
+    """The transaction from which on it speaks."""
+    names: tuple[TableName, ...]
+
+    def is_before(self, entry: StoredEntry) -> bool:
+        """Whether it was told before an entry came: it stands behind everything that was tracked by then."""
+        return (entry.seq, entry.is_statement) >= (self.seq, True)
+
+
+def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> None:
+    """Notes what became of a snapshot, in a transaction of the caller's. Of its content stays what no version says: the
+    foreign keys, unless an earlier one has said the same and no table was touched since."""
+    told = ToldCascades(outcome.seq, outcome.cascades)
+    known = _told(connection, source)
+    content = None
+    if told.names and not (known and known[-1].names == told.names and _untouched_since(connection, source, known[-1])):
+        names = tuple((name.database, name.table) for name in told.names)
+        content = to_column(_Content((), (), (), None, (), cascades=names, seq=told.seq))
+    values = {"state": outcome.state, "outcome": outcome.outcome, "content": content}
+    connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
+
+
+def told_cascades(engine: sa.Engine, source: str) -> list[ToldCascades]:
+    """What the applied snapshots of a source have told of foreign keys, oldest first."""
+    with reading(engine) as connection:
+        return _told(connection, source)
+
+
+def _told(connection: sa.Connection, source: str) -> list[ToldCascades]:
+    is_told = (snapshot.c.source == source) & (snapshot.c.state == APPLIED) & snapshot.c.content.is_not(None)
+    query = sa.select(snapshot.c.content).where(is_told).order_by(snapshot.c.id)
+    found = [from_column(text, _Content, "snapshot.content") for text in connection.execute(query).scalars()]
+    return [ToldCascades(one.seq, tuple(TableName(*name) for name in one.cascades)) for one in found]
+
+
+def _untouched_since(connection: sa.Connection, source: str, told: ToldCascades) -> bool:
+    """Whether no version of any of these tables came after they were told."""
+    query = (
+        sa.select(table_version.c.database_name, table_version.c.table_name)
+        .join(schema_version, schema_version.c.id == table_version.c.version_id)
+        .where(schema_version.c.source == source, schema_version.c.seq >= told.seq)
+    )
+    return set(told.names).isdisjoint(TableName(*row) for row in connection.execute(query))

@@ -23,7 +23,7 @@ from strata.schema.history.appending import (
 )
 from strata.schema.history.entry_rows import STREAM_ORDER, stored_entries
 from strata.schema.history.name_columns import names_from_column
-from strata.schema.history.snapshot_ledger import pending_snapshots
+from strata.schema.history.snapshot_ledger import pending_snapshots, settle
 from strata.schema.history.versions import (
     Before,
     DatabaseEntry,
@@ -48,7 +48,6 @@ from strata.store.tables import (
     partition_change,
     row_removal,
     schema_version,
-    snapshot,
     statement_change,
     table_schema,
     table_version,
@@ -102,8 +101,7 @@ class SchemaStore:
                 insert_rows(connection, temporary_tables, [{"source": position.source, "sessions": sessions}])
             self._append_drifts(connection, position.source, batch.drifts)
             for outcome in batch.snapshots:
-                values = {"state": outcome.state, "outcome": outcome.outcome, "content": None}
-                connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
+                settle(connection, position.source, outcome)
         return position
 
     def _add_definitions(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:

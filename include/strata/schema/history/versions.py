@@ -252,6 +252,10 @@ class SnapshotOutcome(Struct, frozen=True):
     snapshot_id: int
     state: str
     outcome: str
+    seq: int = 0
+    """From which transaction on it speaks."""
+    cascades: tuple[TableName, ...] = ()
+    """Tables that it found which foreign keys change without row events."""
 
 
 class SessionTables(Struct, array_like=True, frozen=True):

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pymysql
 from msgspec import Struct
 
-from strata.errors import AccessDeniedError, SourceSettingsError, SourceUnavailableError
+from strata.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
 from strata.flavour import Flavour
+from strata.schema.history.cascades import LOGGED_SINCE
 from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence
+from strata.schema.live.exact_texts import ExactTexts
 from strata.schema.live.grants import Grants, Sight
 from strata.schema.model.charsets import charset_of_collation
 from strata.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
@@ -67,6 +69,7 @@ class _Dictionary:
 
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         self._connection = connection
+        self._texts = ExactTexts(connection)
         self.server = _read_server(connection)
 
     def _list_tables(self, names: Sequence[TableName] = ()) -> list[_Listed]:
@@ -85,25 +88,37 @@ class _Dictionary:
     def definition(self, name: TableName) -> TableDefinition | None:
         """One base table; None if there is none."""
         listed = [one for one in self._list_tables([name]) if one.kind == "BASE TABLE"]
-        return next((definition for _, definition in self._page(listed)), None) if listed else None
+        found = self._page(listed).get(name) if listed else None
+        if name in self._texts.doubtful:
+            raise SchemaGapError(self._texts.doubtful[name], table=str(name))
+        if not self._sight().sees_all_columns_of(name):
+            raise AccessDeniedError(
+                f"whether there is a table {name}, and with which columns, is hidden from the user of the connection",
+                remedy="Grant SELECT on it, or REVOKE no rights on its database.",
+            )
+        return found
 
-    def _page(self, page: Sequence[_Listed]) -> Iterator[tuple[TableName, TableDefinition]]:
+    def _sight(self) -> Sight:
+        return Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
+
+    def _page(self, page: Sequence[_Listed]) -> dict[TableName, TableDefinition]:
         names = [listed.name for listed in page]
         columns = self._columns_of(names)
         keys = self._keys_of(names)
-        for listed in page:
-            if listed.name in columns:
-                yield (
-                    listed.name,
-                    TableDefinition(
-                        columns=tuple(columns[listed.name]),
-                        keys=tuple(keys.get(listed.name, ())),
-                        character_set=charset_of_collation(listed.collation) if listed.collation else None,
-                        collation=listed.collation,
-                        engine=listed.engine,
-                        row_format=listed.row_format,
-                    ),
-                )
+        found = {
+            listed.name: TableDefinition(
+                columns=tuple(columns[listed.name]),
+                keys=tuple(keys.get(listed.name, ())),
+                character_set=charset_of_collation(listed.collation) if listed.collation else None,
+                collation=listed.collation,
+                engine=listed.engine,
+                row_format=listed.row_format,
+            )
+            for listed in page
+            if listed.name in columns
+        }
+        with _server_errors():
+            return self._texts.complete(found)
 
     def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
         srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
@@ -164,12 +179,16 @@ class LiveSchema(_Dictionary):
         """
         super().__init__(connection)
         self._exclude = SYSTEM_DATABASES | set(exclude(self.server.uuid))
-        self.sight: Sight = Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
+        self.sight = self._sight()
         self.position: BinlogPosition | None = None
         """The place of the reading, if it is not told by GTID sets."""
         self._is_by_file = moment is Moment.BY_FILE or not self.server.numbers_all
         self.gtid_before, self._exact = self._begin()
         self._listed = [listed for listed in self._list_tables() if listed.name.database not in self._exclude]
+        # No set of GTIDs can say that a DDL came between the transaction and what is asked of the tables themselves.
+        self._read = dict(self._pages()) if self._is_by_file else None
+        if self._exact:
+            self._run("UNLOCK INSTANCE")
 
     def databases(self) -> list[DatabaseEntry]:
         """The databases with their defaults."""
@@ -186,20 +205,45 @@ class LiveSchema(_Dictionary):
         """The views."""
         return [listed.name for listed in self._listed if listed.kind == "VIEW"]
 
+    def unlogged_cascades(self) -> list[TableName]:
+        """The tables whose rows foreign keys delete or change without row events."""
+        if self._logs_cascades():
+            return []
+        rows = self._rows(
+            "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "
+            "WHERE DELETE_RULE IN ('CASCADE', 'SET NULL') OR UPDATE_RULE IN ('CASCADE', 'SET NULL') ORDER BY 1, 2"
+        )
+        return [TableName(database, table) for database, table in rows if database not in self._exclude]
+
+    def _logs_cascades(self) -> bool:
+        if not self.server.flavour.is_mysql(*LOGGED_SINCE):
+            return False
+        [[is_native]] = self._rows("SELECT @@GLOBAL.innodb_native_foreign_keys")
+        return not int(is_native)
+
     def tables(self) -> Iterator[tuple[TableName, TableDefinition]]:
         """Every base table that the user can see in full, a page at a time."""
+        return self._pages() if self._read is None else iter(self._read.items())
+
+    def _pages(self) -> Iterator[tuple[TableName, TableDefinition]]:
         found = [
             listed
             for listed in self._listed
             if listed.kind == "BASE TABLE" and self.sight.sees_all_columns_of(listed.name)
         ]
         for at in range(0, len(found), PAGE_TABLES):
-            yield from self._page(found[at : at + PAGE_TABLES])
+            yield from self._page(found[at : at + PAGE_TABLES]).items()
+
+    @property
+    def doubtful(self) -> dict[TableName, str]:
+        """Tables of those read so far whose labels or defaults the server does not tell in full, and why."""
+        return self._texts.doubtful
 
     def end(self) -> str:
         """Ends the reading and returns the GTID set that had been executed by then."""
         self._run("COMMIT")
-        return self.gtid_before if self._exact else self._executed()
+        # What was asked of the tables themselves is as they are by now.
+        return self.gtid_before if self._exact and not self._texts.has_asked else self._executed()
 
     # The moment ---------------------------------------------------------------------------------
 
@@ -211,19 +255,17 @@ class LiveSchema(_Dictionary):
         """
         if not self.server.flavour.is_mysql(*_ATOMIC_SINCE) and not self._is_by_file:
             return self._executed(), False
-        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
         locked = self.server.flavour.is_mysql(*_ATOMIC_SINCE) and self._lock_ddl()
         executed = self._executed()
         if self._is_by_file:
             self.position = self._read_position(locked=locked)
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        if locked:
-            self._run("UNLOCK INSTANCE")
         return executed, locked
 
     def _lock_ddl(self) -> bool:
-        """Keeps DDL out for the moment in which the transaction begins; writers of rows go on. Needs BACKUP_ADMIN."""
+        """Keeps DDL out for the moment in which the transaction begins; where that is a place of a file, until all is
+        read. Writers of rows go on. Needs BACKUP_ADMIN."""
         try:
             self._run("LOCK INSTANCE FOR BACKUP")
         except (AccessDeniedError, SourceUnavailableError):
@@ -250,10 +292,11 @@ class LiveSchema(_Dictionary):
 
 
 def read_definition(connection: pymysql.Connection[Any], name: TableName) -> TableDefinition | None:
-    """One base table as the server has it now; None if there is none, or it cannot be seen.
+    """One base table as the server has it now; None if there is none.
 
     Raises:
-        AccessDeniedError: The user may not read it.
+        AccessDeniedError: The user may not see it, or not all of its columns.
+        SchemaGapError: The server does not tell all of its labels and defaults.
         SourceUnavailableError: The server went away.
     """
     return _Dictionary(connection).definition(name)

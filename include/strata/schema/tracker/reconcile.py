@@ -15,7 +15,8 @@ For each table, by what the stream says of it last and what the snapshot has:
 | nothing, all is known   | drift, corrected         |                             |
 | nothing, all is a gap   | known since the gap      |                             |
 
-A table that the snapshot's user may not see is never taken for one that is not there.
+Of a table whose labels or defaults the server does not tell in full, what is known and looks the same stays, and the
+rest is a gap, by name. A table that the snapshot's user may not see is never taken for one that is not there.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from strata.schema.history.versions import (
     ViewEntry,
     every_table_of,
 )
+from strata.schema.model.types import shown_text
 from strata.schema.tracker.stream import is_at_or_behind
 
 if TYPE_CHECKING:
@@ -80,6 +82,12 @@ def essential(definition: TableDefinition) -> tuple[object, ...]:
             for c in definition.columns
         ),
     )
+
+
+def as_shown(definition: TableDefinition) -> TableDefinition:
+    """A definition as information_schema shows it, with `?` for characters that it does not know."""
+    columns = tuple(replace(one, column_type=shown_text(one.column_type)) for one in definition.columns)
+    return replace(definition, columns=columns)
 
 
 def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
@@ -193,6 +201,8 @@ class _Reconciling:
         for name, fingerprint in snapshot.tables.items():
             if self._is_touched(name):
                 self._postponed.append(name)
+            elif name in snapshot.doubtful:
+                self._compare_doubtful(name, self._store.definition(fingerprint), snapshot.doubtful[name])
             else:
                 self._compare(name, self._store.definition(fingerprint), fingerprint)
         self._look_for_absent()
@@ -231,8 +241,8 @@ class _Reconciling:
         return not self._touched.isdisjoint({name, every_table_of(name.database), EVERY_TABLE})
 
     def _is_news(self, entry: TableEntry) -> bool:
-        """Whether an entry that closes a gap says what the table is now, and not only what it was."""
-        return bool(entry.name.table) and entry.gap is None
+        """Whether an entry that closes a gap says what the table is now, or that nobody can; not only what it was."""
+        return bool(entry.name.table) and (entry.gap is None or entry.name in self._snapshot.doubtful)
 
     def _newest(self, name: TableName) -> StoredEntry | None:
         """What the stream says last of a name, by itself or among all tables of its database or of the source."""
@@ -251,6 +261,23 @@ class _Reconciling:
             self._drift(name, None, found)
         elif newest.fingerprint != fingerprint:
             self._compare_definitions(name, newest, self._store.definition(newest.fingerprint), found)
+
+    def _compare_doubtful(self, name: TableName, found: TableDefinition, reason: str) -> None:
+        """Of a table whose texts the server does not tell in full, what the stream says stays if it looks the same."""
+        newest = self._newest(name)
+        if newest is None:
+            return
+        if newest.gap is not None:
+            if newest.name != name:
+                self._reloads[_place(newest)].append(TableEntry(name, gap=reason))
+            return
+        if newest.origin is Origin.METADATA:
+            return
+        known = self._store.definition(newest.fingerprint) if newest.name == name and newest.fingerprint else None
+        if known is None or essential(as_shown(known)) != essential(as_shown(found)):
+            end, snapshot_id = self._end, self._snapshot.id
+            self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, known, found))
+            self._corrections.append(TableEntry(name, gap=reason))
 
     def _compare_definitions(
         self, name: TableName, newest: StoredEntry, replayed: TableDefinition, found: TableDefinition

@@ -381,10 +381,13 @@ class Tracker:
             reconciled = reconcile(self._store, snapshot, end)
             self._take_reconciled(reconciled)
             text = outcome_text(snapshot, reconciled)
-            state = USELESS if reconciled.useless else APPLIED
             self.report.note(NoticeKind.SNAPSHOT, "", text)
             self._moved = True
-            self.flush(reconciled, SnapshotOutcome(snapshot.id, state, text))
+            outcome = SnapshotOutcome(snapshot.id, USELESS, text)
+            if not reconciled.useless:
+                cascades = tuple(name for name in snapshot.cascades if name not in reconciled.postponed)
+                outcome = SnapshotOutcome(snapshot.id, APPLIED, text, end.seq, cascades)
+            self.flush(reconciled, outcome)
 
     def _drop_misplaced(self, transaction: Transaction) -> None:
         """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""

@@ -1,0 +1,115 @@
+"""Foreign keys that a snapshot found: tables whose rows they change without row events are told of, as those of a DDL in
+the stream are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from strata.jobs.mirror.happenings import UNLOGGED
+from strata.schema.history.cascades import unlogged_cascades
+from strata.schema.history.snapshot_ledger import pending_snapshots, told_cascades
+from strata.schema.model.definition import TableName
+from strata.store.tables import snapshot
+from tests.mirrors.world import MirrorWorld
+from tests.mysql_server import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = pytest.mark.mysql
+
+TABLES = """
+CREATE TABLE parent (id INT PRIMARY KEY);
+CREATE TABLE deleted (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE);
+CREATE TABLE emptied (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE SET NULL);
+CREATE TABLE updated (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON UPDATE CASCADE);
+CREATE TABLE kept (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE RESTRICT);
+INSERT INTO parent VALUES (1), (2), (3); INSERT INTO deleted VALUES (1, 1);
+"""
+OLDER = ["deleted", "emptied", "updated"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    """One that lets InnoDB carry cascades out, as all did before 9.6."""
+    options = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--innodb-native-foreign-keys=ON")
+    with start_server(tmp_path_factory.mktemp("server"), *options) as running:
+        yield running
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> MirrorWorld:
+    """A source whose tables are older than the stream."""
+    server.run_sql("DROP DATABASE IF EXISTS shop; CREATE DATABASE shop")
+    server.run_sql(TABLES, "shop")
+    server.run_sql("FLUSH BINARY LOGS")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    return MirrorWorld(server, tmp_path)
+
+
+def take(world: MirrorWorld, sql: str) -> list[str]:
+    """A snapshot, then statements, and all of it tracked; the tables that are told of."""
+    world.snapshot()
+    world.server.run_sql(sql, "shop")
+    world.publish()
+    return [one.name.table for one in unlogged_cascades(world.engine, "s")]
+
+
+def test_they_follow_their_tables(world: MirrorWorld) -> None:
+    assert take(world, "INSERT INTO kept VALUES (1, 1)") == OLDER
+    assert take(world, "RENAME TABLE deleted TO moved; DROP TABLE emptied") == ["moved", "updated"]
+    assert take(world, "CREATE TABLE emptied (id INT PRIMARY KEY)") == ["moved", "updated"]
+    assert take(world, "ALTER TABLE moved ADD n INT; RENAME TABLE moved TO deleted") == ["deleted", "updated"]
+    # What was told stays told: rows may have been changed as long as the key was there.
+    assert take(world, "ALTER TABLE updated DROP FOREIGN KEY updated_ibfk_1") == ["deleted", "updated"]
+    assert take(world, "CREATE TABLE last (id INT)") == ["deleted", "updated"]
+
+
+def test_what_is_told_twice_is_kept_once(world: MirrorWorld) -> None:
+    for number in range(4):
+        take(world, f"INSERT INTO kept VALUES ({number}, 1)")
+    assert [len(one.names) for one in told_cascades(world.engine, "s")] == [3]
+
+
+def test_a_key_that_came_while_a_snapshot_was_pending(world: MirrorWorld) -> None:
+    """Its moment is in front of the statement that renames the table: the name is another table's by then."""
+    world.snapshot()
+    world.server.run_sql("RENAME TABLE deleted TO moved, kept TO deleted", "shop")
+    world.publish()
+    assert [one.name.table for one in unlogged_cascades(world.engine, "s")] == ["emptied", "moved", "updated"]
+
+
+def test_mirrors_say_it(world: MirrorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.snapshot()
+    world.server.run_sql("INSERT INTO deleted VALUES (2, 2); DELETE FROM parent WHERE id = 1", "shop")
+    world.publish()
+    world.server.run_sql("TRUNCATE TABLE deleted; INSERT INTO deleted VALUES (3, 3)", "shop")
+    world.publish()
+    report = world.update()
+    told = dict(zip((name.table for name in report.names), report.mirrors, strict=True))
+    for name in OLDER:
+        assert (told[name].behind or "").startswith(UNLOGGED), name
+        assert not told[name].needs_dump, name
+    assert UNLOGGED not in (told["kept"].behind or "")
+
+
+def test_a_store_of_an_older_version_opens(world: MirrorWorld) -> None:
+    """Its pending snapshot says nothing of foreign keys; the next one does."""
+    world.snapshot()
+    with world.engine.begin() as connection:
+        [content] = connection.execute(sa.select(snapshot.c.content)).scalars()
+        older = {key: value for key, value in json.loads(content).items() if key not in {"cascades", "doubtful", "seq"}}
+        connection.execute(snapshot.update().values(content=json.dumps(older)))
+    [pending] = pending_snapshots(world.engine, "s")
+    assert TableName("shop", "deleted") in pending.tables
+    world.server.run_sql("INSERT INTO kept VALUES (1, 1)", "shop")
+    world.publish()
+    assert unlogged_cascades(world.engine, "s") == []
+    assert take(world, "INSERT INTO kept VALUES (2, 2)") == OLDER
