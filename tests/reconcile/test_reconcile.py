@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from strata.jobs import ingest
+from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reconcile_source import reconcile_source
 from strata.jobs.reconcile.report import Against, Outcome, Side
 from strata.jobs.whole.dump_source import dump_source
 from strata.schema.model.definition import TableName
+from strata.store.database import open_store
 from strata.tables.layout import table_url
 from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
@@ -227,3 +231,24 @@ def test_a_truncated_table_is_whole_from_there_on(world: LiveWorld) -> None:
     assert (world.said("t").outcome, world.said("t").not_covered) == (Outcome.MATCH, 0)
     world.sql("SET sql_log_bin = 0; INSERT INTO t VALUES (3, 'c')")
     assert world.said("t").outcome is Outcome.MISMATCH
+
+
+def test_a_table_that_grants_hide_is_no_mismatch(server: MysqlServer, world: LiveWorld) -> None:
+    """A partial revoke hides a database, a grant on columns the other columns of a table."""
+    world.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE u (id INT PRIMARY KEY); INSERT INTO t VALUES (1, 2)"
+    )
+    world.run()
+    for grants in (
+        "GRANT ALL ON *.* TO part@'%'; SET GLOBAL partial_revokes = ON; REVOKE ALL ON shop.* FROM part@'%'",
+        "GRANT ALL ON other.* TO part@'%'; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO part@'%';"
+        "GRANT SELECT (id) ON shop.t TO part@'%'",
+    ):
+        server.run_sql(f"DROP USER IF EXISTS part@'%'; CREATE USER part@'%' IDENTIFIED BY 'pw'; {grants}")
+        found = world.settings.source("s")
+        asking = replace(found, address=replace(found.address, user="part", password="pw"))
+        report = reconcile_source(asking, open_store(found.store_url), Wanted(), catch_up=lambda _: None)
+        assert {one.table: one.outcome for one in report.tables} == {
+            "shop.t": Outcome.INCONCLUSIVE, "shop.u": Outcome.INCONCLUSIVE}  # fmt: skip
+        assert all("hidden from the user" in one.reasons[0] for one in report.tables)
+    server.run_sql("DROP USER part@'%'; SET GLOBAL partial_revokes = OFF")

@@ -1,5 +1,5 @@
-"""Foreign keys that a snapshot found: tables whose rows they change without row events are told of, as those of a DDL in
-the stream are."""
+"""Foreign keys that a snapshot found: tables whose rows they change without row events are told of, as those of a DDL
+in the stream are."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from strata.cli.status import _print
+from strata.cli.terminal import Terminal
 from strata.jobs.mirror.happenings import UNLOGGED
+from strata.jobs.progress.metrics import metrics_of
+from strata.jobs.progress.status import source_status
 from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.snapshot_ledger import pending_snapshots, told_cascades
 from strata.schema.model.definition import TableName
+from strata.serve.overview import overview
 from strata.store.tables import snapshot
 from tests.mirrors.world import MirrorWorld
 from tests.mysql_server import start_server
@@ -52,6 +57,19 @@ def world(server: MysqlServer, tmp_path: Path) -> MirrorWorld:
     server.run_sql("FLUSH BINARY LOGS")
     server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
     return MirrorWorld(server, tmp_path)
+
+
+class OneSource:
+    """What the page asks of the settings."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def names(self) -> list[str]:
+        return ["s"]
+
+    def store(self, _: str) -> sa.Engine:
+        return self._engine
 
 
 def take(world: MirrorWorld, sql: str) -> list[str]:
@@ -98,6 +116,13 @@ def test_mirrors_say_it(world: MirrorWorld, capsys: pytest.CaptureFixture[str]) 
         assert (told[name].behind or "").startswith(UNLOGGED), name
         assert not told[name].needs_dump, name
     assert UNLOGGED not in (told["kept"].behind or "")
+    found = source_status(world.source, world.engine, now=1)
+    assert found.unlogged == tuple(f"shop.{name}" for name in OLDER)
+    _print(Terminal(), found, metrics_of(world.source, found, now=1))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "foreign keys change rows of shop.deleted, shop.emptied, shop.updated without row events" in shown
+    [view] = overview(OneSource(world.engine), None)
+    assert any("shop.updated without row events" in one.text for one in view.attention)
 
 
 def test_a_store_of_an_older_version_opens(world: MirrorWorld) -> None:

@@ -171,6 +171,11 @@ def _left(found: SourceStatus) -> list[str]:
             f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
             "binlog (`strata intervals`)"
         )
+    if found.unlogged:
+        lines.append(
+            f"[yellow]warning:[/yellow] foreign keys change rows of {escape(', '.join(found.unlogged))} without row "
+            "events: those changes are in no binlog"
+        )
     return lines
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from strata.counted import counted
 from strata.errors import StrataError
 from strata.schema.answers.catalogue import unknown_tables
+from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.sql_store import SchemaStore
 from strata.store.database import reading
 from strata.store.ledgers import IntervalLedger
@@ -50,6 +51,8 @@ class Urgency(IntEnum):
     """A table whose schema is not known."""
     WAITING = 4
     """The next run does it."""
+    UNLOGGED = 5
+    """Changes that no binlog has, as long as the server is as it is."""
 
 
 class Attention(Struct, frozen=True):
@@ -115,6 +118,7 @@ def _of_store(engine: sa.Engine, name: str, read: Reading | None) -> SourceView:
         *_of_numbers(name, read),
         *(_waiting(name, one) for one in waiting),
         *(_gap(name, one) for one in gaps[:_SHOWN_GAPS]),
+        *_unlogged(engine, name),
     ]
     return SourceView(
         name,
@@ -179,6 +183,14 @@ def _waiting(name: str, one: Waiting) -> Attention:
 
 def _tables(one: Waiting) -> str:
     return one.table if one.tables == 1 else counted(one.tables, "table")
+
+
+def _unlogged(engine: sa.Engine, name: str) -> Iterator[Attention]:
+    tables = [str(one.name) for one in unlogged_cascades(engine, name)]
+    if tables:
+        more = f" and {counted(len(tables) - _SHOWN_GAPS, 'other')}" if len(tables) > _SHOWN_GAPS else ""
+        text = f"foreign keys change rows of {', '.join(tables[:_SHOWN_GAPS])}{more} without row events"
+        yield Attention(text, f"strata reconcile --source {name}", urgency=Urgency.UNLOGGED)
 
 
 def _gap(name: str, one: TableSummary) -> Attention:

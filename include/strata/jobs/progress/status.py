@@ -11,6 +11,7 @@ from msgspec import Struct
 from strata.events.landed import LandedStream, landing_folder
 from strata.jobs.land.land_state import Doing, LandState, read_state
 from strata.jobs.plan.wanted import wanted_tables
+from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.historian import Gap, History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
@@ -126,6 +127,8 @@ class SourceStatus(Struct, frozen=True):
     """Row changes that closed intervals own, of all tables, wanted or not."""
     decoded_rows: int = 0
     """Row changes that are published, or that were decoded and judged and are withheld."""
+    unlogged: tuple[str, ...] = ()
+    """Tables whose rows foreign keys change without row events."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -181,6 +184,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         landed_bytes=_landed_bytes(source, stream),
         landed_rows=sum(total.rows for total in all_totals),
         decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, left_out)),
+        unlogged=tuple(str(one.name) for one in unlogged_cascades(engine, source.name) if wanted(one.name)),
     )
 
 

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import sqlalchemy as sa
 from msgspec import Struct
 
 from strata.schema.ddl.changes import AddKey, AlterTable, CreateTable
 from strata.schema.history.snapshot_ledger import told_cascades
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.statements import changes_asked
+from strata.store.database import reading
+from strata.store.tables import schema_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import sqlalchemy as sa
 
     from strata.schema.ddl.changes import Change, WrittenKey
     from strata.schema.history.snapshot_ledger import ToldCascades
@@ -45,14 +46,14 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    store = SchemaStore(engine)
-    entries = sorted((one for one in store.all_entries(source) if one.name.table), key=lambda one: one.order)
-    asked = changes_asked(engine, (entry.version_id for entry in entries))
-    told = told_cascades(engine, source)
+    asked, told = changes_asked(engine, _that_name_others(engine, source)), told_cascades(engine, source)
+    if not asked and not told:
+        return []
+    entries = (one for one in SchemaStore(engine).all_entries(source) if one.name.table)
     found: dict[TableName, Cascade] = {}
     before: dict[TableName, Cascade] = {}
     version_id = 0
-    for entry in entries:
+    for entry in sorted(entries, key=lambda one: one.order):
         while told and told[0].is_before(entry):
             _tell(told.pop(0), found)
         if entry.version_id != version_id:
@@ -68,6 +69,14 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     for one in told:
         _tell(one, found)
     return [cascade for _, cascade in sorted(found.items())]
+
+
+def _that_name_others(engine: sa.Engine, source: str) -> list[int]:
+    """The versions whose statement may make a foreign key: to read all statements would take long."""
+    may_make = sa.func.upper(schema_version.c.ddl).contains("REFERENCES")
+    query = sa.select(schema_version.c.id).where(schema_version.c.source == source, may_make)
+    with reading(engine) as connection:
+        return list(connection.execute(query).scalars())
 
 
 def _tell(told: ToldCascades, found: dict[TableName, Cascade]) -> None:
