@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.gtid.position import BinlogPosition
+from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_files
 from strata.schema.answers.create_statements import create_statement
 from strata.schema.answers.tables import tables_at
@@ -16,6 +17,7 @@ from strata.schema.history.historian import Gap, History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtBinlog, AtSeq
 from strata.store.database import open_store
+from strata.wire.connection import ServerAddress
 from tests.mysql_server import start_server
 from tests.schema.differential import run_and_record
 from tests.schema.sequences import Sequence
@@ -151,3 +153,42 @@ def test_what_it_says_is_the_same_table(server: MysqlServer, tmp_path: Path):
     server.run_sql("CREATE DATABASE e; USE e;" + ";".join(theirs.values()))
     assert shown_tables(server, "e") == theirs
     server.run_sql("DROP DATABASE e")
+
+
+@pytest.mark.mysql
+def test_a_charset_that_no_binlog_holds_is_a_note(server: MysqlServer, tmp_path: Path):
+    """The server writes what LIKE makes of a temporary table without the table's charset. A snapshot tells it."""
+    random = Random(5)
+    charsets = ("latin1", "utf8mb4", "utf16", "koi8r", "utf8mb3")
+    server.run_sql("DROP DATABASE IF EXISTS d; CREATE DATABASE d CHARACTER SET latin1; RESET BINARY LOGS AND GTIDS")
+    for number in range(8):
+        columns = ", ".join(f"c{at} VARCHAR(9) CHARACTER SET {random.choice(charsets)}" for at in range(3))
+        named = f" CHARACTER SET {random.choice(charsets)}" if number else ""
+        made = f"CREATE TEMPORARY TABLE t (id INT PRIMARY KEY, {columns}){named}; CREATE TABLE made{number} LIKE t"
+        server.run_sql(made, "d")
+    theirs = shown_tables(server, "d")
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    report = track_files([str(server.binlogs()[0])], engine, "s")
+    store = SchemaStore(engine)
+
+    def notes(told: History, seq: int) -> dict[str, bool]:
+        """Whether each statement has a note on it; it is the server's, but for the charset then."""
+        found = {}
+        for name, version in tables_at(told, AtSeq(seq)).tables:
+            assert not isinstance(version, Gap), name
+            made = create_statement(store, "s", name, version)
+            found[name.table] = any("default charset" in note for note in made.notes)
+            *lines, end = theirs[name.table].split("\n")
+            if found[name.table]:
+                end = re.sub(r" DEFAULT CHARSET=\S+( COLLATE=\S+)?$", "", end)
+                assert made.sql.split("\n") == [*lines, end]
+            assert made.sql.split("\n")[-1] == end
+        return found
+
+    assert set(notes(History(store, "s"), report.seq).values()) == {True}
+    snapshot_schemas(ServerAddress.from_url(server.url), engine, "s")
+    server.run_sql("ALTER TABLE made1 ADD later TEXT", "d")
+    report = track_files([str(server.binlogs()[0])], engine, "s")
+    theirs = shown_tables(server, "d")
+    assert report.gaps == 0
+    assert set(notes(History(store, "s"), report.seq).values()) == {False}

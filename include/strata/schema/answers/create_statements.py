@@ -127,6 +127,8 @@ def _notes_of(definition: TableDefinition) -> list[str]:
         notes.append("expressions stand as they were written")
     if definition.engine is None:
         notes.append("ENGINE=InnoDB: no statement names the engine, so it was the session's default")
+    if definition.collation is None:
+        notes.append("the default charset of the table, which no binlog holds")
     if definition.in_doubt:
         notes.append("the length of a key's prefix, which no binlog holds")
     return notes

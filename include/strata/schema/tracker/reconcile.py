@@ -8,7 +8,8 @@ For each table, by what the stream says of it last and what the snapshot has:
 | touched while read      | left for the next one    | left for the next one       |
 | known, and the same     | nothing                  |                             |
 | known, and different    | drift, corrected         | drift, dropped              |
-| known, a length unknown | the length, since then   | drift, dropped              |
+| known, but not a length | the length, since then   | drift, dropped              |
+|   or the table's charset|                          |                             |
 | told by FULL metadata   | the server's definition  | drift, dropped              |
 | gap                     | known since the gap      | was not there since the gap |
 | dropped                 | drift, corrected         | nothing                     |
@@ -91,7 +92,7 @@ def as_shown(definition: TableDefinition) -> TableDefinition:
 
 
 def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
-    """A replayed definition with the lengths of keys, and the engine, that a server tells."""
+    """A replayed definition with what no binlog holds and a server tells: lengths of keys, engine, default charset."""
     lengths = {key.name: key.parts for key in found.keys}
     keys = tuple(
         replace(key, parts=tuple(map(_with_length_of, key.parts, lengths[key.name])))
@@ -100,7 +101,12 @@ def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableD
         for key in replayed.keys
     )
     return replace(
-        replayed, keys=keys, engine=replayed.engine or found.engine, row_format=replayed.row_format or found.row_format
+        replayed,
+        keys=keys,
+        engine=replayed.engine or found.engine,
+        row_format=replayed.row_format or found.row_format,
+        character_set=replayed.character_set or found.character_set,
+        collation=replayed.collation or found.collation,
     )
 
 
@@ -286,7 +292,7 @@ class _Reconciling:
             self._corrections.append(TableEntry(name, found))  # it says more than rows do, and nothing else
         elif essential(replayed) != essential(found):
             self._drift(name, replayed, found)
-        elif replayed.in_doubt:
+        elif replayed.in_doubt or replayed.collation is None:
             self._take_lengths(name, newest, with_lengths_of(replayed, found))
 
     def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
