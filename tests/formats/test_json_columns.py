@@ -67,6 +67,8 @@ SNAPSHOT = Snapshot(
     hidden=("no sight of e",),
     position=BinlogPosition.parse("binlog.000003:157"),
     server_uuid="u",
+    cascades=(TableName("d", "t"),),
+    doubtful={TableName("d", "t"): "it cannot be asked"},
 )
 CONTENT = {
     "databases": [["d", "utf8mb4", None]],
@@ -76,17 +78,20 @@ CONTENT = {
     "hidden": ["no sight of e"],
 }
 POSITION = {"position": "binlog.000003:157", "server_uuid": "u"}
+LATER = {"cascades": [["d", "t"]], "doubtful": [["d", "t", "it cannot be asked"]], "seq": 0}
 
 
 def test_a_snapshot_is_read_and_written_as_ever(tmp_path: Path) -> None:
     engine = open_store(f"sqlite:///{tmp_path}/store.db")
     add_snapshot(engine, SNAPSHOT)
     with reading(engine) as connection:
-        assert json.loads(connection.execute(sa.select(snapshot.c.content)).scalar_one()) == {**CONTENT, **POSITION}
+        content = json.loads(connection.execute(sa.select(snapshot.c.content)).scalar_one())
+    assert content == {**CONTENT, **POSITION, **LATER}
     assert pending_snapshots(engine, "s") == [msgspec.structs.replace(SNAPSHOT, id=1)]
     with writing(engine) as connection:
         connection.execute(snapshot.update().values(content=json.dumps(CONTENT)))
-    assert [(one.position, one.server_uuid) for one in pending_snapshots(engine, "s")] == [(None, "")]
+    [older] = pending_snapshots(engine, "s")
+    assert (older.position, older.server_uuid, older.cascades, older.doubtful) == (None, "", (), {})
 
 
 @pytest.mark.parametrize(

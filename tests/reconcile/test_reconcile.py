@@ -252,3 +252,15 @@ def test_a_table_that_grants_hide_is_no_mismatch(server: MysqlServer, world: Liv
             "shop.t": Outcome.INCONCLUSIVE, "shop.u": Outcome.INCONCLUSIVE}  # fmt: skip
         assert all("hidden from the user" in one.reasons[0] for one in report.tables)
     server.run_sql("DROP USER part@'%'; SET GLOBAL partial_revokes = OFF")
+
+
+def test_labels_are_told_apart_whatever_their_characters(world: LiveWorld) -> None:
+    """information_schema shows both as `?`."""
+    world.sql("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('😀', 'b')); INSERT INTO t VALUES (1, '😀'), (2, 'b')")
+    world.run()
+    assert world.said("t").outcome is Outcome.MATCH
+    world.sql(
+        "SET sql_log_bin = 0; DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, e ENUM('😁', 'b'));"
+        "INSERT INTO t VALUES (1, '😁'), (2, 'b')"
+    )
+    assert world.said("t").outcome is Outcome.MISMATCH

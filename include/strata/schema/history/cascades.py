@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 from msgspec import Struct
 
+from strata.flavour import Flavour, Vendor
 from strata.schema.ddl.changes import AddKey, AlterTable, CreateTable
 from strata.schema.history.snapshot_ledger import told_cascades
 from strata.schema.history.sql_store import SchemaStore
@@ -17,10 +18,11 @@ from strata.store.database import reading
 from strata.store.tables import schema_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from strata.schema.ddl.changes import Change, WrittenKey
     from strata.schema.history.snapshot_ledger import ToldCascades
+    from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import TableName
 
 LOGGED_SINCE: Final = (9, 6)
@@ -46,14 +48,23 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    asked, told = changes_asked(engine, _that_name_others(engine, source)), told_cascades(engine, source)
+    asked, told = changes_asked(engine, _that_may_make_cascades(engine, source)), told_cascades(engine, source)
     if not asked and not told:
         return []
-    entries = (one for one in SchemaStore(engine).all_entries(source) if one.name.table)
+    entries = sorted(
+        (one for one in SchemaStore(engine).all_entries(source) if one.name.table), key=lambda one: one.order
+    )
+    return [cascade for _, cascade in sorted(_followed(entries, asked, told).items())]
+
+
+def _followed(
+    entries: Iterable[StoredEntry], asked: Mapping[int, tuple[Change, ...]], told: list[ToldCascades]
+) -> dict[TableName, Cascade]:
+    """Cascades by what their tables are called at the end, through renames and drops in stream order."""
     found: dict[TableName, Cascade] = {}
     before: dict[TableName, Cascade] = {}
     version_id = 0
-    for entry in sorted(entries, key=lambda one: one.order):
+    for entry in entries:
         while told and told[0].is_before(entry):
             _tell(told.pop(0), found)
         if entry.version_id != version_id:
@@ -68,13 +79,15 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
             found[entry.name] = Cascade(entry.name, known.since_seq)
     for one in told:
         _tell(one, found)
-    return [cascade for _, cascade in sorted(found.items())]
+    return found
 
 
-def _that_name_others(engine: sa.Engine, source: str) -> list[int]:
-    """The versions whose statement may make a foreign key: to read all statements would take long."""
-    may_make = sa.func.upper(schema_version.c.ddl).contains("REFERENCES")
-    query = sa.select(schema_version.c.id).where(schema_version.c.source == source, may_make)
+def _that_may_make_cascades(engine: sa.Engine, source: str) -> list[int]:
+    """The versions whose statement may make such a foreign key: to read all statements would take long."""
+    found, text = schema_version.c, sa.func.upper(schema_version.c.ddl)
+    acts = text.contains("CASCADE") | text.contains("NULL")
+    before = found.server_version < Flavour(Vendor.MYSQL, (*LOGGED_SINCE, 0)).number
+    query = sa.select(found.id).where(found.source == source, before, text.contains("REFERENCES"), acts)
     with reading(engine) as connection:
         return list(connection.execute(query).scalars())
 
