@@ -13,8 +13,10 @@ from strata.errors import StreamHoleError, Usage
 from strata.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
 from strata.events.xa import Undecided
 from strata.gtid.sets import GtidSet
+from strata.wire.codes import HEADER_BYTES
 from strata.wire.segment import SegmentName
-from strata.wire.storage import Folder
+from strata.wire.server_files import begins_at
+from strata.wire.storage import Folder, lake_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -44,6 +46,23 @@ class LandedSegment:
     def index(self) -> SegmentIndex:
         """The index beside it."""
         return SegmentIndex.open(self.folder, f"{self.name}{SUFFIX}")
+
+    def begins_event(self, place: int, offset: int) -> bool:
+        """Whether an event begins at a byte of the segment.
+
+        Args:
+            place: Of the segment's file; in front of its end.
+            offset: The same place in the server's file.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        with (
+            lake_errors(self.url),
+            self.folder.filesystem.open_input_file(f"{self.folder.path}/{self.name}") as file,
+        ):
+            file.seek(place)
+            return begins_at(file.read(HEADER_BYTES), offset)
 
     @property
     def summary(self) -> SegmentSummary:

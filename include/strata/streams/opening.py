@@ -11,6 +11,7 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import FilePosition, Place
 from strata.streams.positions import Begin, Edge, End, micros
+from strata.wire.server_files import FIRST_OFFSET
 from strata.wire.server_now import ServerNow
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from strata.streams.positions import Bound, Start
     from strata.streams.seam import LiveServer
     from strata.wire.replication import ServerState
+    from strata.wire.server_files import ServerFiles
 
 
 class Opening:
@@ -86,6 +88,14 @@ class _Server:
             self._server.by_file |= not self._state.numbers_all
         return self._state
 
+    def files(self) -> ServerFiles:
+        """As `LiveServer.files`."""
+        return self._server.files()
+
+    def begins_event(self, at: BinlogPosition) -> bool:
+        """As `LiveServer.begins_event`."""
+        return self._server.begins_event(at)
+
     def now(self) -> GtidSet | BinlogPosition:
         """Behind all that it has executed."""
         executed = self.state().executed
@@ -105,7 +115,8 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     Raises:
         BinlogPurgedError: The position is in front of all that can be had; the message says what that is.
         SourceDivergedError: It is behind what the server has executed, or never was in this stream.
-        Usage: It means nothing in this stream.
+        Usage: It means nothing in this stream: a file and offset that the server has not written, or where no event
+            begins.
         StrataError: The server or the lake does not answer.
     """
     if landed.segments and landed.has_anonymous():
@@ -195,23 +206,100 @@ def _behind_file(
     landed: LandedStream, asked: _Server, position: FilePosition | BinlogPosition, at: BinlogPosition
 ) -> int:
     uuid = position.server_uuid if isinstance(position, FilePosition) else ""
-    if not landed.segments:
-        if uuid not in ("", asked.state().uuid):
-            raise _other_server(landed, uuid, asked.state().uuid)
-        return 0
-    summary = landed.segments[-1].summary
-    if uuid not in ("", summary.server_uuid):
-        raise _other_server(landed, uuid, summary.server_uuid)
-    begin = BinlogPosition.of(landed.segments[0].name.binlog_file, landed.segments[0].name.offset)
+    server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
+    if uuid not in ("", server):
+        raise _other_server(landed, uuid, server)
+    seq, is_known = _landed_place(landed, at) if landed.segments else (0, False)
+    if not is_known and (not landed.segments or seq == landed.last_seq or server == asked.state().uuid):
+        _refuse_unwritten(landed, asked, position, at)
+    return seq
+
+
+def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
+    """The last ordinal in front of a place in the server's files, and whether what has landed shows that one is there.
+
+    Raises:
+        BinlogPurgedError: It is in front of all that has landed.
+        Usage: It is inside of an event.
+    """
+    first, summary = landed.segments[0], landed.segments[-1].summary
+    begin = BinlogPosition.of(first.name.binlog_file, first.name.offset)
     if at < begin:
+        if at.file == begin.file and landed.record_at(landed.first_seq)[1].begin == begin.offset:
+            # In the head of the file, with which the stream begins.
+            return landed.first_seq - 1, False
         raise BinlogPurgedError(
             f"what follows {at} is nowhere any more; the earliest that can be had is at {begin}",
             source=landed.source,
             remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
         ).beginning(begin)
-    if at >= BinlogPosition.of(summary.binlog_file, summary.server_end):
-        return landed.last_seq
-    return landed.seq_at_position(at)
+    end = BinlogPosition.of(summary.binlog_file, summary.server_end)
+    if at >= end:
+        return landed.last_seq, at == end and at.file == end.file
+    seq = landed.seq_at_position(at)
+    return seq, _is_landed_event(landed, seq, at)
+
+
+def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool:
+    """Whether a place in the server's files is the begin of a landed event, or the end of a landed transaction; False
+    if it is outside of them.
+
+    Raises:
+        Usage: It is inside of an event.
+    """
+    if seq < landed.last_seq and (seq + 1 >= landed.first_seq):
+        following = landed.record_at(seq + 1)[1]
+        if (following.binlog_file, following.binlog_pos) == (at.file, at.offset):
+            return True
+    if seq < landed.first_seq:
+        return False
+    segment, record = landed.record_at(seq)
+    inside = at.offset - record.binlog_pos
+    if record.binlog_file != at.file or inside > record.end - record.begin:
+        return False
+    if inside < record.end - record.begin and not segment.begins_event(record.begin + inside, at.offset):
+        raise _inside_event(landed, at)
+    return True
+
+
+def _refuse_unwritten(
+    landed: LandedStream, asked: _Server, position: FilePosition | BinlogPosition, at: BinlogPosition
+) -> None:
+    """A place that the server has not written, or where no event begins: nobody knows what is behind it."""
+    files = asked.files()
+    size = files.size(at.file)
+    if size is None and at < files.begin:
+        if landed.segments:
+            # The end of a file that has landed: what was there besides is gone.
+            return
+        raise BinlogPurgedError(
+            f"the server has purged what follows {at}; the earliest that can be had is at {files.begin}",
+            source=landed.source,
+            remedy=f"`strata stream --source {landed.source} --from {files.begin}` begins there.",
+        ).beginning(files.begin)
+    if size is None or at.offset > size:
+        kind = SourceDivergedError if isinstance(position, FilePosition) else Usage
+        raise kind(
+            f"the server has not written {at}; its binlog goes from {files.begin} to {files.end}",
+            source=landed.source,
+            file=at.file,
+            offset=at.offset,
+            remedy=f"`--from {files.end}` begins with what comes next, as `--from now` does. If the position is one of "
+            "this server, its binlog was reset since.",
+        )
+    if FIRST_OFFSET < at.offset < size and not asked.begins_event(at):
+        raise _inside_event(landed, at)
+
+
+def _inside_event(landed: LandedStream, at: BinlogPosition) -> Usage:
+    return Usage(
+        f"no event begins at {at}",
+        source=landed.source,
+        file=at.file,
+        offset=at.offset,
+        remedy=f"`SHOW BINLOG EVENTS IN '{at.file}'` on the server lists where events begin; `strata position` has the "
+        "place of a time or a GTID set.",
+    )
 
 
 def _other_server(landed: LandedStream, wanted: str, found: str) -> SourceDivergedError:

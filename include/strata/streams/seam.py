@@ -4,6 +4,7 @@ Not here: which of them a reader gets (`positions.py`), what is in them (`decodi
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from strata.events.changes.port import Transactions, Waiting
 from strata.events.gtid import encode_gtid_set
 from strata.events.index import Resume
 from strata.events.landed import LandedStream
+from strata.events.last_transaction import LastTransaction, first_gtid_event, prove_history
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSetBuilder
 from strata.wire.replication import BinlogStream, ServerState, Until
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
     from strata.events.changes.port import Item
     from strata.wire.connection import ServerAddress
+    from strata.wire.server_files import ServerFiles
 
+_LOG = logging.getLogger("strata.stream")
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 0.2
@@ -67,15 +71,35 @@ class LiveServer:
         finally:
             stream.close()
 
-    def end(self) -> BinlogPosition:
-        """Where it writes.
+    def files(self) -> ServerFiles:
+        """Which files it has.
 
         Raises:
             StrataError: It does not answer.
         """
         stream = BinlogStream.open(self.address)
         try:
-            return stream.files().end
+            return stream.files()
+        finally:
+            stream.close()
+
+    def end(self) -> BinlogPosition:
+        """Where it writes.
+
+        Raises:
+            StrataError: It does not answer.
+        """
+        return self.files().end
+
+    def begins_event(self, at: BinlogPosition) -> bool:
+        """Whether an event begins at a place in its files.
+
+        Raises:
+            StrataError: It does not answer.
+        """
+        stream = BinlogStream.open(self.address)
+        try:
+            return stream.begins_event(at)
         finally:
             stream.close()
 
@@ -115,6 +139,8 @@ class Seam:
         """Whether the stream has begun."""
         self._connected = has_answered
         self.reached = Reached(after_seq)
+        self._last: LastTransaction | None = None
+        """The last transaction that was read, by which the server has to show that it is still the same."""
 
     def read(self) -> Iterator[Item]:
         """As `ChangeSource.read`; it ends only by an error, or when `stop` says so."""
@@ -159,6 +185,8 @@ class Seam:
             stream = self._landed or LandedStream.open(self._lake, self._source)
             self._landed = None
             if not stream.segments or (self._opened and stream.last_seq <= self.reached.seq):
+                if stream.segments and stream.last_seq == self.reached.seq:
+                    self._last = LastTransaction.landed(stream.segments[-1])
                 return
             self._begin_landed(stream)
             for item in LandedSource(stream, self.reached.seq).read():
@@ -203,6 +231,7 @@ class Seam:
                 given = time.monotonic()
                 yield self._take(item)
                 if isinstance(item, Transactions):
+                    self._last = LastTransaction.live(item, server.uuid)
                     # What comes meanwhile waits in the socket.
                     time.sleep(max(0.0, given + self._gather - time.monotonic()))
         finally:
@@ -236,6 +265,11 @@ class Seam:
                 remedy=f"`strata land --source {self._source}` says how to land it; "
                 f"`strata stream --source {self._source} --from '{server.purged}'` begins with what can be had.",
             ).beginning(server.purged)
+        if self._last is not None:
+            last = self._last
+            unproved = prove_history(self._server.address, server, executed, last, lambda: first_gtid_event(last))
+            if unproved:
+                _LOG.warning("%s: %s", self._source, unproved)
         return encode_gtid_set(executed)
 
     def _start_by_file(self, stream: BinlogStream, server: ServerState) -> BinlogPosition:
@@ -267,5 +301,7 @@ class Seam:
                 offset=reached.at.offset,
                 remedy="It was reset, or lost its end in a crash: land it under another source name.",
             )
+        if self._last is not None and self._last.end == reached.at:
+            self._last.refuse_other_bytes(self._server.address)
         reached.server_uuid = server.uuid
         return reached.at

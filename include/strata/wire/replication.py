@@ -30,9 +30,9 @@ from strata.kernels.layout import PacketState
 from strata.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, Packet, split_packets
 from strata.kernels.records import records
 from strata.wire.binlog_expiry import VARIABLES, expire_seconds
-from strata.wire.codes import LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES
+from strata.wire.codes import HEADER_BYTES, LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES, EventType
 from strata.wire.connection import Compression, as_strata_error, connect, server_errors
-from strata.wire.server_files import FIRST_OFFSET, ServerFiles
+from strata.wire.server_files import FIRST_OFFSET, ServerFiles, begins_at
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -63,6 +63,7 @@ _IDLE_SECONDS = 600
 gigabyte in some seconds."""
 _OFFSETS = 1 << 32
 """COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
+_MADE_UP = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _NO_REPLICATION = frozenset({1045, 1227})
 """The server says "access denied for user" where a user that it has let in lacks the grant (sql/rpl_replica.cc)."""
 _CANNOT_SEND = 1236
@@ -183,6 +184,24 @@ class BinlogStream:
         """
         with server_errors(self._address):
             return ServerFiles.read(self._connection)
+
+    def begins_event(self, at: BinlogPosition) -> bool:
+        """Whether an event begins at a place that the server has written; nothing else may be asked for afterwards.
+
+        Raises:
+            StrataError: As `read`, but where the server finds no event there.
+        """
+        try:
+            for item in self.read(at):
+                header = bytes(item.data[:HEADER_BYTES]) if isinstance(item, Piece) else b""
+                if isinstance(item, Control) and int.from_bytes(item.event[13:17], "little"):
+                    # One that is made for the connection is nowhere in the file.
+                    header = b"" if item.event[4] in _MADE_UP else item.event[:HEADER_BYTES]
+                if header:
+                    return begins_at(header, at.offset)
+        except (BinlogUnreadableError, CorruptEventError):
+            return False
+        return False
 
     def close(self) -> None:
         """Breaks the connection; the server notices, and stops sending."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from strata.errors import CorruptEventError, one_line
 from strata.gtid.position import BinlogPosition
+from strata.wire.codes import HEADER_BYTES
 
 if TYPE_CHECKING:
     import pymysql
@@ -20,6 +21,8 @@ _NO_TRANSACTION = frozenset({"Format_desc", "Previous_gtids", "Rotate", "Stop"})
 """Kinds of events, as SHOW BINLOG EVENTS calls them."""
 _FIRST_EVENTS = 3
 """Of a file: two of its head, and one more."""
+_OFFSETS = 1 << 32
+"""A header has the low 32 bits of an offset."""
 FIRST_OFFSET = 4
 """Of the first event of a file, bytes."""
 
@@ -47,6 +50,12 @@ def has_no_transaction(connection: pymysql.Connection[Any], position: BinlogPosi
         cursor.execute("SHOW BINLOG EVENTS IN %s LIMIT %s", (position.file, _FIRST_EVENTS))
         found = [(str(row[2]), int(row[1])) for row in cursor.fetchall()]
     return all(kind in _NO_TRANSACTION or begin >= position.offset for kind, begin in found)
+
+
+def begins_at(header: bytes, offset: int) -> bool:
+    """Whether the header of an event, as a server wrote it, is that of one that begins at an offset of its file."""
+    length, end = (int.from_bytes(header[at : at + 4], "little") for at in (9, 13))
+    return length >= HEADER_BYTES and (offset + length) % _OFFSETS == end
 
 
 class ServerFiles(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from strata.counted import counted
 from strata.errors import AccessDeniedError, StrataError, Usage
 from strata.events.landed import LandedStream
+from strata.events.last_transaction import LastTransaction, prove_landed
 from strata.flavour import Flavour
 from strata.jobs.check.own_at_versions import mistakes_of_file
 from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
@@ -17,7 +18,7 @@ from strata.jobs.doctor.check_lake import check_lake
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
-from strata.jobs.land.resume_landing import LandedTail, check_files, check_sets, is_by_gtid
+from strata.jobs.land.resume_landing import check_files, check_sets, is_by_gtid
 from strata.jobs.plan.sensitive import unmatched_columns
 from strata.jobs.plan.wanted import folds_names, known_tables
 from strata.schema.live.grants import Grants
@@ -230,12 +231,13 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
         if is_by_gtid(server, stream.resume):
             landed = stream.executed()
             check_sets(landed, server)
-            return ok(
-                "landed", f"{counted(stream.last_seq, 'transaction')}; {(server.executed - landed).count()} to come"
-            )
-        tail = LandedTail.read(last)
+            unproved = prove_landed(source.address, server, landed, last)
+            to_come = (server.executed - landed).count()
+            said = f"{counted(stream.last_seq, 'transaction')}; {to_come} to come"
+            return warning("landed", f"{said}; {unproved}") if unproved else ok("landed", said)
+        tail = LastTransaction.landed(last)
         check_files(tail, server, ServerFiles.read(connection))
-        tail.check_bytes(source.address)
+        tail.refuse_other_bytes(source.address)
     except StrataError as failure:
         return _failed("landed", failure)
     return ok("landed", f"{counted(stream.last_seq, 'transaction')}, up to {tail.end}")

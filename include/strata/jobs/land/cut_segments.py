@@ -144,10 +144,10 @@ class SegmentCutter:
             self.end = StreamEnd.of(summary, self.last.name.ordinal)
             self._reached = summary.binlog_file, summary.server_end
 
-    def begin_at(self, executed: GtidSet) -> None:
-        """A stream that has nothing yet begins behind this set."""
+    def begin_at(self, executed: GtidSet, *, seq: int = 0, clock: int = 0) -> None:
+        """A stream that has nothing yet begins behind this set, as the transaction behind this ordinal and time."""
         if self.is_first and not self.published:
-            self.end = self.before = StreamEnd(executed=executed)
+            self.end = self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
 
     def begin_behind(self, previous_event: bytes) -> None:
         """As `begin_at`, with the PREVIOUS_GTIDS of the file that was started."""

@@ -29,6 +29,10 @@ class Begin(Struct, frozen=True):
     """What is left out."""
     position: BinlogPosition | None = None
     """Where a server without GTIDs was at that moment."""
+    seq: int = 0
+    """Ordinal of the last transaction in front of it, where that had landed in a lake that is lost."""
+    clock: int = 0
+    """The commit clock there, microseconds UTC."""
 
 
 def allowed_begins(source: Source) -> tuple[Begin, ...]:
@@ -52,8 +56,8 @@ def allowed_begins(source: Source) -> tuple[Begin, ...]:
     return tuple(Begin(GtidSet.parse(moment.gtid_before), moment.position) for moment in moments)
 
 
-def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> GtidSet:
-    """The set behind which a stream begins: that of the oldest moment from which on the server still has everything.
+def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> Begin:
+    """Where a stream begins: behind the set of the oldest moment from which on the server still has everything.
 
     It is what had been executed before the snapshot was begun: a DDL while it was read has to be in the stream.
 
@@ -61,10 +65,10 @@ def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> GtidSet:
         BinlogPurgedError: The server purged something behind each of them.
     """
     if not begins:
-        return server.purged
+        return Begin(server.purged)
     for begin in begins:
         if server.purged <= begin.executed:
-            return begin.executed
+            return begin
     raise _purged(str(server.purged - begins[-1].executed))
 
 

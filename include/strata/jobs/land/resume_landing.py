@@ -3,25 +3,20 @@ Not here: the stream itself (`land_binlog.py`), cutting it (`cut_segments.py`)."
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from strata.errors import (
-    BinlogPurgedError,
-    BinlogUnreadableError,
-    CorruptEventError,
-    SourceDivergedError,
-    SourceSettingsError,
-)
+from strata.errors import BinlogPurgedError, BinlogUnreadableError, SourceDivergedError, SourceSettingsError
 from strata.events.gtid import encode_gtid_set
 from strata.events.index import Resume
+from strata.events.last_transaction import NEW_NAME, LastTransaction, prove_landed
 from strata.events.recorder import Sender
 from strata.gtid.position import BinlogPosition
 from strata.jobs.land.first_landing import begin_by_file, begin_by_gtid
-from strata.wire.codes import HEADER_BYTES, MAGIC, EventType
+from strata.wire.codes import EventType
 from strata.wire.replication import BinlogStream, Control, Piece
-from strata.wire.segment import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +29,7 @@ if TYPE_CHECKING:
     from strata.wire.replication import ServerState
     from strata.wire.server_files import ServerFiles
 
-_PROOF_BYTES = 1 << 16
-"""Of the last landed transaction, to compare with the server's: a whole one may have gigabytes."""
-_GTID_EVENTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
-_NEW_NAME = (
-    "Land it under another source name: what has landed stays as it is, and the new one begins where its binlog does."
-)
+_LOG = logging.getLogger("strata.land")
 
 
 def open_resume(
@@ -87,11 +77,19 @@ class ByGtid:
         self._unseen = cutter.last
         """The segment behind which the server may pass over files of its own."""
         if cutter.is_first:
-            cutter.begin_at(begin_by_gtid(begins, server))
+            begin = begin_by_gtid(begins, server)
+            cutter.begin_at(begin.executed, seq=begin.seq, clock=begin.clock)
         check_sets(cutter.end.executed, server)
+        if cutter.last:
+            self._prove(cutter.last, server)
         self.executed = server.executed
         """What the server had executed when this began."""
         self.sender = Sender(server.uuid)
+
+    def _prove(self, last: LandedSegment, server: ServerState) -> None:
+        unproved = prove_landed(self._address, server, self._cutter.end.executed, last)
+        if unproved:
+            _LOG.warning("%s", unproved)
 
     def start(self) -> bytes:
         """What to ask for."""
@@ -127,7 +125,7 @@ class ByGtid:
         """
         last, self._unseen = self._unseen, None
         if last and last.summary.server_uuid == self.sender.server_uuid:
-            _refuse_passed_over(self._address, LandedTail.read(last).end, BinlogPosition.of(binlog_file, 0))
+            _refuse_passed_over(self._address, LastTransaction.landed(last).end, BinlogPosition.of(binlog_file, 0))
         return sent
 
     def take_previous(self, event: bytes) -> None:
@@ -148,8 +146,8 @@ def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: Bi
             files -= isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION
             if files < 0:
                 break
-    except BinlogPurgedError:
-        # What is gone cannot be asked for any more.
+    except (BinlogPurgedError, BinlogUnreadableError):
+        # What is gone cannot be asked for any more; nor can it where the files were numbered anew.
         return
     finally:
         stream.close()
@@ -195,10 +193,10 @@ class ByFile:
     ) -> None:
         """As `open_resume`."""
         self._cutter = cutter
-        self._tail = LandedTail.read(cutter.last) if cutter.last else None
+        self._tail = LastTransaction.landed(cutter.last) if cutter.last else None
         if self._tail:
             check_files(self._tail, server, files)
-            self._tail.check_bytes(address)
+            self._tail.refuse_other_bytes(address)
         self.executed = server.executed
         """As of the other way; a part of what there is to land."""
         self._goal = files.end
@@ -234,7 +232,7 @@ class ByFile:
         self._cutter.take_previous(event)
 
 
-def check_files(tail: LandedTail, server: ServerState, files: ServerFiles) -> None:
+def check_files(tail: LastTransaction, server: ServerState, files: ServerFiles) -> None:
     """Whether a server may be the one that was landed, and has what comes next.
 
     Raises:
@@ -247,7 +245,7 @@ def check_files(tail: LandedTail, server: ServerState, files: ServerFiles) -> No
             "cannot be found on another server",
             file=tail.end.file,
             offset=tail.end.offset,
-            remedy=f"Point the connection at the old server. {_NEW_NAME}",
+            remedy=f"Point the connection at the old server. {NEW_NAME}",
         )
     size = files.size(tail.end.file)
     if size is None and tail.end < files.begin:
@@ -256,10 +254,10 @@ def check_files(tail: LandedTail, server: ServerState, files: ServerFiles) -> No
             f"wrote between {tail.end} and there is lost to this source",
             file=tail.end.file,
             offset=tail.end.offset,
-            remedy=f"{_NEW_NAME} Keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",
+            remedy=f"{NEW_NAME} Keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",
         )
     if size is None or size < tail.end.offset:
-        raise _reset(tail, f"it ends at {files.end}")
+        raise tail.diverged(f"it ends at {files.end}")
 
 
 class LandingGoal(Struct, frozen=True):
@@ -290,7 +288,7 @@ class LandingGoal(Struct, frozen=True):
         """
         if is_by_gtid(self.server, landed.resume):
             return self.server.executed <= landed.executed()
-        reached = LandedTail.read(landed.segments[-1]).end if landed.segments else self.files.begin
+        reached = LastTransaction.landed(landed.segments[-1]).end if landed.segments else self.files.begin
         return reached >= self.files.end or not self._follows(reached)
 
     def _follows(self, start: BinlogPosition) -> bool:
@@ -301,93 +299,3 @@ class LandingGoal(Struct, frozen=True):
             return any(data[4] != EventType.STOP for data in pieces)
         finally:
             stream.close()
-
-
-def _reset(tail: LandedTail, what: str) -> SourceDivergedError:
-    return SourceDivergedError(
-        f"the server's binlog is not the one that was landed up to {tail.end}: {what}",
-        file=tail.end.file,
-        offset=tail.end.offset,
-        remedy=f"It was reset, or the server was restored or lost the end of its binlog in a crash. {_NEW_NAME}",
-    )
-
-
-class LandedTail(Struct, frozen=True):
-    """What the last landed segment says of the place in the server's files where it ends."""
-
-    server_uuid: str
-    """Empty if it is not known."""
-    begin: BinlogPosition
-    """Of the last landed transaction's proof."""
-    end: BinlogPosition
-    """Behind the transaction."""
-    format_event: bytes
-    """Of its file."""
-    proof: bytes
-    """Its first bytes behind the GTID event, which a server does not send in every gtid_mode."""
-
-    @classmethod
-    def read(cls, segment: LandedSegment) -> Self:
-        """Reads a segment and its index.
-
-        Raises:
-            LakeUnavailableError: The storage does not answer.
-        """
-        summary = segment.summary
-        last = segment.index.record(summary.last_seq)
-        path = f"{segment.folder.path}/{segment.name}"
-        with storage_errors(segment.folder), segment.folder.filesystem.open_input_file(path) as file:
-            file.seek(len(MAGIC))
-            header = file.read(HEADER_BYTES)
-            format_event = header + file.read(_length(header) - HEADER_BYTES)
-            file.seek(last.begin)
-            first = file.read(HEADER_BYTES)
-            skipped = _length(first) if first[4] in _GTID_EVENTS else 0
-            file.seek(last.begin + skipped)
-            proof = file.read(min(last.end - last.begin - skipped, _PROOF_BYTES))
-        begin = BinlogPosition.of(summary.binlog_file, last.binlog_pos + skipped)
-        end = BinlogPosition.of(summary.binlog_file, last.binlog_pos + last.end - last.begin)
-        return cls(summary.server_uuid, begin, end, format_event, proof)
-
-    def check_bytes(self, address: ServerAddress) -> None:
-        """Whether a server has the same bytes where this was landed from.
-
-        Raises:
-            SourceDivergedError: It has others.
-            StrataError: As `BinlogStream.read`.
-        """
-        stream = BinlogStream.open(address)
-        try:
-            self._compare(stream)
-        finally:
-            stream.close()
-
-    def _compare(self, stream: BinlogStream) -> None:
-        sent = b""
-        try:
-            for item in stream.read(self.begin):
-                if isinstance(item, Control):
-                    self._check_format(item.event)
-                elif isinstance(item, Piece):
-                    sent += bytes(item.data[: len(self.proof) - len(sent)])
-                if len(sent) == len(self.proof):
-                    break
-        except (BinlogUnreadableError, CorruptEventError) as error:
-            raise _reset(self, f"no event begins at {self.begin}") from error
-        if sent != self.proof:
-            raise _reset(self, "another transaction is there")
-
-    def _check_format(self, event: bytes) -> None:
-        if event[4] == EventType.FORMAT_DESCRIPTION and _lasting(event) != _lasting(self.format_event):
-            raise _reset(self, f"{self.begin.file} was made at another time or by another version")
-
-
-def _length(header: bytes) -> int:
-    return int.from_bytes(header[9:13], "little")
-
-
-def _lasting(format_event: bytes) -> bytes:
-    """What a FORMAT_DESCRIPTION says wherever in its file a stream begins: the server blanks out its end, its flags and
-    the time of its start, and mends the checksum (sql/rpl_binlog_sender.cc, `send_format_description_event`)."""
-    created = HEADER_BYTES + 2 + 50
-    return format_event[:13] + format_event[HEADER_BYTES:created] + format_event[created + 4 : -4]
