@@ -9,6 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=.venv/bin/python
 STRATA_KILLS=50 "$python" -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py \
     -k killed_and_resumed_many
+STRATA_HISTORIES=40 "$python" -m pytest -q tests/wire/test_went_back.py tests/cli/test_other_lake.py
 STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py
 STRATA_SOAK=1 "$python" -m pytest -q tests/wire/test_group.py tests/airflow/test_live.py \
     tests/airflow/test_recovery.py

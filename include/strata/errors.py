@@ -317,6 +317,10 @@ class SourceDivergedError(Permanent):
     """The server lacks transactions that were landed from it or its predecessor."""
 
 
+class OtherLakeError(Permanent):
+    """The lake is not the one that the store knows, or lacks what the store calls published."""
+
+
 class StoreFormatError(Permanent):
     """The store was made by a newer version of Strata, or is not one."""
 

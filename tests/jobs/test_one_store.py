@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from tests.mysql_server import MysqlServer
 
-PER_STORE = {"id", "version_id", "history", "snapshot_id"}
+PER_STORE = {"lake", "id", "version_id", "history", "snapshot_id"}
 """Columns with numbers that a store gives in the order of what comes to it."""
-BY_THE_CLOCK = {"published_at", "changed_at", "judged_at"}
+BY_THE_CLOCK = {"noticed_at", "published_at", "changed_at", "judged_at"}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.mysql
-HISTORIES = int(os.environ.get("STRATA_HISTORIES", "5"))
+HISTORIES = int(os.environ.get("STRATA_HISTORIES", "3"))
 HONEST = (
     "FLUSH BINARY LOGS",
     "SET GLOBAL binlog_checksum = NONE",

@@ -25,9 +25,10 @@ def housekeep(
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.housekeep.clean_runs import delete_due, find_due  # noqa: PLC0415  see above
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 
-    found = load_settings(os.environ).source(source)
+    found = known_if_stored(load_settings(os.environ).source(source))
     due = find_due(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
     if not dry_run:
         delete_due(found, due)

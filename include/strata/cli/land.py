@@ -45,9 +45,12 @@ def land(
     ] = False,
 ) -> None:
     """Copies what the server has executed and the lake does not have, byte for byte; goes on where it stopped."""
-    found = load_settings(os.environ).source(source)
     if files and follow:
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
+    # Imported here, as below: the command's help must not load Arrow.
+    from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
+
+    found = known_if_stored(load_settings(os.environ).source(source))
     with _progress_bar(found.name) as tell:
         if files:
             report = _land_files(found, files, tell)
@@ -59,7 +62,6 @@ def land(
 
 
 def _land(source: Source, tell: Tell) -> LandReport:
-    # Imported here, as below: the command's help must not load Arrow.
     from strata.jobs.land.first_landing import allowed_begins  # noqa: PLC0415  see above
     from strata.jobs.land.land_binlog import land_binlog  # noqa: PLC0415  see above
 

@@ -41,6 +41,7 @@ COMMANDS = (
     "token",
     "retain",
     "housekeep",
+    "lake",
     "views",
     "dump",
     "serve",

@@ -108,10 +108,11 @@ def compact(context: typer.Context, source: SourceName = None, table: Tables = N
 
     Exit code 1 if a mirror is left as it is because somebody else writes to it or has changed it.
     """
+    from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import compact_mirrors  # noqa: PLC0415  see above
     from strata.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
 
-    found = load_settings(os.environ).source(source)
+    found = known_if_stored(load_settings(os.environ).source(source))
     locks = MirrorLocks(found.lake, found.name, found.address)
     done = compact_mirrors(found.lake, found.name, _matching(table), locks=locks)
     _require(found.name, table, done)
@@ -127,10 +128,11 @@ def vacuum(
 ) -> int:
     """Deletes files that no state of the mirrors needs which is younger than that. Exit codes are `compact`'s."""
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import vacuum_mirrors  # noqa: PLC0415  see above
     from strata.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
 
-    found = load_settings(os.environ).source(source)
+    found = known_if_stored(load_settings(os.environ).source(source))
     done = vacuum_mirrors(
         found.lake,
         found.name,

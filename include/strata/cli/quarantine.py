@@ -200,10 +200,12 @@ def _decide(
 ) -> int:
     """Decides on each that is chosen; what cannot be done does not keep the others from being done."""
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  the command's help must not load Arrow
+    from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  likewise
     from strata.jobs.quarantine.decide import Decided  # noqa: PLC0415  likewise
 
     _refuse_unsaid(chosen, done)
     found, engine, pieces = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
+    known_if_stored(found)
     decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
     outcomes: list[Outcome] = []
     errors: list[StrataError] = []

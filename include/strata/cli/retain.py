@@ -18,9 +18,10 @@ def retain(context: typer.Context, source: SourceName = None) -> None:
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.housekeep.retain_landed import retain_landed  # noqa: PLC0415  see above
     from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
+    from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 
-    found = load_settings(os.environ).source(source)
+    found = known_if_stored(load_settings(os.environ).source(source))
     report = retain_landed(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
     if not context.obj["json"]:
         for one in report.segments:

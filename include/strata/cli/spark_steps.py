@@ -10,6 +10,7 @@ from strata.cli.spark_job import CHECK, DECODE, run_job
 from strata.errors import ChecksFailedError
 from strata.jobs.check.check_interval import Checking, check_interval, needs_spark
 from strata.jobs.check.progress import CheckProgress
+from strata.jobs.lake.known_lake import known_if_stored
 from strata.jobs.run.run_folder import VERDICT, read_plan, read_verdicts, run_folder
 from strata.jobs.run.specs import DecodeReport
 from strata.wire.storage import delete_file
@@ -40,7 +41,7 @@ class SparkSteps:
             Usage: There is no such run.
             StrataError: What the job says.
         """
-        folder = run_folder(self.source.lake, self.source.name, run)
+        folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
             return DecodeReport(run, slices=0, files=0, rows=0, failed_slices=0)
         said = run_job(DECODE, folder.url, self.master, progress=self.progress)
@@ -53,7 +54,7 @@ class SparkSteps:
             Usage: There is no such run, or it has not been decoded.
             StrataError: What the job says, unless it is that checks failed.
         """
-        folder = run_folder(self.source.lake, self.source.name, run)
+        folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
             return []
         settings = self.source.settings

@@ -60,11 +60,11 @@ def track(
         )
     elif store is None and baseline is None:
         # Imported here: the command's help must not load Arrow.
+        from strata.jobs.lake.known_lake import known_store  # noqa: PLC0415  see above
         from strata.jobs.track.notice_ddl import track_source  # noqa: PLC0415  see above
-        from strata.store.database import open_store  # noqa: PLC0415  see above
 
         found = load_settings(os.environ).source(name)
-        report = track_source(found, open_store(found.store_url))
+        report = track_source(found, known_store(found))
     else:
         raise Usage("no binlog files are given", remedy="Name them, or leave out --store to track what has landed.")
     _print(report, as_json=as_json)

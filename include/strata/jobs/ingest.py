@@ -25,6 +25,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.check.own_at_versions import refuse_unknown_versions
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
+from strata.jobs.lake.known_lake import known_if_stored, known_store
 from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
@@ -91,7 +92,7 @@ def now_micros() -> int:
 
 def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
     """Reads every table's schema at one GTID set, or place of the binlog, and notes it for the tracker."""
-    found = settings.source(source)
+    found = known_if_stored(settings.source(source))
     stream = LandedStream.open(found.lake, source)
     # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
     moment = Moment.BY_FILE if stream.resume is Resume.FILE else Moment.BY_SERVER
@@ -118,7 +119,7 @@ def first_snapshot(source: str, *, settings: Settings) -> SnapshotReport | None:
     A server's oldest binlog rarely is its first, and what was there before it is known from nowhere else. The landing
     that follows reaches the moment of the snapshot.
     """
-    found = settings.source(source)
+    found = known_if_stored(settings.source(source))
     if LandedStream.open(found.lake, source).segments:
         return None
     return snapshot_schemas(found.address, open_store(found.store_url), source)
@@ -129,9 +130,10 @@ def land_binlogs(
 ) -> LandStepReport:
     """`land` without the snapshot."""
     found = settings.source(source)
+    engine = known_store(found)
     landing, executed = _land(found, progress)
     refuse_statement_format(found)
-    deleted = retain_landed(found, open_store(found.store_url), now=now_micros())
+    deleted = retain_landed(found, engine, now=now_micros())
     return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
 
 
@@ -175,7 +177,7 @@ def _land(source: Source, progress: Callable[[LandProgress], None] | None) -> tu
 def track(source: str, *, settings: Settings) -> TrackReport:
     """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
     found = settings.source(source)
-    return track_source(found, open_store(found.store_url))
+    return track_source(found, known_store(found))
 
 
 def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[VersionNotice]:
@@ -215,14 +217,13 @@ def plan(
         Usage: The request has no meaning.
     """
     found = settings.source(source)
-    now = now_micros()
     gtids = GtidSet.parse(gtid_set) if gtid_set else None
     read_own_checks(found.settings.checks)
-    engine = open_store(found.store_url)
+    engine = known_store(found)
     refuse_unknown_versions(engine, source, found.settings.checks)
     request = Request(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
-    return plan_run(found, engine, stream, request, now=now)
+    return plan_run(found, engine, stream, request, now=now_micros())
 
 
 def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
@@ -233,7 +234,7 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     Raises:
         Usage: The run was published and cleared, and something of it no longer counts as published.
     """
-    found = settings.source(source)
+    found = known_if_stored(settings.source(source))
     # A wrong name makes no store.
     read_plan(run_folder(found.lake, source, run))
     engine = open_store(found.store_url)
@@ -316,7 +317,7 @@ def _table_of(
 def housekeep(source: str, *, settings: Settings) -> None:
     """Deletes what older runs have left and nobody needs; a failure is only logged."""
     found = settings.source(source)
-    _housekeep(found, open_store(found.store_url))
+    _housekeep(found, known_store(found))
 
 
 def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None = None) -> None:
@@ -372,7 +373,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
     found = settings.source(source)
     if not found.settings.mirrors:
         return MirrorReport(source, ())
-    engine = open_store(found.store_url)
+    engine = known_store(found)
     folded = folds_names(source, engine)
 
     def wanted(table: TableName) -> bool:

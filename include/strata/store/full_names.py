@@ -17,3 +17,12 @@ def full_name(database: str, table: str) -> str:
     quoted = f"`{database.replace('`', '``')}`.{table}"
     # Only where both are as long as MySQL lets them be.
     return quoted if len(quoted) <= _MOST else plain
+
+
+def split_full_name(name: str) -> tuple[str, str] | None:
+    """Database and table of a full name; None where it could be that of several tables (an older version wrote so)."""
+    if name.startswith("`"):
+        database, _, table = name[1:].replace("``", "\0").partition("`.")
+        return database.replace("\0", "`"), table.replace("\0", "``")
+    database, _, table = name.partition(".")
+    return None if "." in table else (database, table)

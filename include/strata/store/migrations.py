@@ -16,6 +16,7 @@ from strata.store.tables import (
     read_again,
     row_removal,
     schema_version,
+    source_lake,
     store_format,
     table_interval,
     temporary_tables,
@@ -25,7 +26,7 @@ from strata.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 """What this version of Strata reads and writes."""
 
 
@@ -73,6 +74,11 @@ def _add_sessions(connection: sa.Connection) -> None:
     _add_columns_of_versions(connection, "server_id", "thread_id", "invoker")
 
 
+def _add_source_lake(connection: sa.Connection) -> None:
+    # The next command that writes looks whether its lake has what the store calls published.
+    source_lake.create(connection, checkfirst=True)
+
+
 def _add_columns_of_versions(connection: sa.Connection, *names: str) -> None:
     """Empty ones, but for those that are there."""
     present = {one["name"] for one in sa.inspect(connection).get_columns(schema_version.name)}
@@ -90,6 +96,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     5: _add_quarantine_decision,
     6: _add_read_again,
     7: _add_sessions,
+    8: _add_source_lake,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

@@ -356,3 +356,14 @@ notified_position = Table(
     comment="how far others have been told of DDL",
     **_OPTIONS,
 )
+
+source_lake = Table(
+    "source_lake",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("lake", _name(36), nullable=False, comment="the id that the lake's own file has, too"),
+    Column("noticed_at", BigInteger, nullable=False),
+    Column("written", Integer, nullable=False, comment="0: the lake's file may not be there yet"),
+    comment="which lake a source's rows are in: the store is of no use with another one",
+    **_OPTIONS,
+)

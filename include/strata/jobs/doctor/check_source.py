@@ -18,12 +18,14 @@ from strata.jobs.doctor.check_lake import check_lake
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
+from strata.jobs.lake.known_lake import require_known
 from strata.jobs.land.resume_landing import check_files, check_sets, is_by_gtid
 from strata.jobs.plan.sensitive import unmatched_columns
 from strata.jobs.plan.wanted import folds_names, known_tables
 from strata.schema.live.grants import Grants
 from strata.schema.live.names import ServerTables
 from strata.store.database import DEFAULT_DATABASE, find_store
+from strata.store.lakes import LakeLedger
 from strata.store.own import own_database
 from strata.wire.connection import connect, server_errors
 from strata.wire.replication import ServerState
@@ -81,6 +83,8 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
         # What was on the server counts, too: rows of tables that are gone may still be owed.
         server = _with_history(source, server) if store == _OPENS else server
     yield check_lake(source.lake, source.name)
+    if store == _OPENS:
+        yield _check_known(source)
     if server is not None:
         yield check_patterns(source, server.names, folded=server.folded)
         if source.settings.sensitive and store == _OPENS:
@@ -89,6 +93,18 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
         yield from check_own(
             source.settings.checks, server.names if server else (), _history_of(source) if server else None
         )
+
+
+def _check_known(source: Source) -> Finding:
+    """Whether lake and store know each other; those that have not been used together are left so."""
+    try:
+        engine = find_store(source.store_url)
+        if engine is None or LakeLedger(engine).get(source.name) is None:
+            return ok("lake and store", "not used together yet")
+        require_known(source, engine)
+    except StrataError as failure:
+        return _failed("lake and store", failure)
+    return ok("lake and store", "belong together")
 
 
 def _with_history(source: Source, server: ServerTables) -> ServerTables:

@@ -13,12 +13,12 @@ from strata.jobs.dump.dump_table import DumpSettings
 from strata.jobs.dump.dump_tables import DumpReport, dump_tables
 from strata.jobs.dump.finish import DumpSource
 from strata.jobs.ingest import first_snapshot, refuse_statement_format
+from strata.jobs.lake.known_lake import known_store
 from strata.jobs.plan.owed import MEGABYTE
 from strata.jobs.plan.wanted import folds_names
 from strata.mirrors.modes import Mode
 from strata.mirrors.renames import renames_by
 from strata.schema.history.sql_store import SchemaStore
-from strata.store.database import open_store
 from strata.store.read_again import ReadAgainLedger
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def dump_source(
         StrataError: The only table could not be dumped.
     """
     found = settings.source(source)
-    engine = open_store(found.store_url)
+    engine = known_store(found)
     of = _caught_up(found, engine, settings)
     tables = tables_to_dump(found, engine, patterns)
     if not tables and not patterns:
@@ -118,7 +118,7 @@ def take_backup(
         StrataError: The only table failed.
     """
     found = settings.source(source)
-    engine = open_store(found.store_url)
+    engine = known_store(found)
     of = _caught_up(found, engine, settings)
 
     def choose(tables: set[TableName]) -> list[TableName]:

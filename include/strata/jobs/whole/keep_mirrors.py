@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.jobs.ingest import now_micros
+from strata.jobs.lake.known_lake import known_if_stored
 from strata.jobs.mirror.upkeep import Due, KeptUp, compact_mirrors, vacuum_mirrors
 from strata.mirrors.lock import MirrorLocks
 
@@ -44,7 +45,7 @@ def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = settings.source(source)
+    found = known_if_stored(settings.source(source))
     due = Due(found.settings.compact_files, found.settings.compact_dead_percent)
     locks = MirrorLocks(found.lake, found.name, found.address)
     return _report(source, compact_mirrors(found.lake, found.name, lambda _: True, locks=locks, due=due))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from strata.errors import AlreadyRunningError, StrataError
 from strata.jobs.dump.dump_tables import DumpReport, dump_tables
 from strata.jobs.ingest import now_micros
+from strata.jobs.lake.known_lake import known_store
 from strata.jobs.plan.wanted import folds_names
 from strata.jobs.whole.dump_source import dump_settings, dump_source_of
 from strata.schema.model.definition import TableName
@@ -68,7 +69,7 @@ def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress]
         StoreUnavailableError: The store does not.
     """
     found = settings.source(source)
-    engine = open_store(found.store_url)
+    engine = known_store(found)
     waiting = _waiting(found, engine)
     if not waiting:
         return DumpReport(source, (), ())

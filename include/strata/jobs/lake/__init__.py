@@ -1,0 +1,1 @@
+"""The lake and the store of a source know each other."""

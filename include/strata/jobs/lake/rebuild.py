@@ -1,0 +1,183 @@
+"""Makes a lake anew that was lost, or completes an older copy: what the server still has lands under the ordinals that
+the store knows, and is owed once more; what it has purged is held for ever.
+Not here: whether a lake is the right one (`known_lake.py`), landing (`jobs/land/`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata.errors import ErrorFacts, OtherLakeError, SourceSettingsError
+from strata.events.landed import LandedStream
+from strata.gtid.sets import GtidSet
+from strata.jobs.lake.known_lake import read_mark, version_of, write_mark
+from strata.jobs.land.first_landing import Begin
+from strata.jobs.land.land_binlog import land_binlog
+from strata.schema.model.definition import TableName
+from strata.store.lakes import LakeLedger
+from strata.store.ledgers import IntervalLedger, PublishedLedger
+from strata.store.table_intervals import State, TableIntervalLedger
+from strata.wire.replication import BinlogStream
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata.config.settings import Source
+    from strata.store.lakes import KnownPlace
+    from strata.store.table_intervals import TableInterval
+
+_MEGABYTE = 1 << 20
+_KEPT = (State.PUBLISHED, State.FAILED, State.HELD, State.DISCARDED)
+_NEW_NAME = "Land the source under another name; what the store knows of this one stays readable."
+
+
+class LakePlan(Struct, frozen=True):
+    """What a lake lacks of what its store calls published, and what becomes of that."""
+
+    source: str
+    lake: str
+    is_known: bool
+    """Whether it is the lake that the store knows."""
+    landed_from: int
+    """Ordinal of the first transaction that is there, or will be."""
+    again: tuple[TableInterval, ...]
+    """Are published once more."""
+    lost: tuple[TableInterval, ...]
+    """Cannot be: nobody has their transactions any more."""
+    begin: KnownPlace | None
+    """Where landing begins; None where something has landed."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.is_known and not self.again and not self.lost
+
+
+def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
+    """Looks at all that the store calls published.
+
+    Raises:
+        OtherLakeError: The lake belongs to another store, or the server has nothing that could come again.
+        SourceSettingsError: The server does not number its transactions, and nothing has landed.
+        StrataError: The lake, the store or the server does not answer.
+    """
+    ledger = LakeLedger(engine)
+    known, found = ledger.get(source.name), read_mark(source)
+    if known is not None and found is not None and found != known.lake:
+        raise OtherLakeError(
+            f"the lake {source.lake} belongs to another store",
+            source=source.name,
+            remedy="Let `lake` of the settings name the folder that it was, or an empty one.",
+        )
+    stream = LandedStream.open(source.lake, source.name)
+    begin = None
+    if not stream.segments and ledger.reached_seq(source.name):
+        begin = _begin(source, ledger)
+    first = begin.seq + 1 if begin else stream.first_seq
+    is_known = known is not None and found == known.lake and begin is None
+    again, lost = _pieces_gone(source, engine, first)
+    return LakePlan(source.name, source.lake, is_known, first, tuple(again), tuple(lost), begin)
+
+
+def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
+    """Does what `plan_lake` says. Killed at any time, nothing counts until all of it is done; called again, it goes on.
+
+    Raises:
+        OtherLakeError: What the server has is not what the store knows.
+        StrataError: As `plan_lake` and `land_binlog`.
+    """
+    plan = plan_lake(source, engine)
+    if plan.is_whole:
+        return plan
+    begin = plan.begin
+    land_binlog(
+        source.address,
+        lake=source.lake,
+        source=source.name,
+        segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        begins=(Begin(GtidSet.parse(begin.gtid_executed), seq=begin.seq, clock=begin.clock),) if begin else (),
+    )
+    _verify(source, engine)
+    ledger = LakeLedger(engine)
+    lake, now = read_mark(source) or str(uuid4()), time.time_ns() // 1000
+    gone = [(piece.start, piece.full_name) for piece in (*plan.again, *plan.lost)]
+    owed = [replace(piece, state=State.OWED, reason=None, published_rows=0, changed_at=now) for piece in plan.again]
+    held = [
+        replace(piece, state=State.HELD, reason=_lost(source), published_rows=0, changed_at=now) for piece in plan.lost
+    ]
+    ledger.replace(source.name, lake, gone, (*owed, *held), now=now)
+    write_mark(source, engine, lake)
+    return plan
+
+
+def _begin(source: Source, ledger: LakeLedger) -> KnownPlace:
+    """The earliest place of which the store knows the ordinal, and behind which the server has everything."""
+    stream = BinlogStream.open(source.address)
+    try:
+        server = stream.state()
+    finally:
+        stream.close()
+    if not server.numbers_all:
+        raise SourceSettingsError(
+            "without GTIDs nothing tells which transactions of the server are those that the store knows",
+            source=source.name,
+            remedy=_NEW_NAME,
+        )
+    for place in ledger.places(source.name):
+        if server.purged <= GtidSet.parse(place.gtid_executed):
+            return place
+    raise OtherLakeError(
+        "the server has purged all that the store knows of",
+        source=source.name,
+        gtid=str(server.purged),
+        remedy=_NEW_NAME,
+    )
+
+
+def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[list[TableInterval], list[TableInterval]]:
+    """What the store calls published and the lake does not have: what can come again, and what cannot."""
+    versions: dict[tuple[str, str], int] = {}
+    notes = {(note.interval_start, note.table): note for note in PublishedLedger(engine).list(source.name)}
+    begins = {interval.start: interval.first_seq for interval in IntervalLedger(engine).all(source.name)}
+    again: list[TableInterval] = []
+    lost: list[TableInterval] = []
+    for piece in TableIntervalLedger(engine).select(source.name, _KEPT):
+        note = notes.get((piece.start, piece.full_name))
+        if note is None:
+            continue
+        name = piece.database, piece.table
+        if name not in versions:
+            version = version_of(source, TableName(*name))
+            versions[name] = -1 if version is None else version
+        if versions[name] < note.delta_version:
+            (again if begins[piece.start] + 1 >= first_seq else lost).append(piece)
+    return again, lost
+
+
+def _verify(source: Source, engine: sa.Engine) -> None:
+    """Whether the transactions have landed under the ordinals that the store knows."""
+    stream = LandedStream.open(source.lake, source.name)
+    for place in LakeLedger(engine).places(source.name):
+        if place.seq < stream.first_seq:
+            continue
+        if place.seq > stream.last_seq or stream.executed_at(place.seq) != GtidSet.parse(place.gtid_executed):
+            raise OtherLakeError(
+                f"the server has other transactions than the store knows, or in another order: behind transaction "
+                f"{place.seq} it is not where the store says",
+                source=source.name,
+                gtid=place.gtid_executed,
+                remedy="It may be a replica of the server that had landed: point the connection at that one, delete "
+                f"the folder landing/{source.name} of the new lake, and run the same again. {_NEW_NAME}",
+            )
+
+
+def _lost(source: Source) -> ErrorFacts:
+    return OtherLakeError(
+        "the lake that had these rows was lost, and the server has purged their transactions",
+        source=source.name,
+        remedy="They are in backups of the lake, if there are any.",
+    ).facts()
