@@ -199,7 +199,7 @@ print(read_mark(found))
 
 
 def test_two_first_runs_at_once(server, lake):
-    for _ in range(3):
+    for _ in range(HISTORIES):
         shutil.rmtree(lake, ignore_errors=True)
         for path in Path().glob("s.db*"):
             path.unlink()

@@ -1,0 +1,85 @@
+"""A stream goes on with a server that has the history that was read, and with no other one of the same numbers."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata.errors import SourceDivergedError
+from tests.mysql_server import start_server
+from tests.streams.world import World
+from tests.waiting import PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.mysql
+BY_FILE = ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")
+
+
+@pytest.fixture(params=[(), BY_FILE], ids=["gtids", "files"])
+def world(request, tmp_path) -> Iterator[World]:
+    with start_server(tmp_path / "server", *request.param) as server:
+        begin(server)
+        yield World(server, tmp_path)
+
+
+def begin(server, texts: str = "xyz") -> None:
+    server.run_sql(
+        "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY AUTO_INCREMENT, b TEXT);"
+        + "".join(f"INSERT INTO d.t (b) VALUES ('{text}');" for text in texts)
+    )
+
+
+def go_back(server) -> None:
+    """The same places and numbers, and more; other commits."""
+    server.run_sql("DROP DATABASE d; RESET BINARY LOGS AND GTIDS")
+    begin(server, "uvwxy")
+
+
+def test_behind_what_has_landed(world: World):
+    world.land()
+    world.track()
+    assert len([line for line in world.lines() if "op" in line]) == 3
+    go_back(world.server)
+    with pytest.raises(SourceDivergedError) as caught:
+        world.lines()
+    assert caught.value.facts().file
+    assert "another source name" in caught.value.remedy
+
+
+def test_when_a_connection_is_made_again(world: World):
+    given, seen, ended = [], threading.Event(), []
+    stream = world.stream(follow=True)
+
+    def read() -> None:
+        try:
+            for event in stream:
+                given.append(event)
+                seen.set()
+        except SourceDivergedError as error:
+            ended.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert seen.wait(PATIENCE_SECONDS)
+        world.server.run_sql("INSERT INTO d.t (b) VALUES ('w')")
+        # Without its connection it would end by what the server says of the reset.
+        go_back(world.server)
+        kill_dumps(world.server)
+        reader.join(PATIENCE_SECONDS)
+    finally:
+        stream.close()
+        reader.join(PATIENCE_SECONDS)
+    assert len(ended) == 1
+
+
+def kill_dumps(server) -> None:
+    listed = server.run_sql("SHOW PROCESSLIST").split("\n")
+    for line in listed:
+        parts = line.split("\t")
+        if len(parts) > 4 and parts[4].startswith("Binlog Dump"):
+            server.run_sql(f"KILL {parts[0]}")
