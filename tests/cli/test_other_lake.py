@@ -324,3 +324,22 @@ def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process, monkeypatch)
     assert run(["lake", "rebuild"]) == 0
     assert run(["run"]) == 0
     assert_complete(server, lake)
+
+
+def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys):
+    write(server, random.Random(1))
+    assert run(["run"]) == 0
+    capsys.readouterr()
+    run(["doctor"])
+    assert "belong together" in capsys.readouterr().out
+    use_lake("other")
+    assert run(["doctor"]) == 3
+    assert "not the one that the store knows" in capsys.readouterr().out.replace("\n", " ").replace("  ", " ")
+    use_lake("lake")
+    server.run_sql("RESET BINARY LOGS AND GTIDS")
+    for number in range(4):
+        write(server, random.Random(number))
+    for words in (["doctor"], ["land"], ["run"]):
+        assert run(words) == 3
+        said = capsys.readouterr()
+        assert "another source name" in " ".join((said.out + said.err).split())
