@@ -4,7 +4,7 @@ Not here: what a session has committed itself (`session.py`)."""
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from strata.errors import IncomparableTokensError, SourceSettingsError, Usage
 from strata.gtid.position import BinlogPosition
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _IN_TRANSACTION: Final = 1568
 """ER_CANT_CHANGE_TX_CHARACTERISTICS."""
+_IN_XA: Final = 1399
+"""ER_XAER_RMFAIL."""
 _POLL_SECONDS: Final = 0.05
 _SYNTAX: Final = frozenset({1064, 1193})
 
@@ -50,6 +52,9 @@ def include(
 ) -> Token:
     """The token that what is read next on this connection is at least as fresh as. Take it before the query.
 
+    A level that `SET TRANSACTION` chose for the next transaction goes back to the session's: a snapshot of a lower one
+    would not hold what the token promises. Choose it behind the token.
+
     Args:
         connection: Of PyMySQL, mysqlclient or another driver; to the primary or a replica.
         source: Name of the source, as tokens of its stream have it: tokens of two names do not compare.
@@ -57,10 +62,17 @@ def include(
         copied_from: Other sources whose GTIDs the server has by copy, and their lineages.
 
     Raises:
-        Usage: A transaction is open whose snapshot may be older than what the server has executed by now.
+        Usage: A transaction is open, whose snapshot may be older than what the server has executed by now; or the
+            session reads what is not committed.
     """
-    _refuse_old_snapshot(connection)
-    return Token((_place(connection, source, lineage, copied_from),))
+    _refuse_transaction(connection)
+    state = _state(connection)
+    if state.isolation == "READ-UNCOMMITTED":
+        raise Usage(
+            "the connection reads what is not committed, and no token stands for that",
+            remedy="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, or a higher one.",
+        )
+    return Token((_place_of(state, connection, source, lineage, copied_from),))
 
 
 def compare(connection: Connection, token: Token, *, source: str | None = None) -> Order:
@@ -148,12 +160,34 @@ def _chosen(token: Token, source: str | None) -> Place:
     return found[0]
 
 
+class _State(NamedTuple):
+    """What a server says of itself and of the session."""
+
+    uuid: str
+    mode: str
+    executed: str
+    isolation: str
+
+
+def _state(connection: Connection) -> _State:
+    found = _one(
+        connection,
+        "SELECT @@server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed, @@SESSION.transaction_isolation",
+    )
+    return _State(*map(_text, found))
+
+
 def _place(connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None = None) -> Place:
-    uuid, mode, executed = _one(connection, "SELECT @@server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed")
-    if _text(mode).upper() in ("ON", "ON_PERMISSIVE"):
-        position = GtidSet.parse(_text(executed))
+    return _place_of(_state(connection), connection, source, lineage, copied_from)
+
+
+def _place_of(
+    state: _State, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
+) -> Place:
+    if state.mode.upper() in ("ON", "ON_PERMISSIVE"):
+        position = GtidSet.parse(state.executed)
         return Place(source, position, lineage, origins=kept_origins(copied_from or {}, position))
-    return Place(source, FilePosition(_text(uuid), _binlog_end(connection)), lineage)
+    return Place(source, FilePosition(state.uuid, _binlog_end(connection)), lineage)
 
 
 def _binlog_end(connection: Connection) -> BinlogPosition:
@@ -173,28 +207,29 @@ def _binlog_end(connection: Connection) -> BinlogPosition:
     )
 
 
-def _refuse_old_snapshot(connection: Connection) -> None:
-    """Within a transaction REPEATABLE READ sees what there was at its first query."""
-    [isolation] = _one(connection, "SELECT @@SESSION.transaction_isolation")
-    if _text(isolation) != "REPEATABLE-READ" or not is_in_transaction(connection):
-        return
-    raise Usage(
-        "a transaction is open on this connection, and its snapshot may be older than what the server has executed",
-        remedy="Take the token before the transaction's first query: commit, `include`, then read.",
-    )
+def _refuse_transaction(connection: Connection) -> None:
+    """Lets no query pass that may be read as of earlier than now.
+
+    Only the server knows whether a transaction is open: drivers keep the status of the last OK packet, and a SELECT
+    ends with none. In an open transaction the level of the session need not be the transaction's own: all are refused.
+    """
+    if is_in_transaction(connection):
+        raise Usage(
+            "a transaction is open on this connection, and its snapshot may be older than what the server has executed",
+            remedy="Commit or roll back first; without `autocommit` a SELECT opens a transaction, too.",
+        )
 
 
 def is_in_transaction(connection: Connection) -> bool:
-    """Whether a transaction is open."""
-    status = getattr(connection, "server_status", None)
-    if isinstance(status, int):
-        return bool(status & 1)
-    # Drivers of MySQL's C library do not tell the status. This changes nothing where no transaction is open, and is
-    # refused where one is (sql/sys_vars.cc, check_transaction_isolation).
+    """Whether a transaction is open, by the server's own word, and without any privilege.
+
+    To set the level of the next transaction is refused in one (sql/sys_vars.cc, check_transaction_isolation), also in
+    XA; where none is open it becomes the session's own.
+    """
     try:
-        _run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        _run(connection, "SET @@transaction_isolation = @@SESSION.transaction_isolation")
     except Exception as error:
-        if error.args and error.args[0] == _IN_TRANSACTION:
+        if error.args and error.args[0] in (_IN_TRANSACTION, _IN_XA):
             return True
         raise
     return False
