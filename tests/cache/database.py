@@ -1,16 +1,20 @@
 """A database with replicas as far as caches see it: transactions, a binlog that is ahead of the engine, replicas that
-lag, a primary that changes. Not here: caches."""
+lag, a primary that changes, sessions with snapshots. Not here: caches."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from strata.cache.shapes import Shape, Shapes
 from strata.cache.touched import Touched, Toucher
 from strata.gtid.sets import Gtid, GtidSet
 from strata.gtid.token import Token
 from strata.streams.events import RowChange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "5f22fa47-71ca-11e1-9e33-c80aa9429563")
 SHAPES = Shapes.of("s", [Shape("order", {"d.o": ("id",)}), Shape("of", {"d.o": ("customer",), "d.c": ("id",)})])
@@ -78,9 +82,13 @@ class Database:
     def token(self, server: int) -> Token:
         return Token.of("s", self.set_of(self.executed[server]))
 
-    def query(self, server: int, key: Key) -> bytes | None:
+    def session(self, server: int) -> Session:
+        return Session(self, server)
+
+    def query(self, server: int, key: Key, count: int | None = None) -> bytes | None:
         """What a query gives: the transactions that made it, so that its age can be told; None if there was none."""
-        made_by = [str(one.gtid) for one in self.stream[: self.executed[server]] if key in one.changes()]
+        seen = self.stream[: self.executed[server] if count is None else count]
+        made_by = [str(one.gtid) for one in seen if key in one.changes()]
         return json.dumps(made_by).encode() if made_by else None
 
     def lacks(self, value: bytes | None, key: Key, wanted: GtidSet) -> list[str]:
@@ -88,3 +96,61 @@ class Database:
         had = json.loads(value) if value is not None else []
         changed = [one.gtid for one in self.stream if key in one.changes() and wanted.contains(one.gtid)]
         return [str(gtid) for gtid in changed if str(gtid) not in had]
+
+
+class InTransactionError(Exception):
+    """What a driver raises of an error of the server's."""
+
+
+class Session:
+    """A session on one of the servers: as much of a connection as tokens ask of it."""
+
+    is_refused = True
+    """Whether the server refuses to change the level inside of a transaction."""
+
+    def __init__(self, database: Database, server: int) -> None:
+        self.database, self.server = database, server
+        self.snapshot: int | None = None
+        """How many transactions an open one sees."""
+        self.catches_up = True
+        """Whether the server executes in time what is waited for."""
+        self._answer: tuple[Any, ...] = ()
+
+    @property
+    def connection(self) -> Session:
+        return self
+
+    def open_snapshot(self) -> None:
+        self.snapshot = self.database.executed[self.server]
+
+    def query(self, key: Key) -> bytes | None:
+        return self.database.query(self.server, key, self.snapshot)
+
+    def cursor(self) -> Session:
+        return self
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def fetchone(self) -> tuple[Any, ...]:
+        return self._answer
+
+    def execute(self, query: str, arguments: Sequence[str] | None = None) -> None:
+        if query.startswith("SET @@transaction_isolation"):
+            if self.snapshot is not None and self.is_refused:
+                raise InTransactionError(1568)
+        elif "WAIT_FOR_EXECUTED_GTID_SET" in query:
+            self._answer = ("ON", int(not self._reach(GtidSet.parse((arguments or [""])[0]))))
+        else:
+            self._answer = (UUIDS[self.server], "ON", str(self._executed()), "REPEATABLE-READ")
+
+    def _executed(self) -> GtidSet:
+        return self.database.set_of(self.database.executed[self.server])
+
+    def _reach(self, wanted: GtidSet) -> bool:
+        database = self.database
+        if self.catches_up and not wanted <= self._executed():
+            database.commit()
+            while database.executed[self.server] < database.executed[database.primary]:
+                database.replicate()
+        return wanted <= self._executed()

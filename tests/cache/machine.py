@@ -5,6 +5,7 @@ Not here: caches that are not right (`naive.py`), the tests."""
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from strata.cache.invalidator import Invalidator, Start, _Again
 from strata.cache.reader import Cache, Found
 from strata.cache.server import CacheServer
 from strata.cache.shapes import entry_key
-from strata.cache.touched import Batch
+from strata.errors import CacheUnavailableError, SourceUnavailableError, Usage
 from strata.gtid.sets import GtidSet
 from tests.cache.database import KINDS, SHAPES, Database, Key
 
@@ -25,6 +26,10 @@ SERVERS = st.sampled_from([0, 0, 1])
 
 class StaleServed(AssertionError):
     """A value was served that is older than what was acknowledged."""
+
+
+class NotCaughtUp(AssertionError):
+    """An invalidator stays where it is, though all that it needs is there."""
 
 
 class Source:
@@ -45,7 +50,7 @@ class Follower(Invalidator):
         return self._database.set_of(self._database.executed[self._database.primary])
 
     def start(self, begin: Start) -> None:
-        self.at = self._take_over(begin)
+        self._reached = self.at = self._take_over(begin)
         self._words = {shape.name: shape.word(KINDS[shape.name]) for shape in SHAPES.shapes}
 
     def go_back(self, count: int) -> None:
@@ -54,15 +59,20 @@ class Follower(Invalidator):
         earlier = GtidSet()
         for gtid in had[: max(0, len(had) - count)]:
             earlier = earlier.add(gtid)
-        self.at = earlier
+        self._reached = self.at = earlier
 
     def step(self) -> None:
-        batch = Batch(self._cache.state_key)
-        following = next((one for one in self._database.stream if not self.at.contains(one.gtid)), None)
-        if following is None:
-            batch.stand_at(self.at, self.at)
+        """The stream gives transactions that touch something; the others it passes over, and a heartbeat is behind."""
+        batch, at = self._batch(), self.at
+        for one in self._database.stream:
+            if self.at.contains(one.gtid):
+                continue
+            if one.changes():
+                batch.add(at, at.add(one.gtid), one.gtid, one.touched())
+                break
+            at = at.add(one.gtid)
         else:
-            batch.add(self.at, self.at.add(following.gtid), following.gtid, following.touched())
+            batch.stand_at(at, at)
         try:
             self._apply(batch)
         except _Again:
@@ -74,10 +84,12 @@ class Follower(Invalidator):
 class Strata:
     """The cache that is right."""
 
+    follows, reads = Follower, Cache
+
     def __init__(self, database: Database, server: Any) -> None:
         self.database, self.server = database, server
         self.acknowledged = GtidSet()
-        self._cache = Cache("redis://nowhere", "c", SHAPES)
+        self._cache = self.reads("redis://nowhere", "c", SHAPES, only_proven=True)
         self._cache.server = server
         self._followers: list[Follower | None] = [None, None]
 
@@ -87,13 +99,17 @@ class Strata:
     def read(self, key: Key, at_least: Any = None) -> Found:
         return self._cache.read(key[0], key[1:], at_least=at_least)
 
+    def get(self, key: Key, session: Any) -> bytes | None:
+        load = partial(session.query, key)
+        return self._cache.get(key[0], key[1:], load, connection=session.connection, wait_seconds=1)
+
     def fill(self, key: Key, value: bytes | None, token: Any) -> None:
         self._cache.fill(key[0], key[1:], value, token)
 
     def follower(self, number: int) -> Follower:
         found = self._followers[number]
         if found is None:
-            found = self._followers[number] = Follower(self.database, self.server, self._acknowledge)
+            found = self._followers[number] = self.follows(self.database, self.server, self._acknowledge)
         return found
 
     def step(self, number: int) -> None:
@@ -128,11 +144,14 @@ class Machine(RuleBasedStateMachine):
         self.cache = type(self).make(self.database)
         self.readers: list[dict[str, Any]] = []
         self.copies: list[Any] = []
+        self.sessions: list[Any] = []
         # Most of the time there is an invalidator; without one nothing is served.
         for _ in range(2):
             self.cache.step(0)
 
     def teardown(self) -> None:
+        for session in self.sessions:
+            session.close()
         getattr(self.cache.server, "close", lambda: None)()
 
     def check(self, found: Found, key: Key, wanted: GtidSet) -> None:
@@ -142,9 +161,9 @@ class Machine(RuleBasedStateMachine):
 
     # The database -----------------------------------------------------------------------------------
 
-    @rule(row=ROWS, customer=CUSTOMERS, table=st.sampled_from("oooc"), visible=st.sampled_from([True, True, False]))
+    @rule(row=ROWS, customer=CUSTOMERS, table=st.sampled_from("oooccx"), visible=st.sampled_from([True, True, False]))
     def write(self, row: int, customer: int | None, table: str, visible: bool) -> None:
-        """If it is not visible, the stream has it before a read sees it."""
+        """If it is not visible, the stream has it before a read sees it. Table x is behind no shape."""
         self.database.write(table, row, customer)
         if visible:
             self.database.commit()
@@ -190,8 +209,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def invalidate_all(self) -> None:
-        for _ in range(len(self.database.stream) + 2):
+        for _ in range(len(self.database.stream) + 4):
             self.cache.step(0)
+        self.check_caught_up(self.database.set_of(len(self.database.stream)))
+
+    def check_caught_up(self, executed: GtidSet) -> None:
+        if not executed <= self.cache.acknowledged:
+            raise NotCaughtUp(f"{executed - self.cache.acknowledged} is not invalidated")
 
     @rule(number=SERVERS, what=st.sampled_from(["crash", "replay", "fault"]), count=st.integers(1, 3))
     def in_invalidator(self, number: int, what: str, count: int) -> None:
@@ -217,9 +241,31 @@ class Machine(RuleBasedStateMachine):
 
 
 class OwnWrites(Machine):
-    """The same, with readers that want to see what has been written."""
+    """The same, with readers that want to see what has been written, and that read through the cache."""
 
     @rule(key=KEYS)
     def read_own(self, key: Key) -> None:
         token = self.database.token(self.database.primary)
         self.check(self.cache.read(key, at_least=token), key, token.places[0].executed())
+
+    @rule(server=SERVERS)
+    def open_snapshot(self, server: int) -> None:
+        """A session that has begun to read, and has not ended its transaction."""
+        session = self.database.session(server)
+        session.open_snapshot()
+        self.sessions.append(session)
+
+    @rule(key=KEYS, server=SERVERS, has_snapshot=st.sampled_from([False, False, True]), catches_up=st.booleans())
+    def get(self, key: Key, server: int, has_snapshot: bool, catches_up: bool) -> None:
+        """Whatever a reader gets holds what was acknowledged before, of the cache or of a server that lags."""
+        session = self.sessions[-1] if has_snapshot and self.sessions else self.database.session(server)
+        session.catches_up = catches_up
+        acknowledged = self.cache.acknowledged
+        try:
+            value = self.cache.get(key, session)
+        except (Usage, SourceUnavailableError, CacheUnavailableError):
+            pass
+        else:
+            self.check(Found("hit", value), key, acknowledged)
+        if session not in self.sessions:
+            session.close()

@@ -42,7 +42,7 @@ class ModelServer:
         shapes = {name.removeprefix("shape:"): word for name, word in state.items() if name.startswith("shape:")}
         checkpoint = GtidSet.parse(state["checkpoint"])
         is_here = state["server"] == self.here
-        return CacheState(state["history"], state["epoch"], checkpoint, state["owner"], is_here, shapes, {}, 0, 0)
+        return CacheState(state["history"], state["epoch"], checkpoint, state["owner"], is_here, True, shapes, {}, 0, 0)
 
     def begin(self, _: list[str], arguments: list[str]) -> list[Any]:
         expected, history, epoch, checkpoint, owner, _log = arguments
@@ -96,10 +96,10 @@ class ModelServer:
             return "cold", None
         if state["history"] != arguments[0]:
             return "history", None
-        if state.get(f"shape:{shape}") != arguments[2]:
-            return "shape", None
         if state["server"] != self.here:
             return "moved", None
+        if state.get(f"shape:{shape}") != arguments[2]:
+            return "shape", None
         entry = self.entries.get(key)
         live = entry and entry["epoch"] == state["epoch"] and entry["at"] >= state.get(f"since:{shape}", 0)
         return "", entry if live else None
@@ -107,7 +107,7 @@ class ModelServer:
     def read(self, entries: list[str], arguments: list[str]) -> list[Any]:
         why, entry = self._open(entries[0], arguments)
         if why:
-            return [why]
+            return [why, self.state["checkpoint"] if why in ("moved", "shape") else ""]
         wanted, checkpoint = arguments[3], self.state["checkpoint"]
         if entry is not None:
             if "value" in entry and (within(wanted, entry["token"]) or within(wanted, checkpoint)):

@@ -1,11 +1,18 @@
-"""The model of the scripts with one rule left out each: what the machine has to find, or the rule is not needed.
-Not here: the model."""
+"""The model of the scripts, and readers and invalidators, with one rule left out each: what the machine has to find, or
+the rule is not needed. Not here: the model."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from strata import tokens
+from strata.cache.reader import Cache
+from strata.cache.touched import Batch
+from tests.cache.machine import Follower, NotCaughtUp, StaleServed, Strata
 from tests.cache.model import ModelServer
+
+if TYPE_CHECKING:
+    from tests.cache.database import Session
 
 
 class FillsWhatIsAbsent(ModelServer):
@@ -38,3 +45,30 @@ class KeepsAllValues(ModelServer):
 
 
 MUTANTS = [FillsOverMarks, FillsWhatIsAbsent, KeepsAllValues]
+
+
+class Impatient(Strata):
+    """Gives what a server has that lags."""
+
+    class reads(Cache):  # noqa: N801  what the right one calls it
+        def _token_with(self, connection: Any, *_: Any) -> Any:
+            return tokens.include(connection, source="s")
+
+
+class TrustsSnapshots(Strata):
+    """Asks nobody whether a transaction is open."""
+
+    def get(self, key: Any, session: Session) -> bytes | None:
+        session.is_refused = False
+        return super().get(key, session)
+
+
+class StopsAtForeignTraffic(Strata):
+    """Begins each step at what it touches."""
+
+    class follows(Follower):  # noqa: N801  as above
+        def _batch(self) -> Batch:
+            return Batch(self._cache.state_key)
+
+
+CACHES = [(Impatient, StaleServed), (TrustsSnapshots, StaleServed), (StopsAtForeignTraffic, NotCaughtUp)]

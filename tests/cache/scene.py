@@ -48,7 +48,8 @@ def shop(folder: Path) -> Iterator[World]:
     with start_server(folder / "server") as server:
         server.run_sql(
             "CREATE DATABASE d; USE d; CREATE TABLE o (id INT PRIMARY KEY, customer INT, n INT);"
-            "CREATE TABLE c (id INT PRIMARY KEY, n INT); CREATE TABLE rates (a INT PRIMARY KEY);"
+            "CREATE TABLE c (id INT PRIMARY KEY, n INT);"
+            "CREATE TABLE x (id INT PRIMARY KEY, n INT); CREATE TABLE rates (a INT PRIMARY KEY);"
             "CREATE TABLE names (name VARCHAR(40) COLLATE utf8mb4_bin PRIMARY KEY, a INT);"
             "CREATE TABLE orders (id BIGINT UNSIGNED PRIMARY KEY, customer_id INT, state VARCHAR(10));"
         )

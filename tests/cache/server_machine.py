@@ -56,6 +56,9 @@ class ServerDatabase:
         return GtidSet.of({sid: [(number, number)]})
 
     def write(self, table: str, row: int, customer: int | None) -> None:
+        if table == "x":
+            self._do(f"REPLACE INTO x VALUES ({row}, {len(self.past)})", set(self.rows))
+            return
         others = {one for one in self.rows if one[:2] != (table, row)}
         if customer is None:
             if len(others) < len(self.rows):
@@ -86,8 +89,11 @@ class ServerDatabase:
         wanted = [one for one in rows if (one[:2] == ("o", value) if shape == "order" else one[2] == value)]
         return sorted(map(list, wanted))
 
-    def query(self, server: int, key: Key) -> bytes | None:
-        cursor = self.connection.cursor()
+    def session(self, server: int) -> Session:
+        return Session(self)
+
+    def query(self, server: int, key: Key, connection: Any = None) -> bytes | None:
+        cursor = (connection or self.connection).cursor()
         condition = "id" if key[0] == "order" else "customer"
         cursor.execute(f"SELECT 'o', id, customer, n FROM o WHERE {condition} = {key[1]}")
         found = list(cursor.fetchall())
@@ -104,6 +110,26 @@ class ServerDatabase:
                 oldest = number
         found = json.loads(value) if value is not None else []
         return [] if found in states[oldest:] else [f"{found} is not among {states[oldest:]}"]
+
+
+class Session:
+    """A connection that does not commit by itself, as drivers make them."""
+
+    catches_up = True
+
+    def __init__(self, database: ServerDatabase) -> None:
+        self._database = database
+        self.connection = database.world.server.connect("d")
+        self.connection.autocommit(False)
+
+    def open_snapshot(self) -> None:
+        self.query(("order", 1))
+
+    def query(self, key: Key) -> bytes | None:
+        return self._database.query(0, key, self.connection)
+
+    def close(self) -> None:
+        self.connection.close()
 
 
 class OnServer(Strata):
@@ -135,11 +161,15 @@ class ServerMachine(OwnWrites):
 
     @rule(what=st.sampled_from(["alter", "truncate"]))
     def ddl(self, what: str) -> None:
+        # It would wait for who has begun to read the table.
+        while self.sessions:
+            self.sessions.pop().close()
         self.database.ddl(what)
 
     @rule()
     def invalidate_all(self) -> None:
         self.cache.step(0)
+        self.check_caught_up(self.database.token(0).places[0].position)
 
     def teardown(self) -> None:
         super().teardown()

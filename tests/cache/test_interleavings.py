@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.cache.machine import Machine, OwnWrites, StaleServed, Strata
 from tests.cache.model import BothServers, ModelServer, RealServer
-from tests.cache.mutants import MUTANTS
+from tests.cache.mutants import CACHES, MUTANTS
 from tests.cache.naive import DeleteOnly, ExpiryOnly, Values
 from tests.properties import TIMES
 
@@ -68,6 +68,12 @@ def test_the_machine_finds_the_fault_on_a_real_server_of(kind: Any, redis_server
 def test_the_machine_finds_a_rule_that_is_left_out(mutant: type[ModelServer]):
     with pytest.raises(StaleServed):
         run(lambda database: Strata(database, mutant()), 1500, phases=[Phase.generate], print_blob=False)
+
+
+@pytest.mark.parametrize(("kind", "fault"), CACHES)
+def test_the_machine_finds_a_rule_that_readers_and_invalidators_leave_out(kind: type[Strata], fault: type[Exception]):
+    with pytest.raises(fault):
+        run(lambda database: kind(database, ModelServer()), 500, phases=[Phase.generate], print_blob=False)
 
 
 def test_the_machine_meets_values_at_all():

@@ -1,10 +1,11 @@
 """Which columns may make keys: those of types in which equal values have one text.
-Not here: the text (`shapes.py`)."""
+Not here: the text (`keys.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from strata.cache.keys import BYTES, DATE, DECIMAL, INTEGER, TEXT, YEAR
 from strata.cache.shapes import ANY_KINDS
 from strata.errors import SchemaGapError
 from strata.schema.model.definition import TableName
@@ -16,18 +17,23 @@ if TYPE_CHECKING:
     from strata.cache.shapes import Shape
     from strata.schema.model.definition import Column, TableDefinition
 
-_KINDS: Final = {Family.INTEGER: "i", Family.YEAR: "i", Family.DECIMAL: "d", Family.BYTES: "b"}
+_KINDS: Final = {Family.INTEGER: INTEGER, Family.YEAR: YEAR, Family.DECIMAL: DECIMAL, Family.BYTES: BYTES}
+
+_NOT_ONE_TO_ONE: Final = frozenset({"cp932_bin"})
+"""Of charsets in which the server writes two letters as one: U+6659 and U+6661 are FAD7 (9.7.4, all others are
+one-to-one; `tests/cache/test_keys.py` asks it)."""
 
 
 def kind_of_column(column: Column) -> str | None:
-    """The kind of a column's values, as `shapes.kinds_of` has them; None where equal values may look different: text
-    whose collation does not tell letters apart, floats, times, labels, and what is long."""
+    """The kind of a column's values, as `keys.py` has them; None where equal values may look different: text whose
+    collation does not tell letters apart, floats, times, labels, and what is long."""
     column_type = parse_column_type(column.column_type)
     if column_type.kind is TypeKind.DATE:
-        return "D"
+        return DATE
     family = column_type.kind.facts.family
     if family is Family.CHARACTERS:
-        return "s" if (column.collation or "").endswith("_bin") else None
+        collation = column.collation or ""
+        return TEXT if collation.endswith("_bin") and collation not in _NOT_ONE_TO_ONE else None
     return _KINDS.get(family)
 
 
@@ -39,12 +45,12 @@ def kinds_of_shape(shape: Shape, lookup: Callable[[TableName], TableDefinition])
     """
     found: dict[str, str] = {}
     for table, columns in shape.tables.items():
-        if not columns:
-            continue
         try:
             definition = lookup(TableName.of(table))
         except SchemaGapError as error:
             return None, error.message
+        if not columns:
+            continue
         kinds = ""
         for name in columns:
             column = definition.column(name)

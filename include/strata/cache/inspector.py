@@ -11,7 +11,8 @@ from msgspec import Struct, field
 from strata.cache.reading import Reading
 from strata.cache.serving import Serving
 from strata.cache.shapes import entry_key
-from strata.errors import StaleCacheError, Usage
+from strata.cache.touched import Touched
+from strata.errors import StaleCacheError, StrataError, Usage
 from strata.gtid.sets import Gtid, GtidSet
 from strata.streams.events import Commit
 from strata.streams.stream import ChangeStream
@@ -19,7 +20,7 @@ from strata.streams.stream import ChangeStream
 if TYPE_CHECKING:
     from strata.cache.server import CacheServer
     from strata.cache.shapes import Shapes
-    from strata.cache.touched import Touched
+    from strata.streams.events import TransactionPlace
     from strata.streams.stream import StreamedSource
 
 _SHOWN: Final = 5
@@ -33,6 +34,8 @@ class Inspection(Struct):
     end: str
     transactions: int = 0
     """That changed rows of tables behind shapes."""
+    unreadable: int = 0
+    """Of these: whose rows the binlog does not hold, so that they may have changed anything."""
     records: int = 0
     fills: int = 0
     invalidated: int = 0
@@ -114,17 +117,34 @@ class Inspector:
                 self._look_at(key, GtidSet.parse(fields["token"].decode()), "is in the cache")
         return found
 
-    def _read_stream(self, begin: GtidSet, end: GtidSet) -> None:
-        if end <= begin:
-            return
+    def _read_stream(self, begin: GtidSet | None, end: GtidSet) -> None:
+        while begin is not None and not end <= begin:
+            begin = self._read_to_fault(begin, end)
+
+    def _read_to_fault(self, begin: GtidSet, end: GtidSet) -> GtidSet | None:
+        """Reads a range; returns where to go on behind a transaction that cannot be read, and may have changed
+        anything."""
         columns = self._shapes.columns or None
-        stream = ChangeStream(self._source, begin, until=end, tables=self._shapes.tables, columns=columns)
+        stream = ChangeStream(self._source, begin, until=end, tables=self._shapes.patterns, columns=columns)
         reading = Reading(self._shapes, Serving(self._source, self._shapes), stream)
-        for event in stream:
-            touched = reading.take(event)
-            if touched is not None and isinstance(event, Commit) and event.place.record.gtid is not None:
-                self._changes.add(event.place.record.gtid, touched, self._cache.state_key)
-                self._found.transactions += 1
+        try:
+            for event in stream:
+                touched = reading.take(event)
+                if touched is not None and isinstance(event, Commit):
+                    self._add(event.place, touched)
+        except StrataError:
+            place = stream.stopped_at
+            if place is None or not isinstance(place.after.position, GtidSet):
+                raise
+            self._add(place, Touched(whole={shape.name for shape in self._shapes.shapes}))
+            self._found.unreadable += 1
+            return place.after.position
+        return None
+
+    def _add(self, place: TransactionPlace, touched: Touched) -> None:
+        if place.record.gtid is not None:
+            self._changes.add(place.record.gtid, touched, self._cache.state_key)
+            self._found.transactions += 1
 
     # Records ----------------------------------------------------------------------------------------
 

@@ -5,12 +5,15 @@ Not here: what a change touches (`touched.py`), the scripts (`server.py`)."""
 from __future__ import annotations
 
 import secrets
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from strata.cache.live_tables import require_tables
 from strata.cache.reading import Reading
 from strata.cache.server import CacheServer, set_text
 from strata.cache.serving import Serving
@@ -35,6 +38,12 @@ if TYPE_CHECKING:
 
 MARK_MILLISECONDS: Final = 60_000
 _HEARTBEAT_SECONDS: Final = 0.2
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_STEADY_SECONDS: Final = 30.0
+"""Who has followed for so long begins with short pauses again."""
+_NO_TABLE: Final = "mysql.*"
+"""Streams leave it out: for who wants to know what DDL made, and no rows."""
 _MOST_TRIES: Final = 100
 """Of a batch, while another invalidator advances the same checkpoint."""
 
@@ -115,11 +124,11 @@ class Invalidator:
         self._stream: ChangeStream | None = None
         self._reached: GtidSet | None = None
         """Of the stream, what is in the cache."""
-        self._is_stopped = False
+        self._stopped = threading.Event()
 
     def stop(self) -> None:
         """Ends it at the next moment at which nothing comes; may be called by another thread."""
-        self._is_stopped = True
+        self._stopped.set()
         if self._stream is not None:
             self._stream.close()
 
@@ -136,28 +145,43 @@ class Invalidator:
             CacheUnavailableError: The cache does not answer. Run it again: it goes on where it was.
             CacheRefusedError: It is of another source, or another invalidator with other shapes has taken it.
             SourceDivergedError: The server lacks what has been invalidated: it is behind, or has lost it.
+            Usage: A table behind the shapes is not there, or is none.
             StrataError: The stream cannot be had, not even from now on.
         """
+        require_tables(self._source, self._shapes)
         checkpoint = self._take_over(begin)
         start = self._earlier(back, checkpoint) if back is not None and begin is Start.CHECKPOINT else checkpoint
-        while not self._is_stopped:
-            epoch, before = begin, self.report.transactions
-            begin = Start.CHECKPOINT
-            try:
-                self._follow(start, follow=follow)
+        pause = _FIRST_PAUSE_SECONDS
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            again = self._followed(start, begin, follow=follow)
+            if again is None:
                 break
-            except _Again:
-                pass
-            except (Transient, CacheRefusedError, SourceDivergedError):
-                raise
-            except StrataError as error:
-                if epoch is not Start.CHECKPOINT and self.report.transactions == before:
-                    raise
-                # What the stream cannot tell may have changed anything.
-                self._on_remark(f"the cache begins anew, as the stream does not go on: {error}")
-                begin = Start.EPOCH
+            begin = again
+            pause = _FIRST_PAUSE_SECONDS if time.monotonic() - began > _STEADY_SECONDS else pause
             start = self._take_over(begin)
+            # Behind taking it over: after a fault nothing is read from the cache until the stream goes on.
+            self._stopped.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return self.report
+
+    def _followed(self, start: Bound, begun: Start, *, follow: bool) -> Start | None:
+        """Follows the stream to its end; else how to take the cache over before it is tried again."""
+        before = self.report.transactions
+        try:
+            self._follow(start, follow=follow)
+        except _Again:
+            return Start.CHECKPOINT
+        except (Transient, CacheRefusedError, SourceDivergedError):
+            raise
+        except StrataError as error:
+            is_passable = self._stream is not None and self._stream.stopped_at is not None
+            if begun is not Start.CHECKPOINT and self.report.transactions == before and not is_passable:
+                raise
+            # What the stream cannot tell may have changed anything.
+            self._on_remark(f"the cache begins anew, as the stream does not go on: {error}")
+            return Start.EPOCH
+        return None
 
     # Taking a cache over --------------------------------------------------------------------------
 
@@ -183,7 +207,7 @@ class Invalidator:
                 source=self._source.name,
                 remedy="Give it another name, or begin anew with `strata cache follow --anew`.",
             )
-        if begin is Start.EPOCH:
+        if begin is Start.EPOCH or not state.is_current:
             return self._begin(executed, state, executed | self._acknowledged | state.checkpoint)
         self._cache.run("claim", arguments=[self._shapes.digest, self._log])
         self._checkpoint, self._words = state.checkpoint, None
@@ -208,34 +232,37 @@ class Invalidator:
     def _earlier(self, back: timedelta, start: GtidSet) -> Bound:
         """A time, if the stream from there leaves nothing out that the cache does not have."""
         time = datetime.fromtimestamp(LiveServer(self._source.address).state().now / 1e6, UTC) - back
-        for event in ChangeStream(self._source, time, tables=self._shapes.tables, heartbeat_seconds=_HEARTBEAT_SECONDS):
+        for event in ChangeStream(
+            self._source, time, tables=self._shapes.patterns, heartbeat_seconds=_HEARTBEAT_SECONDS
+        ):
             return time if _position(event)[0] <= self._checkpoint else start
         return start
 
     # Following ------------------------------------------------------------------------------------
 
     def _follow(self, start: Bound, *, follow: bool) -> None:
+        self._stream = None
         self._stream = stream = ChangeStream(
             self._source,
             start,
             follow=follow,
-            tables=self._shapes.tables,
+            tables=self._shapes.patterns,
             columns=self._columns,
             heartbeat_seconds=_HEARTBEAT_SECONDS,
         )
-        if self._is_stopped:
+        if self._stopped.is_set():
             return
         self._reached = start if isinstance(start, GtidSet) else None
         reading, rendering = Reading(self._shapes, self._serving, stream), Rendering()
         for found in stream.spans():
             events = [found] if isinstance(found, Heartbeat) else rendering.events(found)
             self._take(reading, events)
-        if not follow and not self._is_stopped:
+        if not follow and not self._stopped.is_set():
             self._finish(reading, stream)
 
     def _take(self, reading: Reading, events: Iterable[Event]) -> None:
         """What has come at once goes to the cache at once, in steps of a bounded size."""
-        batch = Batch(self._cache.state_key)
+        batch = self._batch()
         for event in events:
             touched = reading.take(event)
             self._note_words(reading)
@@ -245,8 +272,11 @@ class Invalidator:
                 batch.add(*_position(event), _gtid(event), touched)
             if batch.is_full:
                 self._apply(batch)
-                batch = Batch(self._cache.state_key)
+                batch = self._batch()
         self._apply(batch)
+
+    def _batch(self) -> Batch:
+        return Batch(self._cache.state_key, self._reached)
 
     def _note_words(self, reading: Reading) -> None:
         if reading.words is not None:
@@ -259,7 +289,7 @@ class Invalidator:
             return
         reading.look_at_end(self._tracked(stream, reached))
         self._note_words(reading)
-        batch = Batch(self._cache.state_key)
+        batch = self._batch()
         batch.stand_at(self._reached, reached)
         self._apply(batch)
 
@@ -268,7 +298,7 @@ class Invalidator:
         begin = stream.tracked_from()
         if begin is None:
             return stream
-        found = ChangeStream(self._source, begin, until=reached, tables=self._shapes.tables, columns=self._columns)
+        found = ChangeStream(self._source, begin, until=reached, tables=[_NO_TABLE])
         for _ in found.spans():
             pass
         return found

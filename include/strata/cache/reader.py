@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from strata import tokens
+from strata.cache.keys import key_text, kinds_of
 from strata.cache.server import TIMEOUT_SECONDS, CacheServer, set_text
-from strata.cache.shapes import ANY_KINDS, entry_key, key_text, kinds_of
+from strata.cache.shapes import ANY_KINDS, entry_key
 from strata.errors import CacheUnavailableError, SourceUnavailableError, Usage
 from strata.gtid.sets import GtidSet
+from strata.gtid.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.cache.shapes import Shapes
-    from strata.gtid.token import Place, Token
+    from strata.gtid.token import Place
     from strata.tokens.queries import Connection
 
 MARK_SECONDS: Final = 60
@@ -33,7 +35,13 @@ class Found(Struct, frozen=True):
     value: bytes | None = None
     """Of a hit; None: it is known that there is nothing."""
     token: str = ""
-    """GTID set that the value holds, or, of a miss, that a fill has to hold."""
+    """GTID set that the value holds; of a miss that a fill has to hold; of `shape` and `moved` what was invalidated."""
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether the token has all acknowledged invalidations of the key: behind it nothing is too old. The state of
+        a cache that was moved may lack some."""
+        return self.said in ("hit", "miss", "shape")
 
     @property
     def is_hit(self) -> bool:
@@ -67,6 +75,7 @@ class Cache:
         *,
         expire_seconds: float | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        only_proven: bool = False,
     ) -> None:
         """Nothing is opened yet.
 
@@ -76,9 +85,11 @@ class Cache:
             shapes: As its invalidator has them.
             expire_seconds: How long values stay; None: until they are invalidated, or evicted.
             timeout_seconds: For each answer of the cache; what takes longer is read from MySQL.
+            only_proven: Whether `get` fails where the cache cannot say what has been invalidated: it does not answer,
+                has forgotten all, or was moved. Else it gives what MySQL has, which on a replica may be older.
         """
         self.server = CacheServer(url, name, timeout_seconds=timeout_seconds)
-        self.shapes, self._expire = shapes, expire_seconds
+        self.shapes, self._expire, self._only_proven = shapes, expire_seconds, only_proven
         self.counts = Counts()
 
     def get(
@@ -91,7 +102,7 @@ class Cache:
         at_least: Token | None = None,
         wait_seconds: float = 1.0,
     ) -> bytes | None:
-        """The value of a key: of the cache, or what `load` returns. Where the cache does not answer, that as well.
+        """The value of a key: of the cache, or what `load` returns once the server has executed what was invalidated.
 
         Args:
             shape: Name of the shape.
@@ -99,29 +110,48 @@ class Cache:
             load: Asks MySQL, on `connection`; None says that there is nothing, which is cached, too.
             connection: To a primary or a replica, with no transaction open.
             at_least: What the answer has to hold, as the token of the caller's own commit (`strata.tokens.own`).
-            wait_seconds: How long a replica may take to have it.
+            wait_seconds: How long a replica may take to have it, and what has been invalidated.
 
         Raises:
             Usage: A value can be no key; the token is of another source; a transaction is open.
-            SourceUnavailableError: The server does not get what is asked for in time.
+            SourceUnavailableError: The server does not get what is asked for, or what was invalidated, in time.
+            CacheUnavailableError: The cache cannot say what was invalidated, and only proven values are wanted.
         """
         found = self._peek(shape, key, at_least)
         if found is not None and found.is_hit:
             self.counts.hits += 1
             return found.value
         self.counts.misses += 1
-        if at_least is not None and not tokens.wait(connection, at_least, wait_seconds, source=self.shapes.source):
-            raise SourceUnavailableError(
-                f"the server has not executed what is asked for within {wait_seconds} s", source=self.shapes.source
+        if self._only_proven and (found is None or not found.is_proof):
+            raise CacheUnavailableError(
+                "the cache cannot say what has been invalidated" + (f": {found.said}" if found else ""),
+                remedy="It can once `strata cache follow` has caught up.",
             )
-        if found is None or found.said != "miss":
-            self.counts.without += 1
-            return load()
+        needed = GtidSet.parse(found.token) if found is not None else GtidSet()
+        if at_least is not None:
+            needed |= self._executed(at_least)
         # In front of the query: what is read next is at least as fresh.
-        token = tokens.include(connection, source=self.shapes.source, lineage=self.shapes.lineage)
+        token = self._token_with(connection, needed, wait_seconds)
         value = load()
-        self._keep(shape, key, value, token)
+        if found is not None and found.said == "miss":
+            self._keep(shape, key, value, token)
+        else:
+            self.counts.without += 1
         return value
+
+    def _token_with(self, connection: Connection, needed: GtidSet, wait_seconds: float) -> Token:
+        """What the server has executed, once that holds what is needed."""
+        source, lineage = self.shapes.source, self.shapes.lineage
+        token = tokens.include(connection, source=source, lineage=lineage)
+        if needed <= self._position(token):
+            return token
+        if not tokens.wait(connection, Token.of(source, needed, lineage=lineage), wait_seconds, source=source):
+            raise SourceUnavailableError(
+                f"the server has not executed what is asked for, or was invalidated, within {wait_seconds} s",
+                source=source,
+                remedy="A replica lags: wait longer, or ask another server.",
+            )
+        return tokens.include(connection, source=source, lineage=lineage)
 
     def read(self, shape: str, key: Sequence[Any], *, at_least: Token | None = None) -> Found:
         """What the cache has. A miss leaves a mark there, by which a fill is told from one that came too late.
@@ -138,7 +168,7 @@ class Cache:
         said = answer[0].decode()
         if said == "hit":
             return Found(said, answer[1][1:] if answer[1][:1] == b"V" else None, answer[2].decode())
-        return Found(said, None, answer[1].decode() if said == "miss" else "")
+        return Found(said, None, answer[1].decode())
 
     def fill(self, shape: str, key: Sequence[Any], value: bytes | None, token: Token) -> str:
         """Puts a value in, if it is provably at least as fresh as what has been invalidated and what is there.

@@ -35,6 +35,7 @@ class Reading:
         if isinstance(event, RowChange):
             self._toucher.row(event, self._touched)
         elif isinstance(event, Ddl) and self._toucher.ddl(event, self._touched):
+            self._serving.note(event)
             self._look(event)
         return None
 

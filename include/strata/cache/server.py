@@ -28,6 +28,8 @@ _PARTS: Final = {
     "read": ("gtids", "state", "entry"),
     "fill": ("gtids", "state", "entry"),
 }
+FORMAT: Final = 2
+"""Of the state, as `lua/state.lua` writes it; in form 1 keys of long decimals and of years had other texts."""
 _EXACT: Final = 1 << 53
 """Numbers of Lua are exact up to here."""
 _SECRET: Final = re.compile(r"//[^/@\s]*@")
@@ -44,6 +46,8 @@ class CacheState(Struct, frozen=True):
     owner: str
     is_here: bool
     """Whether an invalidator has caught up with this very server; else nothing is read from it."""
+    is_current: bool
+    """Whether its form is the one that is written now; of an older one keys may have had other texts."""
     shapes: dict[str, str]
     """Those that are served, with their words."""
     since: dict[str, int]
@@ -98,7 +102,7 @@ class CacheServer:
             import redis  # noqa: PLC0415  an extra: caches only need it
         except ImportError:
             raise Permanent(
-                "the client of Redis is not installed", remedy="Run `pip install 'strata[cache]'`."
+                "the client of Redis is not installed", remedy="Run `pip install 'redis==8.1.0'`."
             ) from None
         self._redis = redis
         self.state_key = state_key(name)
@@ -162,7 +166,7 @@ class CacheServer:
         found = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2], strict=True)}
         if "checkpoint" not in found:
             return None
-        if found["format"] != "1":
+        if int(found["format"]) > FORMAT:
             raise CacheRefusedError(
                 f"the cache at {self.shown} has form {found['format']}", remedy="Use a newer version of Strata."
             )
@@ -173,6 +177,7 @@ class CacheServer:
             GtidSet.parse(found["checkpoint"]),
             found["owner"],
             found["server"] == here.decode(),
+            int(found["format"]) == FORMAT,
             shapes,
             {key.removeprefix("since:"): int(at) for key, at in found.items() if key.startswith("since:")},
             int(found["log"]),

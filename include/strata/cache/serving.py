@@ -1,11 +1,13 @@
 """Which shapes can be served with the tables as they are at a place of a stream, and as what.
-Not here: which columns may make keys (`columns.py`), telling the cache (`invalidator.py`)."""
+Not here: which columns may make keys (`columns.py`), what the live server says (`live_tables.py`), telling the cache
+(`invalidator.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from strata.cache.columns import kinds_of_shape
+from strata.cache.live_tables import LiveTables, may_cascade
 from strata.schema.history.cascades import unlogged_cascades
 from strata.store.database import OnMissing, open_store
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from strata.cache.shapes import Shapes
     from strata.cache.touched import Toucher
     from strata.schema.model.definition import TableDefinition, TableName
+    from strata.streams.events import Ddl
     from strata.streams.stream import ChangeStream, StreamedSource
 
 
@@ -26,6 +29,13 @@ class Serving:
     ) -> None:
         """Takes the source, the shapes, and whom to tell of those that cannot be served."""
         self._source, self._shapes, self._on_remark = source, shapes, on_remark
+        self._may_cascade: set[str] = set()
+        """Tables of statements that were read: the key may be gone by the time that the server is asked."""
+
+    def note(self, event: Ddl) -> None:
+        """Takes a statement on tables behind the shapes."""
+        if may_cascade(event.statement):
+            self._may_cascade |= {table.lower() for table in event.tables}
 
     def look(self, toucher: Toucher, stream: ChangeStream, seq: int | None) -> dict[str, str]:
         """Looks at the tables as the rows of a transaction have them; None: of the last one that was read.
@@ -51,8 +61,11 @@ class Serving:
         return words
 
     def _cascades(self) -> set[str]:
+        """Tables, in lower case, whose rows foreign keys change without row events."""
         engine = open_store(self._source.store_url, OnMissing.EMPTY)
         try:
-            return {str(one.name).lower() for one in unlogged_cascades(engine, self._source.name)}
+            known = {str(one.name).lower() for one in unlogged_cascades(engine, self._source.name)}
         finally:
             engine.dispose()
+        live = LiveTables.ask(self._source.address, self._shapes.databases)
+        return known if live.logs_cascades else known | live.cascades | self._may_cascade

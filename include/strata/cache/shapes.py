@@ -1,27 +1,26 @@
 """What is cached, declared: shapes of queries, the tables behind each, and the columns whose values make its keys.
-Not here: which rows of a stream touch which keys (`touched.py`), which columns may make keys (`columns.py`)."""
+Not here: the text of a key (`keys.py`), which rows of a stream touch which keys (`touched.py`), which columns may make
+keys (`columns.py`)."""
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import re
 import tomllib
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from strata.cache.keys import INTEGER, YEAR
 from strata.errors import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_LONGEST_KEY: Final = 256
-"""Characters; the rest is a hash."""
 ANY_KINDS: Final = "*"
 """Of a shape of which no table makes keys."""
 
@@ -42,7 +41,7 @@ class Shape(Struct, frozen=True):
 
     def word(self, kinds: str) -> str:
         """What reader and invalidator both have to say of a shape: its declaration, and the kinds of its values."""
-        return f"{self.digest}:{kinds}"
+        return f"{self.digest}:{kinds.replace(YEAR, INTEGER)}"
 
 
 class Shapes(Struct, frozen=True):
@@ -125,6 +124,16 @@ class Shapes(Struct, frozen=True):
         return sorted({table for shape in self.shapes for table in shape.tables})
 
     @property
+    def databases(self) -> list[str]:
+        """The databases that they are in."""
+        return sorted({table.split(".")[0] for table in self.tables})
+
+    @property
+    def patterns(self) -> list[str]:
+        """The same as patterns, which mean these tables and no others."""
+        return [glob.escape(table) for table in self.tables]
+
+    @property
     def columns(self) -> list[str]:
         """All columns whose values make keys."""
         return sorted({column for shape in self.shapes for columns in shape.tables.values() for column in columns})
@@ -152,51 +161,6 @@ def _mistakes(shape: Shape) -> list[str]:
     if len({len(columns) for columns in shape.tables.values() if columns}) > 1:
         found.append(f"the tables of shape {shape.name} have keys of different numbers of columns")
     return found
-
-
-def kinds_of(values: Sequence[Any]) -> str:
-    """The kinds of the values that a reader asks for, a letter each: i integer, d decimal, s text, b bytes, D date.
-
-    Raises:
-        Usage: A value can be no key: NULL, floats and times, and text that ends with a blank, which some collations
-            take for the same as without.
-    """
-    return "".join(map(_kind, values))
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, str) and value.endswith(" "):
-        raise Usage(f"{value!r} can be no key of a cache: it ends with a blank", remedy="Read it from the server.")
-    for kind, types in _KINDS:
-        if isinstance(value, types) and not isinstance(value, (bool, datetime)):
-            return kind
-    raise Usage(
-        f"a value of type {type(value).__name__} can be no key of a cache",
-        remedy="Keys are int, Decimal, str, bytes and date, as the columns are.",
-    )
-
-
-_KINDS: Final[tuple[tuple[str, Any], ...]] = (("i", int), ("d", Decimal), ("s", str), ("b", bytes), ("D", date))
-
-
-def key_text(values: Sequence[Any], kinds: str) -> str:
-    """The text of a key: one for values that MySQL takes for equal in columns of these kinds, and for no others."""
-    text = json.dumps([_plain(value, kind) for value, kind in zip(values, kinds, strict=True)], separators=(",", ":"))
-    if len(text) <= _LONGEST_KEY:
-        return text
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain(value: Any, kind: str) -> str | int:
-    if kind == "i":
-        return int(value)
-    if kind == "d":
-        number = Decimal(value)
-        return format(number.normalize() if number else Decimal(0), "f")
-    if kind == "s":
-        # As CHAR and PAD SPACE collations compare; readers do not ask for a text with blanks at its end.
-        return str(value).rstrip(" ")
-    return bytes(value).hex() if kind == "b" else date(value.year, value.month, value.day).isoformat()
 
 
 def state_key(name: str) -> str:

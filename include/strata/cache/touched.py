@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from strata.cache.shapes import ANY_KINDS, entry_key, key_text, tables_by_name
+from strata.cache.keys import key_texts
+from strata.cache.shapes import ANY_KINDS, entry_key, tables_by_name
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 
 if TYPE_CHECKING:
@@ -68,14 +69,18 @@ class Toucher:
         kinds = self.kinds.get(shape.name)
         if not columns or kinds is None or kinds == ANY_KINDS:
             return None
-        found = set()
+        found: set[str] = set()
         for image in images:
             values = _values(image, columns)
             if values is None:
                 return None
             # No query by equality finds NULL.
             if None not in values:
-                found.add(key_text(values, kinds))
+                try:
+                    found.update(key_texts(values, kinds))
+                except ValueError:
+                    # The row touches something, and nobody knows what.
+                    return None
         return found
 
 
@@ -95,10 +100,16 @@ def _values(image: dict[str, Any], columns: tuple[str, ...]) -> list[Any] | None
 class Batch:
     """Whole transactions that go to the cache in one step."""
 
-    def __init__(self, state_key: str) -> None:
-        """Empty."""
+    def __init__(self, state_key: str, reached: GtidSet | None = None) -> None:
+        """Empty.
+
+        Args:
+            state_key: Of the cache.
+            reached: Where the one in front of it ended; None where it is the first one. What the stream has passed
+                over from there to its first transaction touches nothing, and is invalidated with it.
+        """
         self._state_key = state_key
-        self.before: GtidSet | None = None
+        self.before = reached
         """What lies in front of it."""
         self.after: GtidSet | None = None
         """What has been invalidated with it."""

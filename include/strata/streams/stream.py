@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Item
     from strata.schema.model.definition import TableDefinition, TableName
-    from strata.streams.events import Event
+    from strata.streams.events import Event, TransactionPlace
     from strata.streams.positions import Bound, Start
     from strata.wire.connection import ServerAddress
 
@@ -135,6 +135,8 @@ class ChangeStream:
         self._opening: Opening
         self._seq: int | None = None
         """Ordinal of the last transaction that was looked at; None before the first item."""
+        self.stopped_at: TransactionPlace | None = None
+        """The transaction whose fault has ended the stream, if a reader can go on behind it."""
         self.folds_names = False
         """Whether the server takes names of any case for the same; known when something has been given."""
 
@@ -291,6 +293,7 @@ class ChangeStream:
             yield from decoding.read(item, places, self._opening.begin.steps_given(item.batch))
         except _PASSABLE as error:
             behind = next((place for place in places.values() if place.gtid == error.gtid and error.gtid), None)
+            self.stopped_at = behind
             if behind is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
                     f"{error.remedy or ''} To leave it out, go on behind its transaction: `strata stream --source "

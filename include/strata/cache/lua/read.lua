@@ -1,7 +1,7 @@
 -- KEYS: state, entry. ARGV: history, shape, word, GTID set that the value has to hold ('' for any), milliseconds of a mark
 -- Where there is no entry a mark is left: what is invalidated from here on meets it, whoever fills it.
-local state, why = open_state()
-if not state then return { why } end
+local state, why, checkpoint = open_state()
+if not state then return { why, checkpoint or '' } end
 local entry = open_entry(state)
 if entry then
   -- All in the checkpoint has been invalidated: what is still there holds it, as far as this key goes.

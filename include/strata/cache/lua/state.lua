@@ -10,7 +10,7 @@
 --   since:NAME  `at` of the last invalidation of the whole shape
 --   log         how many records the log keeps; records: how many there have been
 -- An entry, a hash: epoch, at, token (a GTID set), and value (V or N and bytes) unless it is a mark.
-local FORMAT = '1'
+local FORMAT = '2'
 
 -- Changes when a replica is promoted, and when the server starts again: then writes may have been lost.
 local function here()

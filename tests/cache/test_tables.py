@@ -1,0 +1,123 @@
+"""Shapes on tables that no row event is of: they are refused by name, or not served, and never without a word.
+Not here: rows (`test_on_server.py`)."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from strata.cache.invalidator import Invalidator
+from strata.cache.live_tables import may_cascade
+from strata.cache.server import CacheServer
+from strata.cache.shapes import Shape, Shapes
+from strata.errors import Usage
+from tests.cache.scene import PlainWorld, Scene
+from tests.cache.snapshots import snapshot
+from tests.mysql_server import start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.redis_server import RedisServer
+    from tests.streams.world import World
+
+pytestmark = [pytest.mark.mysql, pytest.mark.redis]
+
+
+def follow(world: World, redis: RedisServer, *tables: str) -> None:
+    shapes = Shapes.of("s", [Shape(f"s{number}", {table: ()}) for number, table in enumerate(tables)])
+    Invalidator(world, CacheServer(redis.url, "c"), shapes).run(follow=False)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("d.order", "the server has no d.order, or hides it; there are: d.orders"),
+        ("d.ORDERS", "the server has no d.ORDERS"),
+        ("d.ord*", "the server has no d.ord*"),
+        ("nowhere.orders", "there is no table in nowhere"),
+        ("d.paid", "d.paid is a view, which has no rows of its own: name the tables that it is made of"),
+        ("mysql.user", "mysql.user is in a database that streams leave out"),
+        ("information_schema.tables", "in a database that streams leave out"),
+    ],
+)
+def test_what_is_no_table_is_refused(world: World, redis_server: RedisServer, table: str, said: str):
+    world.server.run_sql("CREATE OR REPLACE VIEW d.paid AS SELECT * FROM d.orders WHERE state = 'paid'")
+    with redis_server.client() as client:
+        client.flushall()
+        with pytest.raises(Usage) as refused:
+            follow(world, redis_server, "d.orders", table)
+        assert said in str(refused.value)
+        assert client.dbsize() == 0
+
+
+def test_random_misspellings_are_refused(world: World, redis_server: RedisServer):
+    drawn = random.Random(1)
+    world.server.run_sql("CREATE TABLE IF NOT EXISTS d.`o[rd]ers` (a INT PRIMARY KEY)")
+    right = {"d.orders", "d.names", "d.rates", "d.o[rd]ers"}
+    for _ in range(25):
+        name = drawn.choice(sorted(right))
+        at = drawn.randrange(2, len(name))
+        wrong = drawn.choice([name[:at] + name[at + 1 :], name[:at] + drawn.choice("x*?") + name[at:], name.upper()])
+        if wrong in {*right, "d."}:
+            continue
+        with pytest.raises(Usage, match="the server has no"):
+            follow(world, redis_server, wrong)
+    follow(world, redis_server, *right)
+
+
+@pytest.fixture(params=["ON", "OFF"])
+def family(request: Any, tmp_path: Path, redis_server: RedisServer) -> Iterator[tuple[str, Scene]]:
+    """A server whose foreign keys are older than what was tracked."""
+    options = [] if request.param == "OFF" else ["--innodb-native-foreign-keys=ON"]
+    with start_server(tmp_path / "server", *options) as server:
+        server.run_sql(
+            "CREATE DATABASE d; USE d; CREATE TABLE parents (id INT PRIMARY KEY, n INT);"
+            "CREATE TABLE orders (id INT PRIMARY KEY, customer_id INT,"
+            " FOREIGN KEY (customer_id) REFERENCES parents (id) ON DELETE SET NULL);"
+            "CREATE TABLE names (name VARCHAR(40) COLLATE utf8mb4_bin PRIMARY KEY, a INT);"
+            "CREATE TABLE rates (a INT PRIMARY KEY, p INT);"
+            "INSERT INTO parents VALUES (1, 1), (2, 2); FLUSH BINARY LOGS"
+        )
+        server.run_sql("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+        world = PlainWorld(server, tmp_path)
+        snapshot(world)
+        shapes = Shapes.of("s", [Shape("order", {"d.orders": ("id",)}), Shape("rated", {"d.rates": ("a",)})])
+        made = Scene(world, redis_server, shapes)
+        yield request.param, made
+        made.close()
+
+
+def test_tables_that_foreign_keys_change_without_row_events_are_not_served(family: tuple[str, Scene]):
+    native, scene = family
+    is_logged = native == "OFF"
+    scene.sql("INSERT INTO orders VALUES (1, 1)", "INSERT INTO rates VALUES (1, 2)")
+    scene.step()
+    scene.get("order", 1)
+    assert scene.is_hit("order", 1) == is_logged
+    assert ("foreign keys change rows of d.orders" in "".join(scene.remarks)) != is_logged
+    assert scene.cache.read("rated", (1,)).said == "miss"
+    scene.sql("DELETE FROM parents WHERE id = 1")
+    scene.step()
+    assert scene.get("order", 1) == b"((1, None),)"
+    # A key that comes and goes before anybody looks; what it does to rows is in no binlog.
+    load = lambda: repr(scene.sql("SELECT p FROM rates")).encode()  # noqa: E731
+    scene.cache.get("rated", (1,), load, connection=scene.connection)
+    scene.sql(
+        "ALTER TABLE rates ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES parents (id) ON DELETE /* */ CASCADE",
+        "DELETE FROM parents WHERE id = 2",
+        "ALTER TABLE rates DROP FOREIGN KEY k",
+    )
+    scene.step()
+    assert scene.cache.get("rated", (1,), load, connection=scene.connection) == b"()"
+    assert (scene.cache.read("rated", (1,)).said == "shape") != is_logged
+    scene.inspect()
+
+
+def test_statements_that_may_make_such_a_key():
+    assert may_cascade("ALTER TABLE a ADD FOREIGN KEY (b) REFERENCES c (d) ON UPDATE SET /* */ NULL")
+    assert not may_cascade("ALTER TABLE a ADD FOREIGN KEY (b) REFERENCES c (d) ON DELETE RESTRICT")
+    assert not may_cascade("DROP TABLE a CASCADE")
