@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What takes long or draws by lot: kills of landings and of works on mirrors, random lives of mirrored tables, a group
 # of three servers, hops between servers, ten servers that are killed and whose clocks are set, an Airflow whose parts
-# are killed, a dump under load, new examples of all properties, random DDL on a real server and what it makes of rows.
+# are killed, caches among foreign traffic and before a replica that lags, a dump under load, new examples of all
+# properties, random DDL on a real server and what it makes of rows.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail
@@ -16,6 +17,8 @@ STRATA_SOAK=1 "$python" -m pytest -q tests/wire/test_group.py tests/airflow/test
 STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_hops.py
 STRATA_ROUGH=60 "$python" -m pytest -q tests/groups/test_rough_life.py
 STRATA_MIRROR_LIVES=25 "$python" -m pytest -q tests/mirrors/test_random_lives.py tests/mirrors/test_partitions.py
+STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cache/test_keys.py \
+    tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
 STRATA_LOAD=20 "$python" -m pytest -q tests/jobs/test_dump_load.py
 "$python" -m tests.properties --minutes "$(awk "BEGIN { print $1 / 3 }")"
 "$python" -m tests.tables.test_effects_on_server --minutes "$(awk "BEGIN { print $1 / 3 }")"

@@ -17,7 +17,7 @@ from strata import tokens
 from strata.cache.shapes import Shape, Shapes
 from strata.errors import StaleCacheError
 from tests.cache.scene import SHAPES, Scene
-from tests.properties import TIMES
+from tests.seeds import seeds
 from tests.waiting import PATIENCE_SECONDS, wait_until
 
 if TYPE_CHECKING:
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from tests.streams.world import World
 
 pytestmark = [pytest.mark.mysql, pytest.mark.redis]
-ALL = Shapes.of("s", [*SHAPES.shapes, Shape("day", {"d.days": ("day",)}), Shape("odd", {"d.a[b]*": ("a",)})])
+ALL = Shapes.of(
+    "s",
+    [
+        *SHAPES.shapes,
+        Shape("day", {"d.days": ("day",)}),
+        Shape("odd", {"d.a[b]*": ("a",)}),
+        Shape("part", {"d.parts": ("a",)}),
+        Shape("gone", {"g.t": ("a",)}),
+    ],
+)
 ROUNDS = 10
 DATES = ("0000-00-00", "2024-00-15", "2024-02-31", "2024-01-01", "2024-01-02")
 
@@ -38,6 +47,9 @@ def scene(world: World, redis_server: RedisServer) -> Iterator[Scene]:
         "CREATE DATABASE IF NOT EXISTS e; CREATE TABLE IF NOT EXISTS e.t (id INT PRIMARY KEY, n INT);"
         "CREATE TABLE IF NOT EXISTS d.days (day DATE PRIMARY KEY, n INT); TRUNCATE TABLE d.days;"
         "CREATE TABLE IF NOT EXISTS d.`a[b]*` (a INT PRIMARY KEY, n INT); TRUNCATE TABLE d.`a[b]*`;"
+        "DROP TABLE IF EXISTS d.parts; DROP DATABASE IF EXISTS g; CREATE DATABASE g;"
+        "CREATE TABLE d.parts (a INT PRIMARY KEY, n INT) PARTITION BY HASH (a) PARTITIONS 2;"
+        "CREATE TABLE g.t (a INT PRIMARY KEY, n INT)"
     )
     made = Scene(world, redis_server, ALL)
     yield made
@@ -56,7 +68,7 @@ class Traffic:
     def do(self) -> str:
         self.number += 1
         what = self.drawn.choice(
-            ["own"] * 4 + ["foreign"] * 4 + ["ddl", "xa", "statement", "empty", "account", "rollback"]
+            ["own"] * 4 + ["own_ddl"] * 2 + ["foreign"] * 4 + ["ddl", "xa", "statement", "empty", "account", "rollback"]
         )
         getattr(self, what)()
         return what
@@ -73,6 +85,8 @@ class Traffic:
             f"REPLACE INTO days VALUES ('{self.drawn.choice(DATES)}', {number})",
             f"UPDATE days SET n = {number}",
             f"REPLACE INTO `a[b]*` VALUES ({key}, {number})",
+            f"REPLACE INTO parts VALUES ({key}, {number})",
+            f"REPLACE INTO g.t VALUES ({key}, {number})",
         ])  # fmt: skip
         self.scene.sql(statement)
 
@@ -91,6 +105,23 @@ class Traffic:
             ("CREATE DATABASE f", "CREATE TABLE f.orders (id INT PRIMARY KEY)", "DROP DATABASE f"),
             ("RENAME TABLE orders TO e.orders", "DELETE FROM e.orders LIMIT 1", "RENAME TABLE e.orders TO orders"),
         ]
+        self.scene.sql(*self.drawn.choice(statements))
+
+    def own_ddl(self) -> None:
+        number, key = self.number, self.key()
+        filled = f"INSERT INTO e.w VALUES ({2 * key}, {number})"
+        statements = [
+            ("CREATE TABLE e.w (a INT PRIMARY KEY, n INT)", filled,
+             "ALTER TABLE parts EXCHANGE PARTITION p0 WITH TABLE e.w", "DROP TABLE e.w"),
+            ("ALTER TABLE parts TRUNCATE PARTITION p1",),
+            ("TRUNCATE TABLE days",),
+            ("DROP DATABASE g", "CREATE DATABASE g", "CREATE TABLE g.t (a INT PRIMARY KEY, n INT)",
+             f"INSERT INTO g.t VALUES ({key}, {number})"),
+            ("CREATE TABLE e.w LIKE g.t", filled, "RENAME TABLE g.t TO e.v, e.w TO g.t", "DROP TABLE e.v"),
+            (f"ALTER TABLE g.t COMMENT '{number}'",),
+            ("DROP TABLE g.t, `a[b]*`", "CREATE TABLE `a[b]*` (a INT PRIMARY KEY, n INT)",
+             f"CREATE TABLE g.t (a INT PRIMARY KEY) SELECT {key} a, {number} n"),
+        ]  # fmt: skip
         self.scene.sql(*self.drawn.choice(statements))
 
     def xa(self) -> None:
@@ -128,6 +159,9 @@ def served(scene: Scene) -> Iterator[tuple[Any, Any]]:
     keys += [("customer", ("orders", "customer_id"), number) for number in range(1, 5)]
     keys += [("name", ("names", "name"), f"n{number}") for number in range(1, 5)]
     keys += [("odd", ("`a[b]*`", "a"), number) for number in range(1, 5)]
+    keys += [
+        (shape, (table, "a"), number) for shape, table in (("part", "parts"), ("gone", "g.t")) for number in range(1, 9)
+    ]
     [days] = [scene.sql("SELECT day FROM days WHERE day LIKE '2024-01%'")]
     keys += [("day", ("days", "day"), day) for (day,) in days]
     for shape, (table, column), key in keys:
@@ -144,7 +178,7 @@ def connections(scene: Scene) -> int:
     return int(scene.sql("SHOW GLOBAL STATUS LIKE 'Connections'")[0][1])
 
 
-@pytest.mark.parametrize("seed", range(max(1, TIMES)))
+@pytest.mark.parametrize("seed", seeds())
 def test_a_follower_keeps_up_among_foreign_traffic(scene: Scene, seed: int):
     drawn = random.Random(seed)
     traffic = Traffic(scene, drawn)

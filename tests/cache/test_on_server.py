@@ -11,7 +11,7 @@ from strata.cache.invalidator import Invalidator, Start
 from strata.cache.reader import Cache
 from strata.cache.server import CacheServer
 from strata.cache.shapes import Shape, Shapes
-from strata.errors import CacheRefusedError, StaleCacheError, Usage
+from strata.errors import CacheRefusedError, CacheUnavailableError, StaleCacheError, Usage
 from tests.cache.model import RealServer
 from tests.cache.scene import SHAPES, Scene, shop
 from tests.cache.server_machine import OnServer, ServerDatabase, ServerMachine
@@ -229,6 +229,37 @@ def test_other_sources_and_other_shapes_are_refused(scene: Scene):
     with pytest.raises(CacheRefusedError, match="the cache is of"):
         scene.step()
     assert scene.cache.read("order", (1,)).said == "history"
+
+
+def test_a_cache_of_an_older_form_begins_an_epoch(scene: Scene):
+    scene.get("order", 1)
+    scene.redis.hset("strata:{c}", "format", "1")
+    assert scene.cache.read("order", (1,)).said == "format"
+    scene.step()
+    assert scene.follower.report.epochs == 2
+    assert not scene.is_hit("order", 1)
+    scene.redis.hset("strata:{c}", "format", "3")
+    with pytest.raises(CacheRefusedError, match="newer version"):
+        scene.step()
+
+
+def test_where_the_cache_cannot_say_what_was_invalidated(scene: Scene):
+    """It is asked for what is proven, or MySQL for what it has."""
+    proven = Cache(scene.url, "c", SHAPES, only_proven=True)
+
+    def get() -> bytes | None:
+        return proven.get("order", (1,), lambda: b"loaded", connection=scene.connection)
+
+    assert get() == b"loaded"
+    scene.redis.hset("strata:{c}", "server", "another")
+    for said in ("moved", "cold"):
+        with pytest.raises(CacheUnavailableError, match=f"cannot say what has been invalidated: {said}"):
+            get()
+        assert scene.get("order", 1) == b"()"
+        scene.redis.delete("strata:{c}")
+    scene.step()
+    assert get() == b"loaded"
+    proven.close()
 
 
 def test_the_inspector_finds_what_is_wrong(scene: Scene):

@@ -125,6 +125,7 @@ class Invalidator:
         self._reached: GtidSet | None = None
         """Of the stream, what is in the cache."""
         self._stopped = threading.Event()
+        self._has_tables = False
 
     def stop(self) -> None:
         """Ends it at the next moment at which nothing comes; may be called by another thread."""
@@ -148,7 +149,7 @@ class Invalidator:
             Usage: A table behind the shapes is not there, or is none.
             StrataError: The stream cannot be had, not even from now on.
         """
-        require_tables(self._source, self._shapes)
+        self._require_tables()
         checkpoint = self._take_over(begin)
         start = self._earlier(back, checkpoint) if back is not None and begin is Start.CHECKPOINT else checkpoint
         pause = _FIRST_PAUSE_SECONDS
@@ -182,6 +183,12 @@ class Invalidator:
             self._on_remark(f"the cache begins anew, as the stream does not go on: {error}")
             return Start.EPOCH
         return None
+
+    def _require_tables(self) -> None:
+        """At the first start: a table that goes later closes its shapes, and may come again."""
+        if not self._has_tables:
+            require_tables(self._source, self._shapes)
+            self._has_tables = True
 
     # Taking a cache over --------------------------------------------------------------------------
 

@@ -1,0 +1,15 @@
+"""Seeds of tests that draw by lot on a real server: the same ones each time, or with `STRATA_SEEDS=COUNT` so many new
+ones. Not here: properties of Hypothesis (`properties.py`)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Final
+
+_COUNT: Final = int(os.environ.get("STRATA_SEEDS", "0"))
+
+
+def seeds(usual: int = 1) -> list[int]:
+    """For a parameter of a test: its id is what draws the same again."""
+    return [secrets.randbits(32) for _ in range(_COUNT)] if _COUNT else list(range(usual))
