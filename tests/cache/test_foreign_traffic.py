@@ -16,7 +16,7 @@ import pytest
 from strata import tokens
 from strata.cache.shapes import Shape, Shapes
 from strata.errors import StaleCacheError
-from tests.cache.scene import SHAPES, Scene
+from tests.cache.scene import SHAPES, Scene, shop
 from tests.seeds import seeds
 from tests.waiting import PATIENCE_SECONDS, wait_until
 
@@ -39,6 +39,13 @@ ALL = Shapes.of(
 )
 ROUNDS = 10
 DATES = ("0000-00-00", "2024-00-15", "2024-02-31", "2024-01-01", "2024-01-02")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One of its own: statements in the binlog are in the way of who reads it again."""
+    with shop(tmp_path_factory.mktemp("traffic")) as made:
+        yield made
 
 
 @pytest.fixture
