@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.errors import SchemaGapError
-from strata.jobs.dump.window import Window, changes_of, happened, is_changed
+from strata.jobs.dump.window import Window, changes_of, happened, is_changed, may_lack_changes
 from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
 from strata.mirrors.dump.folder import DumpFolder
 from strata.mirrors.dump.read import TableAlteredError
@@ -128,6 +128,7 @@ def make_mirror(
     )
     locks = MirrorLocks(source.lake, source.name, source.address, wait_seconds=_WAIT_SECONDS)
     with locks.alone(table, purpose="making this mirror from a dump"):
+        replaced = _ended(source, Mirror.open(source.lake, source.name, table), stream, position)
         Mirror.create(
             source.lake,
             source.name,
@@ -137,9 +138,20 @@ def make_mirror(
             position,
             mode=source.mode,
             renames=source.renames(table),
-            replacing=Mirror.open(source.lake, source.name, table),
+            replacing=replaced,
         )
     return Made(position, count.rows)
+
+
+def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, position: MirrorPosition) -> Mirror | None:
+    """A mirror that is to be replaced. If tables that take its rows along would lack what changed behind its position,
+    it says so: no other mirror of that time will ever have it."""
+    if mirror is None or mirror.is_dropped or mirror.stopped:
+        return mirror
+    skipped = Window(mirror.position.seq, position.seq)
+    if not may_lack_changes(stream, source.store, skipped, mirror.table):
+        return mirror
+    return mirror.stopped_for("a dump took its place before its last changes were applied")
 
 
 class _Count:

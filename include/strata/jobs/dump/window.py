@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # noqa: TID253  only those who dump import this module
 from msgspec import Struct
 
-from strata.errors import StrataError, Usage
+from strata.errors import StrataError, StreamHoleError, Usage
 from strata.events.prepared import Placement
 from strata.jobs.plan.place_prepared import lost_rows, statement_changes
 from strata.mirrors.layout import key_columns
@@ -161,9 +161,29 @@ def happened(
     return None
 
 
+def may_lack_changes(stream: LandedStream, store: SchemaStore, window: Window, table: TableName) -> bool:
+    """Whether a statement within a window may have taken the rows of a table to another one, and these may have been
+    others by then than at the window's beginning."""
+    versions = {entry.seq for entry in store.timeline(stream.source, [table])}
+    removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
+    turned = versions | {one.seq for one in removals if table in one.tables}
+    inside = sorted(seq for seq in turned if window.after_seq < seq <= window.last_seq)
+    return len(inside) > 1 or (bool(inside) and _may_be_changed(stream, Window(window.after_seq, inside[0] - 1), table))
+
+
+def _may_be_changed(stream: LandedStream, window: Window, table: TableName) -> bool:
+    try:
+        return window.after_seq < window.last_seq and is_changed(stream, window, table)
+    except StreamHoleError:
+        return True
+
+
 def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> bool:
-    """Whether rows that were read by one definition are rows of the other, under the same key."""
-    return found is not None and found.columns == definition.columns and key_columns(found) == key_columns(definition)
+    """Whether rows that were read by one definition are rows of the other, under the same key, in an engine that shows
+    them as of one moment if the other does."""
+    if found is None or found.engine != definition.engine:
+        return False
+    return found.columns == definition.columns and key_columns(found) == key_columns(definition)
 
 
 def changes_of(

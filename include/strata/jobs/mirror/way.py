@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata.errors import StreamHoleError
+from strata.errors import StreamHoleError, Usage
 from strata.jobs.mirror.followed import Followed, NotYetError, OvertakenError
 from strata.jobs.mirror.happenings import UNLOGGED
 from strata.mirrors.apply import Applier
@@ -325,9 +325,15 @@ class Way:
     def _reached(self, name: TableName, one: Happening) -> Mirror:
         """The mirror of another table as it was in front of something that both have part in."""
         found = self._all.follow(name, one.order)
-        before = (
-            Mirror.open(self._all.lake, self._all.source, name, lambda at: at.seq < one.seq) if found.mirror else None
-        )
+        try:
+            before = (
+                Mirror.open(self._all.lake, self._all.source, name, lambda at: at.seq < one.seq)
+                if found.mirror
+                else None
+            )
+        except Usage as error:
+            # It was made by a dump behind that point.
+            raise CannotFollowError(f"rows of {name} came to {self._table}, and {error.message}") from error
         if found.reached is not None and found.reached.seq < one.before and not found.is_unwanted:
             raise NotYetError(f"{name}, whose rows came to {self._table}, is not published up to there")
         if before is None or before.is_dropped or before.stopped or found.behind:

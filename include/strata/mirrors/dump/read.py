@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.errors import SchemaMismatchError, Usage
 from strata.mirrors.dump.manifest import Chunk
-from strata.mirrors.dump.snapshot import SnapshotReader, refuse_inconsistent
+from strata.mirrors.dump.snapshot import SnapshotReader
 from strata.rows.select.keys import select_key
 from strata.rows.select.rows import SelectedRows, Selection
 from strata.rows.select.statement import prepare_session
@@ -60,7 +60,6 @@ class TableReader:
 
     Raises:
         SourceSettingsError: The server has no GTIDs, or no binlog.
-        Usage: The table's engine has no consistent reads.
         pymysql.err.MySQLError: It refuses, or goes away.
     """
 
@@ -72,7 +71,6 @@ class TableReader:
         chunk_bytes: int,
         is_quiet: Callable[[Bounds], bool],
     ) -> None:
-        refuse_inconsistent(connection, manifest.name)
         prepare_session(connection)
         self._connection, self._folder, self._is_quiet = connection, folder, is_quiet
         self._snapshot = SnapshotReader(connection)
@@ -88,7 +86,8 @@ class TableReader:
 
         Raises:
             TableAlteredError: The table was altered, dropped or renamed.
-            Usage: It has no key, and was changed in every moment in which it was to be read.
+            Usage: Its engine has no consistent reads; or it has no key, and was changed in every moment in which it was
+                to be read.
             UndecodableTextError: A value is not text in its column's charset.
             LakeUnavailableError: The storage refuses, or is full.
             pymysql.err.MySQLError: The server refuses, or goes away.
@@ -124,9 +123,9 @@ class TableReader:
 
     def _begin(self) -> Bounds:
         if self._key is not None:
-            return self._snapshot.begin()
+            return self._snapshot.begin(self.manifest.name)
         for _ in range(_ATTEMPTS_FOR_QUIET):
-            bounds = self._snapshot.begin()
+            bounds = self._snapshot.begin(self.manifest.name)
             if self._is_quiet(bounds):
                 return bounds
             self._snapshot.end()

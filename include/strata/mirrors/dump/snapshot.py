@@ -3,6 +3,11 @@
 InnoDB shows a commit before `gtid_executed` has it, but only after it was written to the binlog (sql/binlog.cc,
 `MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the set that was executed
 before the read began is all in it, and nothing behind the place is that the server writes at once it has begun.
+
+DDL is not part of what a transaction sees. After one that changes a table InnoDB refuses the older read (error 1412),
+but RENAME gives a name to other rows and changes no table. So the table is opened in the transaction before that place
+is asked for: from then on its metadata lock keeps DDL out, and DDL that came earlier is in the binlog in front of the
+place, since it wrote itself there before it gave its own lock back.
 Not here: what is read (`read.py`), where these states are in the landed stream (`jobs/dump/`)."""
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import pymysql
 from strata.errors import SourceSettingsError, Usage
 from strata.gtid.position import BinlogPosition
 from strata.mirrors.dump.manifest import Bounds
+from strata.rows.select.statement import quoted_table
 
 if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
@@ -67,10 +73,17 @@ class SnapshotReader:
                 remedy="Set gtid_mode=ON and enforce_gtid_consistency=ON on the server, then dump again.",
             )
 
-    def begin(self) -> Bounds:
-        """Begins a read; `end` ends it."""
+    def begin(self, table: TableName) -> Bounds:
+        """Begins a read of a table, which no DDL changes until `end` ends it.
+
+        Raises:
+            Usage: The table's engine has no consistent reads.
+        """
         [[executed]] = self._rows("SELECT @@GLOBAL.gtid_executed")
         self._rows("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        self._rows(f"SELECT 1 FROM {quoted_table(table)} LIMIT 0")  # noqa: S608 - quoted
+        # The dictionary is seen as it was when the transaction began; what came since is in front of the place.
+        refuse_inconsistent(self._connection, table)
         return Bounds(_text(executed).replace("\n", ""), str(self._written()))
 
     def end(self) -> None:
