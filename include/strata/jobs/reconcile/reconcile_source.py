@@ -108,11 +108,13 @@ class _Comparison:
         try:
             reading = self._read(server, past, name)
         except TableChangedError as changed:
+            server.begin_anew()
             yield self._announced(
                 TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",))
             )
             return
         except (BadData, Permanent) as error:
+            server.begin_anew()
             if isinstance(error, UndecodableTextError) and self._wanted.sensitive(name):
                 # Its message quotes the value.
                 error = UndecodableTextError("a value is not text in its column's charset", table=str(name))

@@ -12,7 +12,7 @@ import pyarrow as pa  # noqa: TID253  only those who compare import this module
 import pymysql
 from msgspec import Struct
 
-from strata.errors import AccessDeniedError, SchemaMismatchError
+from strata.errors import AccessDeniedError, BadData, SchemaMismatchError, one_line
 from strata.gtid.sets import GtidSet
 from strata.jobs.reconcile.literals import border_of
 from strata.rows.select.keys import select_key
@@ -20,7 +20,7 @@ from strata.rows.select.rows import SelectedRows, Selection
 from strata.rows.select.statement import prepare_session
 from strata.schema.live.engine import read_definition
 from strata.tables.convert import state_schema
-from strata.wire.connection import as_strata_error, connect
+from strata.wire.connection import ODD_ANSWERS, as_strata_error, connect
 from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
@@ -43,10 +43,17 @@ _CHANGED = {
     1412: "it was altered",
 }
 _DENIED = frozenset({1142, 1143})
+_FIRST_OF_CLIENT, _LAST_OF_CLIENT = 2000, 2999
+_GONE = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1130, 1152, 1158, 1159, 1160, 1161, 1927, 3169, 4031})
+"""The server, or this session, is not there any more. PyMySQL gives 0 for a connection that it has closed."""
 
 
 class TableChangedError(Exception):
     """Somebody altered, dropped or locked the table while it was read."""
+
+
+class UnreadableTableError(BadData):
+    """The server does not give the rows of a table; it gives those of others."""
 
 
 class Pace(Struct, frozen=True):
@@ -69,7 +76,10 @@ class ServerRows:
             AccessDeniedError: Wrong user or password.
         """
         self._address, self._pace = address, pace
-        self._connection = connect(address)
+        self._connect()
+
+    def _connect(self) -> None:
+        self._connection = connect(self._address)
         self._client: Client = self._connection
         with self._errors():
             prepare_session(self._connection)
@@ -80,7 +90,17 @@ class ServerRows:
 
     def close(self) -> None:
         """Ends the session."""
-        self._connection.close()
+        if self._connection.open:
+            self._connection.close()
+
+    def begin_anew(self) -> None:
+        """Behind a table that was not read to its end: nobody knows what the server still sends of it.
+
+        Raises:
+            SourceUnavailableError: The server does not answer.
+        """
+        self.close()
+        self._connect()
 
     def numbers_all(self) -> bool:
         """Whether each transaction that the server executes has a GTID."""
@@ -103,8 +123,13 @@ class ServerRows:
             return ServerFiles.read(self._connection).end
 
     def definition(self, name: TableName) -> TableDefinition | None:
-        """The table as it is now; None if there is none."""
-        return read_definition(self._connection, name)
+        """The table as it is now; None if there is none.
+
+        Raises:
+            UnreadableTableError: The server cannot say.
+        """
+        with self._errors():
+            return read_definition(self._connection, name)
 
     def whole(self, name: TableName, definition: TableDefinition) -> Iterator[pa.Table]:
         """All rows: by ranges of a key, each in a SELECT of its own; without a key, in one SELECT.
@@ -112,6 +137,7 @@ class ServerRows:
         Raises:
             TableChangedError: It is not the table of this definition any more.
             UndecodableTextError: A value is not text in its column's charset.
+            UnreadableTableError: The server refuses to give its rows.
         """
         key = select_key(definition)
         if key is None:
@@ -192,7 +218,14 @@ class ServerRows:
                 raise AccessDeniedError(
                     f"a table cannot be read: {error.args[-1]}", remedy="Grant SELECT on it, or leave it out."
                 ) from None
-            raise as_strata_error(error, self._address) from None
+            if code in _GONE or _FIRST_OF_CLIENT <= code <= _LAST_OF_CLIENT:
+                raise as_strata_error(error, self._address) from None
+            raise UnreadableTableError(
+                f"the server does not give its rows: {one_line(str(error.args[-1]))} ({code})",
+                remedy="`CHECK TABLE` and a SELECT of all columns on the server show more.",
+            ) from None
+        except ODD_ANSWERS as error:
+            raise UnreadableTableError(f"what the server answers cannot be read: {one_line(str(error))}") from error
 
 
 def _require(key: SelectKey | None) -> SelectKey:
