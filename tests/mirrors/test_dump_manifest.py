@@ -8,7 +8,7 @@ import pytest
 
 from strata.errors import DamagedFileError
 from strata.gtid.sets import GtidSet
-from strata.mirrors.dump.manifest import FORMAT, Bounds, Chunk, Manifest, earliest, latest, read_manifest
+from strata.mirrors.dump.manifest import FORMAT, Bounds, Chunk, Manifest, earliest, read_manifest
 from strata.schema.model.definition import TableName
 from tests.tables.changes import definition
 
@@ -25,8 +25,8 @@ def test_every_number_opens() -> None:
         assert found.name == TableName("shop", "orders")
         assert found.read_definition() == ORDERS
         assert [(chunk.rows, chunk.border) for chunk in found.chunks] == [(2, ("2",)), (1, ())]
-        assert earliest(found.chunks) == [GtidSet.parse(f"{UUID}:1-5")]
-        assert str(latest(found.chunks)) == "binlog.000010:4"
+        assert earliest(found.reads()) == [GtidSet.parse(f"{UUID}:1-5")]
+        assert str(max(one.end_position for one in found.reads())) == "binlog.000010:4"
         assert found.is_read
     assert numbers == set(range(1, FORMAT + 1)), (
         "record what this version writes: `python -m tests.mirrors.test_dump_manifest`"

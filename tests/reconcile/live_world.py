@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
 from strata.config.settings import Settings, load_settings
 from strata.jobs import comparisons, ingest
@@ -18,6 +20,7 @@ from strata.jobs.reconcile.server_rows import Pace
 from strata.jobs.reconcile.verify_changes import verify_changes
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata.store.database import open_store
+from strata.store.table_intervals import State, TableIntervalLedger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +73,16 @@ class LiveWorld:
             store_decoded(report.run_url, files)
             self._check(report)
         ingest.publish("s", report.run, settings=self.settings)
+
+    def discard(self, table: str) -> None:
+        """Does without the changes of a table that are not published yet."""
+        ingest.land("s", settings=self.settings)
+        ingest.track("s", settings=self.settings)
+        ingest.plan("s", None, None, settings=self.settings)
+        ledger = TableIntervalLedger(open_store(self.settings.source("s").store_url))
+        owed = ledger.select("s", (State.OWED,), table=(self.database, table))
+        assert owed
+        ledger.put([replace(piece, state=State.DISCARDED) for piece in owed])
 
     def _check(self, report: PlanReport) -> None:
         folder = run_folder(self.lake, "s", report.run)

@@ -264,3 +264,31 @@ def test_labels_are_told_apart_whatever_their_characters(world: LiveWorld) -> No
         "INSERT INTO t VALUES (1, '😁'), (2, 'b')"
     )
     assert world.said("t").outcome is Outcome.MISMATCH
+
+
+def test_a_quiet_server_that_begins_new_files_can_be_compared(world: LiveWorld) -> None:
+    world.sql(ROWS)
+    world.run()
+    for statement in ("FLUSH BINARY LOGS", "FLUSH LOGS", f"PURGE BINARY LOGS TO '{world.server.binlogs()[-1].name}'"):
+        world.sql(statement)
+        found = world.said("t")
+        assert (found.outcome, found.compared, found.reasons) == (Outcome.MATCH, 4, ()), (statement, found)
+
+
+def test_rows_that_were_read_again_after_a_discard_are_compared(server: MysqlServer, tmp_path: Path) -> None:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
+    world = LiveWorld(server, tmp_path, more='mirrors = ["shop.*"]')
+    world.sql(ROWS)
+    world.run()
+    ingest.mirror("s", settings=world.settings)
+    world.sql("UPDATE t SET v = 'x' WHERE id = 2")
+    world.discard("t")
+    ingest.mirror("s", settings=world.settings)
+    dump_source("s", ("shop.t",), settings=world.settings).raise_if_wrong()
+    found = world.said("t")
+    assert (found.outcome, found.compared, found.changed) == (Outcome.MATCH, 4, 0), found
+    assert world.said("t", keys=2).changed == 0
+    world.sql("UPDATE t SET v = 'y' WHERE id = 3")
+    assert (world.said("t").compared, world.said("t").changed) == (3, 1)
+    world.sql("SET sql_log_bin = 0; UPDATE t SET v = 'lost' WHERE id = 2")
+    assert [row.key for row in world.said("t").differences] == [{"id": 2}]

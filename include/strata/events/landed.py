@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from strata.errors import StreamHoleError, Usage
 from strata.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
 from strata.events.xa import Undecided
+from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.wire.codes import HEADER_BYTES
 from strata.wire.segment import SegmentName
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from strata.events.model import TransactionRecord
-    from strata.gtid.position import BinlogPosition
+    from strata.gtid.position import ServerPlace
 
 
 def landing_folder(lake: str, source: str) -> Folder:
@@ -275,6 +276,57 @@ class LandedStream:
         # After a failover another server's file may have the same name: the newest one is meant.
         segment = inside[-1]
         return segment.summary.first_seq - 1 + segment.index.count_below("binlog_pos", position.offset)
+
+    def reaches(self, place: ServerPlace) -> bool:
+        """Whether what a server has written in front of a place has landed from it, by where the stream ends."""
+        if not self.segments:
+            return False
+        last = self.segments[-1].summary
+        end = BinlogPosition.of(last.binlog_file, last.server_end)
+        return last.server_uuid in ("", place.server_uuid) and end >= place.position
+
+    def seq_in_front(self, place: ServerPlace) -> int:
+        """Ordinal of the last transaction that a server has written in front of a place, all of which has landed.
+
+        What landed from the server before it, and files of its own in which it wrote no transaction, are in front.
+        """
+        for segment in reversed(self.segments):
+            summary = segment.summary
+            if summary.server_uuid not in ("", place.server_uuid):
+                return summary.last_seq
+            begin = BinlogPosition.of(segment.name.binlog_file, segment.name.offset)
+            if begin.file_number < place.position.file_number:
+                return summary.last_seq
+            if begin <= place.position:
+                return summary.first_seq - 1 + segment.index.count_below("binlog_pos", place.position.offset)
+        return self.first_seq - 1
+
+    def contained_in(self, executed: GtidSet, unnumbered: int = 0) -> int:
+        """Ordinal of the last transaction that somebody has for certain, with all before it.
+
+        Args:
+            executed: What he has of those that have a GTID.
+            unnumbered: He has those without a GTID up to this ordinal, and in front of others that he has.
+        """
+        last = self._last_of(lambda seq: self.executed_at(seq) <= executed)
+        if not self.has_anonymous():
+            return last
+        # Behind transactions without a GTID the set is what it was in front of them.
+        first, reached = self.first_seq - 1, self.executed_at(last)
+        is_none = self.executed_at(first) == reached
+        numbered = first if is_none else self._last_of(lambda seq: self.executed_at(seq) != reached) + 1
+        return max(numbered, min(unnumbered, last))
+
+    def _last_of(self, holds: Callable[[int], bool]) -> int:
+        """The last ordinal for which something holds that holds for all before it; one before the first if none."""
+        low, high = self.first_seq - 1, self.last_seq
+        while low < high:
+            middle = (low + high + 1) // 2
+            if holds(middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def record_at(self, seq: int) -> tuple[LandedSegment, TransactionRecord]:
         """The transaction `seq` and its segment.

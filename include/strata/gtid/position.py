@@ -62,3 +62,11 @@ class BinlogPosition:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """A place in the binlog files of one server; those of another one may have the same names."""
+
+    server_uuid: str
+    position: BinlogPosition

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]{1,180}\.[0-9]{1,10}")
 """Without a folder. A segment's name has some 50 bytes besides it, and no file system takes more than 255."""
-_NO_TRANSACTION = frozenset({"Format_desc", "Previous_gtids", "Rotate", "Stop"})
-"""Kinds of events, as SHOW BINLOG EVENTS calls them."""
-_FIRST_EVENTS = 3
-"""Of a file: two of its head, and one more."""
 _OFFSETS = 1 << 32
 """A header has the low 32 bits of an offset."""
 FIRST_OFFSET = 4
@@ -39,17 +35,6 @@ def server_file_name(text: str) -> str:
             remedy="Check that the address is that of a MySQL server.",
         )
     return text
-
-
-def has_no_transaction(connection: pymysql.Connection[Any], position: BinlogPosition) -> bool:
-    """Whether a file holds none in front of a position: only what belongs to the file itself.
-
-    Asks the server, which needs the grant REPLICATION SLAVE for it.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW BINLOG EVENTS IN %s LIMIT %s", (position.file, _FIRST_EVENTS))
-        found = [(str(row[2]), int(row[1])) for row in cursor.fetchall()]
-    return all(kind in _NO_TRANSACTION or begin >= position.offset for kind, begin in found)
 
 
 def begins_at(header: bytes, offset: int) -> bool:
@@ -78,11 +63,6 @@ class ServerFiles(Struct, frozen=True):
     def begin(self) -> BinlogPosition:
         """The first event that can be had."""
         return self.first_event(self.ends[0].file)
-
-    def in_front(self, file: str) -> BinlogPosition | None:
-        """The end of the file before another one; None if there is none."""
-        number = self.first_event(file).file_number
-        return max((end for end in self.ends if end.file_number < number), default=None)
 
     @staticmethod
     def first_event(file: str) -> BinlogPosition:

@@ -11,15 +11,16 @@ from msgspec import Struct
 
 from strata.errors import StrataError, Usage
 from strata.events.landed import LandedStream
+from strata.gtid.position import ServerPlace
 from strata.jobs.dump.finish import DumpSource, make_mirror
-from strata.jobs.dump.window import NotLandedError, Window, is_changed, window_of
+from strata.jobs.dump.window import Window, is_changed, window_of
+from strata.jobs.land.arrival import has_arrived
 from strata.mirrors.dump.exact import NotRepeatableError
 from strata.mirrors.dump.folder import DumpFolder
-from strata.mirrors.dump.manifest import Manifest, earliest, latest
+from strata.mirrors.dump.manifest import Manifest
 from strata.mirrors.dump.read import TableAlteredError, TableReader
 from strata.schema.history.historian import History
-from strata.wire.connection import connect, open_connection, server_errors
-from strata.wire.server_files import ServerFiles, has_no_transaction
+from strata.wire.connection import open_connection, server_errors
 from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata.gtid.position import BinlogPosition
-    from strata.gtid.sets import GtidSet
     from strata.mirrors.dump.manifest import Bounds
     from strata.mirrors.position import MirrorPosition
     from strata.schema.model.definition import TableName
@@ -37,7 +36,6 @@ _ATTEMPTS: Final = 8
 """Readings of a table that is altered again and again."""
 _LANDING_SECONDS: Final = 60
 """Until the stream has come to where the server wrote; it has been asked for by then."""
-_PAUSE_SECONDS: Final = 0.05
 
 
 class DumpSettings(Struct, frozen=True):
@@ -103,6 +101,7 @@ class TableDump:
         self._source, self._table, self._settings, self._tell = source, table, settings, tell
         self._folder = DumpFolder(source.lake, source.name, table)
         self._readings = 0
+        self._server_uuid = ""
 
     def run(self) -> TableDumped:
         """Reads what is not read yet, and makes the mirror.
@@ -157,7 +156,8 @@ class TableDump:
             with connection:
                 if self._readings == 1 and not source.begin(self._table):
                     raise NotWantedError
-                begun = self._begun(*_state_of(connection))
+                self._server_uuid, executed = _state_of(connection)
+                begun = self._begun(self._server_uuid, executed)
                 reader = TableReader(connection, self._folder, begun, settings.chunk_bytes, self._is_quiet)
                 started, before = time.monotonic(), begun.rows
                 while not reader.manifest.is_read:
@@ -206,48 +206,35 @@ class TableDump:
         self._tell(DumpProgress(str(self._table), manifest.rows, of_rows, manifest.sent_bytes, left))
 
     def _is_quiet(self, bounds: Bounds) -> bool:
-        stream, window = self._landed([bounds.executed_set], bounds.end_position)
+        stream, window = self._landed([bounds], self._server_uuid)
         return not is_changed(stream, window, self._table)
 
     # Finishing ----------------------------------------------------------------------------------
 
     def _finish(self, manifest: Manifest) -> TableDumped:
-        landed = self._landed(earliest(manifest.chunks), latest(manifest.chunks))
+        landed = self._landed(manifest.reads(), manifest.server_uuid)
         batches = self._batches(manifest)
         made = make_mirror(self._source, self._table, manifest.read_definition(), landed, batches)
         self._folder.clear()
         self._source.done(self._table)
         return self._dumped(manifest, made.changes, made.position)
 
-    def _landed(self, executed: Sequence[GtidSet], end: BinlogPosition) -> tuple[LandedStream, Window]:
+    def _landed(self, reads: Sequence[Bounds], server_uuid: str) -> tuple[LandedStream, Window]:
         """Lands until the stream reaches so far; as `window_of`."""
-        until = time.monotonic() + _LANDING_SECONDS
+        source, until = self._source, time.monotonic() + _LANDING_SECONDS
+        place = ServerPlace(server_uuid, max(one.end_position for one in reads))
         while True:
-            stream = LandedStream.open(self._source.lake, self._source.name)
-            try:
-                return stream, window_of(stream, executed, end)
-            except NotLandedError:
-                if time.monotonic() > until:
-                    raise Usage(
-                        "the stream has not come to where the server wrote while the table was read",
-                        source=self._source.name,
-                        table=str(self._table),
-                        remedy="`strata status` shows how far it is; then dump again, which goes on from here.",
-                    ) from None
-            self._source.catch_up()
-            end = self._with_transactions(end)
-            time.sleep(_PAUSE_SECONDS)
-
-    def _with_transactions(self, end: BinlogPosition) -> BinlogPosition:
-        """The same place, named by a file that has a transaction in front of it: a new one has landed with its first.
-
-        Raises:
-            SourceUnavailableError: The server does not answer.
-        """
-        with server_errors(self._source.address), connect(self._source.address) as connection:
-            if not has_no_transaction(connection, end):
-                return end
-            return ServerFiles.read(connection).in_front(end.file) or end
+            stream = LandedStream.open(source.lake, source.name)
+            if has_arrived(source.address, stream, place):
+                return stream, window_of(stream, reads, server_uuid)
+            if time.monotonic() > until:
+                raise Usage(
+                    "the stream has not come to where the server wrote while the table was read",
+                    source=source.name,
+                    table=str(self._table),
+                    remedy="`strata status` shows how far it is; then dump again, which goes on from here.",
+                )
+            source.catch_up()
 
     def _batches(self, manifest: Manifest) -> Iterator[pa.RecordBatch]:
         for chunk in manifest.chunks:

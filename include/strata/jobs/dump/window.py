@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from strata.errors import StrataError, StreamHoleError, Usage
 from strata.events.prepared import Placement
+from strata.gtid.position import ServerPlace
 from strata.jobs.plan.place_prepared import lost_rows, statement_changes
+from strata.mirrors.dump.manifest import earliest
 from strata.mirrors.layout import key_columns
 from strata.rows.arrow import BEFORE, ROW_FIELDS
 from strata.rows.decode import ChangeBatch, decode_slice
@@ -23,20 +25,17 @@ from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.turns import turns_of
 from strata.tables.convert import state_schema
 from strata.wire.files import open_binlog
+from strata.wire.server_files import ServerFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata.events.landed import LandedStream
-    from strata.gtid.position import BinlogPosition
     from strata.gtid.sets import GtidSet
+    from strata.mirrors.dump.manifest import Bounds
     from strata.rows.decode import QuarantinedRows
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.model.definition import TableDefinition, TableName
-
-
-class NotLandedError(Exception):
-    """The stream has not come so far yet."""
 
 
 class Window(Struct, frozen=True):
@@ -46,22 +45,24 @@ class Window(Struct, frozen=True):
     last_seq: int
 
 
-def window_of(stream: LandedStream, executed: Sequence[GtidSet], end: BinlogPosition) -> Window:
-    """What a read may have or lack: behind all that it has for certain, up to where it has nothing any more.
+def window_of(stream: LandedStream, reads: Sequence[Bounds], server_uuid: str) -> Window:
+    """What reads may have or lack: behind all that they have for certain, up to where they have nothing any more.
 
     Args:
-        stream: What has landed.
-        executed: What was executed before each of the reads.
-        end: Where the server wrote when the last of them had begun.
+        stream: What has landed; all in front of where the server wrote when the last of the reads had begun.
+        reads: At least one.
+        server_uuid: Of the server that was read.
 
     Raises:
-        NotLandedError: It does not reach that place yet.
-        Usage: It began behind the reads, or has transactions without a GTID.
+        Usage: The stream began behind the reads.
     """
-    if stream.has_anonymous():
-        raise _anonymous(stream)
-    after = min(_contained(stream, one) for one in executed)
-    return Window(after, max(after, _seq_at(stream, end)))
+    ends = [one.end_position for one in reads]
+    last = stream.seq_in_front(ServerPlace(server_uuid, max(ends)))
+    # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and numbered
+    # everything when it was read: what has no GTID is in files before that one, and had been committed.
+    unnumbered = stream.seq_in_front(ServerPlace(server_uuid, ServerFiles.first_event(min(ends).file)))
+    after = min(_contained(stream, executed, unnumbered) for executed in earliest(reads))
+    return Window(after, max(after, last))
 
 
 def window_of_set(stream: LandedStream, executed: GtidSet) -> Window:
@@ -69,10 +70,8 @@ def window_of_set(stream: LandedStream, executed: GtidSet) -> Window:
     nothing, if both have them in one order.
 
     Raises:
-        Usage: The stream began behind them, does not have all of them, or has transactions without a GTID.
+        Usage: The stream began behind them, does not have all of them, or has some at that place without a GTID.
     """
-    if stream.has_anonymous():
-        raise _anonymous(stream)
     after = _contained(stream, executed)
     low, high = after, stream.last_seq
     if not executed <= stream.executed_at(high):
@@ -88,18 +87,17 @@ def window_of_set(stream: LandedStream, executed: GtidSet) -> Window:
             high = middle
         else:
             low = middle + 1
+    if low < stream.last_seq and stream.record_at(low + 1)[1].gtid is None:
+        raise Usage(
+            "the landed stream goes on with transactions without a GTID, and the rows may have some of them",
+            source=stream.source,
+            gtid=str(executed),
+            remedy="Take a backup from a moment at which the server has numbered its transactions for a while.",
+        )
     return Window(after, low)
 
 
-def _anonymous(stream: LandedStream) -> Usage:
-    return Usage(
-        "the landed stream has transactions without a GTID, so that nobody can tell which of them a read has",
-        source=stream.source,
-        remedy="Dump once the segments that hold them are no longer kept (`keep_days`).",
-    )
-
-
-def _contained(stream: LandedStream, executed: GtidSet) -> int:
+def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> int:
     """The last transaction up to which all of the stream is in a set."""
     if not stream.executed_before() <= executed:
         raise Usage(
@@ -108,29 +106,7 @@ def _contained(stream: LandedStream, executed: GtidSet) -> int:
             gtid=str(executed),
             remedy="Dump again: what is older than the stream cannot be brought up to it.",
         )
-    low, high = stream.first_seq - 1, stream.last_seq
-    while low < high:
-        middle = (low + high + 1) // 2
-        if stream.executed_at(middle) <= executed:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _seq_at(stream: LandedStream, end: BinlogPosition) -> int:
-    """The last transaction in front of a place that a server wrote at."""
-    if not stream.segments:
-        raise NotLandedError
-    last = stream.segments[-1].summary
-    newest = (_number(last.binlog_file), last.server_end)
-    if newest < (end.file_number, end.offset):
-        raise NotLandedError
-    return stream.seq_at_position(end)
-
-
-def _number(file: str) -> int:
-    return int(file.rpartition(".")[2])
+    return stream.contained_in(executed, unnumbered)
 
 
 def is_changed(stream: LandedStream, window: Window, table: TableName) -> bool:

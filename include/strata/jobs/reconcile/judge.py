@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.events.landed import LandedStream
-    from strata.gtid.sets import GtidSet
     from strata.jobs.reconcile.compare import Compared
     from strata.jobs.reconcile.lake_rows import LakeRows
     from strata.jobs.reconcile.past import SourcePast, TablePast
@@ -80,12 +79,15 @@ class _Judge:
         self, source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, reading: Reading
     ) -> None:
         self._source, self._engine, self._stream, self._reading = source, engine, stream, reading
-        self._last = stream.seq_at_position(reading.end)
-        self._settled = _settled(stream, reading.seen, self._last)
+        self._last = stream.seq_in_front(reading.end)
+        self._settled = min(stream.contained_in(reading.seen, stream.seq_in_front(reading.begin)), self._last)
         self._reach: Reach = reach_of(engine, stream, past.names, self._last)
         self._mirror = mirror_of(source, reading.name, self._last)
         if self._mirror is not None:
-            self._reach = replace(self._reach, upto=self._mirror.seq, reason=self._mirror.said)
+            # What it has cannot be missing, published or not: a dump has it from the server.
+            known = min(self._settled, self._mirror.seq)
+            left = tuple((max(first, known), last) for first, last in self._reach.left if last > known)
+            self._reach = replace(self._reach, upto=self._mirror.seq, reason=self._mirror.said, left=left)
         self._past = past.until(max(self._last, self._reach.upto))
 
     def refusal(self) -> str | None:
@@ -271,18 +273,6 @@ def _chosen_rows(chosen: Chosen | None, batches: Iterable[pa.Table]) -> Iterable
 
 def _nothing(_: TableName) -> list[pa.Table]:
     return []
-
-
-def _settled(stream: LandedStream, seen: GtidSet, last_seq: int) -> int:
-    """Ordinal of the last landed transaction that is in a set with all before it."""
-    low, high = stream.first_seq - 1, last_seq
-    while low < high:
-        middle = (low + high + 1) // 2
-        if stream.executed_at(middle) <= seen:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _shape(definition: TableDefinition) -> object:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata.gtid.position import BinlogPosition
+    from strata.gtid.position import ServerPlace
     from strata.gtid.sets import GtidSet
     from strata.jobs.reconcile.parts import Parted
     from strata.schema.model.definition import TableDefinition, TableName
@@ -52,9 +52,11 @@ class Reading(Struct, frozen=True):
     """In parts where they are many."""
     asked: pa.Table | None
     """Keys that it was asked for; None if for all."""
+    begin: ServerPlace
+    """Where the binlog ended before the reading began: what has no GTID in front of it is in the rows."""
     seen: GtidSet
     """What it had certainly executed."""
-    end: BinlogPosition
+    end: ServerPlace
     """Nothing that lies behind it in the binlog can be in the rows."""
     seconds: float
 

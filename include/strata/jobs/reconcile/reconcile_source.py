@@ -1,9 +1,10 @@
 """Compares the tables of a source with its server, each at a set of transactions that both have.
 
 The server is read first, in short consistent SELECTs. `seen` is what it had executed before the first of them: all of
-that they show. The binlog's end behind the last of them is the bound of what they can show besides. Then what has
-landed is brought up to that bound, and each key that a change between the two has touched is left out: all other rows
-are the same at both ends, so that they are compared as of one position.
+that they show, and so is what has no GTID in front of `begin`, since a server that numbers everything has committed
+it. The binlog's end behind the last of them is the bound of what they can show besides. Then what has landed is brought
+up to that bound, and each key that a change between the two has touched is left out: all other rows are the same at
+both ends, so that they are compared as of one position.
 Not here: the two sides (`server_rows.py`, `lake_rows.py`), holding one against the other (`compare.py`).
 """
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.errors import StrataError
-    from strata.gtid.position import BinlogPosition
+    from strata.gtid.position import ServerPlace
     from strata.jobs.reconcile.reading import Wanted
     from strata.schema.model.definition import TableDefinition, TableName
 
@@ -51,7 +52,7 @@ def reconcile_source(
     engine: sa.Engine,
     wanted: Wanted,
     *,
-    catch_up: Callable[[BinlogPosition], None],
+    catch_up: Callable[[ServerPlace], None],
     watch: Callable[[TableReport], None] = lambda _: None,
 ) -> SourceReport:
     """Compares the tables one after the other.
@@ -81,7 +82,7 @@ class _Comparison:
         source: Source,
         engine: sa.Engine,
         wanted: Wanted,
-        catch_up: Callable[[BinlogPosition], None],
+        catch_up: Callable[[ServerPlace], None],
         watch: Callable[[TableReport], None],
     ) -> None:
         self._source, self._engine, self._wanted = source, engine, wanted
@@ -127,6 +128,7 @@ class _Comparison:
 
     def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> Reading:
         began = time.monotonic()
+        begin = server.end()
         seen = server.executed()
         definition = server.definition(name)
         rows: pa.Table | Parted | None = None
@@ -135,7 +137,7 @@ class _Comparison:
             sample = self._sample(past, name, definition)
             columns = self._part_columns(past, name, definition) if sample.keys is None else ()
             rows = _held(_select(server, name, definition, sample), definition, columns, self._wanted.held_bytes)
-        return Reading(name, definition, rows, sample.keys, seen, server.end(), time.monotonic() - began)
+        return Reading(name, definition, rows, sample.keys, begin, seen, server.end(), time.monotonic() - began)
 
     def _part_columns(self, past: SourcePast, name: TableName, definition: TableDefinition) -> tuple[str, ...]:
         """By which the table can be compared in parts; none if it cannot be."""

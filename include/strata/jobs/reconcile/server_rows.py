@@ -12,7 +12,8 @@ import pyarrow as pa  # noqa: TID253  only those who compare import this module
 import pymysql
 from msgspec import Struct
 
-from strata.errors import AccessDeniedError, BadData, SchemaMismatchError, one_line
+from strata.errors import AccessDeniedError, BadData, SchemaMismatchError, SourceUnavailableError, one_line
+from strata.gtid.position import ServerPlace
 from strata.gtid.sets import GtidSet
 from strata.jobs.reconcile.literals import border_of
 from strata.rows.select.keys import select_key
@@ -26,7 +27,6 @@ from strata.wire.server_files import ServerFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from strata.gtid.position import BinlogPosition
     from strata.jobs.reconcile.literals import Key
     from strata.rows.select.keys import SelectKey
     from strata.schema.model.definition import TableDefinition, TableName
@@ -81,6 +81,8 @@ class ServerRows:
     def _connect(self) -> None:
         self._connection = connect(self._address)
         self._client: Client = self._connection
+        [[uuid]] = self._run("SELECT @@GLOBAL.server_uuid")
+        self.server_uuid = str(uuid)
         with self._errors():
             prepare_session(self._connection)
         # A global SERIALIZABLE would lock rows, READ UNCOMMITTED would show what is rolled back later.
@@ -97,10 +99,15 @@ class ServerRows:
         """Behind a table that was not read to its end: nobody knows what the server still sends of it.
 
         Raises:
-            SourceUnavailableError: The server does not answer.
+            SourceUnavailableError: The server does not answer, or is another one.
         """
+        before = self.server_uuid
         self.close()
         self._connect()
+        if self.server_uuid != before:
+            raise SourceUnavailableError(
+                f"{self._address} has become another server while tables were read", remedy="Run the same again."
+            )
 
     def numbers_all(self) -> bool:
         """Whether each transaction that the server executes has a GTID."""
@@ -109,18 +116,25 @@ class ServerRows:
 
     def executed(self) -> GtidSet:
         """What the server has executed. All of it can be seen by a SELECT that begins now: a transaction enters the set
-        behind its commit in InnoDB."""
-        [[text]] = self._run("SELECT @@GLOBAL.gtid_executed")
+        behind its commit in InnoDB. What has no GTID can be seen as well: in gtid_mode ON none is left that is not
+        committed (sql/sys_vars.cc, `Sys_var_gtid_mode`).
+
+        Raises:
+            TableChangedError: The server does not number its transactions any more.
+        """
+        [[text, mode]] = self._run("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode")
+        if str(mode).upper() != "ON":
+            raise TableChangedError(f"the server went over to gtid_mode {mode}")
         return GtidSet.parse(str(text).replace("\n", ""))
 
-    def end(self) -> BinlogPosition:
+    def end(self) -> ServerPlace:
         """Where the binlog ends. Whatever a SELECT has seen until now is written in front of it.
 
         Raises:
             AccessDeniedError: The grant REPLICATION CLIENT is missing.
         """
         with self._errors():
-            return ServerFiles.read(self._connection).end
+            return ServerPlace(self.server_uuid, ServerFiles.read(self._connection).end)
 
     def definition(self, name: TableName) -> TableDefinition | None:
         """The table as it is now; None if there is none.

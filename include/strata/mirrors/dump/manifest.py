@@ -121,9 +121,13 @@ class Manifest(Struct, frozen=True):
         """Whether this one may be continued where `begun` would be a new one: same table, definition and server."""
         return replace(self, chunks=(), is_read=False, since=begun.since) == begun
 
+    def reads(self) -> list[Bounds]:
+        """Between which states of the stream its chunks were read."""
+        return [chunk.bounds for chunk in self.chunks]
+
     def oldest_reads(self) -> list[GtidSet]:
         """Behind which of the stream's transactions it needs all, to bring what was read to one position."""
-        return earliest(self.chunks) or [GtidSet.parse(self.since)]
+        return earliest(self.reads()) or [GtidSet.parse(self.since)]
 
     def to_json(self) -> bytes:
         """The stored form."""
@@ -153,16 +157,11 @@ def read_manifest(content: bytes, where: str) -> Manifest:
     return found
 
 
-def earliest(chunks: Iterable[Chunk]) -> list[GtidSet]:
+def earliest(reads: Iterable[Bounds]) -> list[GtidSet]:
     """What was executed before the reads, without those that another one has in it."""
     found: list[GtidSet] = []
-    for chunk in chunks:
-        executed = chunk.bounds.executed_set
+    for read in reads:
+        executed = read.executed_set
         if not any(other <= executed for other in found):
             found = [other for other in found if not executed <= other] + [executed]
     return found
-
-
-def latest(chunks: Iterable[Chunk]) -> BinlogPosition:
-    """Behind which nothing is in any of the reads. There is at least one."""
-    return max(chunk.bounds.end_position for chunk in chunks)

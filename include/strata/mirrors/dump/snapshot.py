@@ -65,26 +65,40 @@ class SnapshotReader:
     def __init__(self, connection: Client) -> None:
         self._connection = connection
         self._status = "SHOW BINARY LOG STATUS"
-        [[mode, is_logging, uuid]] = self._rows("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.log_bin, @@GLOBAL.server_uuid")
-        self.server_uuid = str(uuid)
-        if str(mode).upper() != "ON" or not is_logging:
-            raise SourceSettingsError(
-                f"gtid_mode is {mode} and log_bin is {is_logging}: nobody can tell which transactions a read has",
-                remedy="Set gtid_mode=ON and enforce_gtid_consistency=ON on the server, then dump again.",
-            )
+        self._executed()
 
     def begin(self, table: TableName) -> Bounds:
         """Begins a read of a table, which no DDL changes until `end` ends it.
 
         Raises:
             Usage: The table's engine has no consistent reads.
+            SourceSettingsError: The server does not number its transactions any more.
         """
-        [[executed]] = self._rows("SELECT @@GLOBAL.gtid_executed")
+        before = self._written()
+        executed = self._executed()
         self._rows("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         self._rows(f"SELECT 1 FROM {quoted_table(table)} LIMIT 0")  # noqa: S608 - quoted
         # The dictionary is seen as it was when the transaction began; what came since is in front of the place.
         refuse_inconsistent(self._connection, table)
-        return Bounds(_text(executed).replace("\n", ""), str(self._written()))
+        written = self._written()
+        if written.file_number > before.file_number + 1:
+            # A file for each change of gtid_mode: in one that was begun since, transactions may have no GTID.
+            self.end()
+            return self.begin(table)
+        return Bounds(executed, str(written))
+
+    def _executed(self) -> str:
+        """In gtid_mode ON no transaction without a GTID is left that is not committed (sql/sys_vars.cc,
+        `Sys_var_gtid_mode`), so that a read which begins now has those, too."""
+        [[executed, mode, is_logging]] = self._rows(
+            "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin"
+        )
+        if _text(mode).upper() != "ON" or not is_logging:
+            raise SourceSettingsError(
+                f"gtid_mode is {_text(mode)}, log_bin is {is_logging}: nobody can tell which transactions a read has",
+                remedy="Set gtid_mode=ON and enforce_gtid_consistency=ON on the server, then dump again.",
+            )
+        return _text(executed).replace("\n", "")
 
     def end(self) -> None:
         """Ends the read, and lets DDL of what was read go on."""
