@@ -236,6 +236,10 @@ class UndecodableTextError(BadData):
     """A value is not text in its column's charset, or not a label of its ENUM or SET."""
 
 
+class UnreadableValueError(BadData):
+    """A value contradicts the type of its column."""
+
+
 # Judgement --------------------------------------------------------------------------------------
 
 

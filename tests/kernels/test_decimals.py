@@ -46,7 +46,8 @@ def test_numbers_of_128_bits(column):
     precision, scale, values = column
     buffer, cells = cells_of(values)
     out = np.empty(2 * len(cells), np.int64)
-    assert decimals.gather_decimals(buffer, BASE, cells, precision, scale, out) == -1
+    bad = np.zeros(len(cells), np.uint8)
+    assert decimals.gather_decimals(buffer, BASE, cells, precision, scale, out, bad) == 0
     found = [int.from_bytes(out[at : at + 2].tobytes(), "little", signed=True) for at in range(0, len(out), 2)]
     texts = [None if value is None else naive_decimal(Reader(value), precision, scale) for value in values]
     assert found == [0 if text is None else int(Decimal(text).scaleb(scale, EXACT)) for text in texts]
@@ -61,13 +62,19 @@ def test_texts(column):
     buffer, cells = cells_of(values)
     out = np.empty((precision + 3) * len(cells), np.uint8)
     offsets = np.empty(len(cells) + 1, np.int32)
-    assert decimals.gather_decimal_texts(buffer, BASE, cells, precision, scale, offsets, out) == -1
+    bad = np.zeros(len(cells), np.uint8)
+    assert decimals.gather_decimal_texts(buffer, BASE, cells, precision, scale, offsets, out, bad) == 0
     for at, value in enumerate(values):
         text = out[offsets[at] : offsets[at + 1]].tobytes().decode()
         assert text == ("" if value is None else naive_decimal(Reader(value), precision, scale))
 
 
 def test_digits_above_nine_are_found():
-    buffer, cells = cells_of([b"\x80\x00\x00\x00", b"\xff\xff\xff\xff"])
-    out = np.empty(4, np.int64)
-    assert decimals.gather_decimals(buffer, BASE, cells, 9, 0, out) == 1
+    buffer, cells = cells_of([b"\x80\x00\x00\x00", b"\xff\xff\xff\xff", b"\x80\x00\x00\x07"])
+    out, bad = np.empty(6, np.int64), np.zeros(3, np.uint8)
+    assert decimals.gather_decimals(buffer, BASE, cells, 9, 0, out, bad) == 1
+    assert (bad.tolist(), out[4]) == ([0, 1, 0], 7)
+    offsets, texts = np.empty(4, np.int32), np.empty(36, np.uint8)
+    bad[:] = 0
+    assert decimals.gather_decimal_texts(buffer, BASE, cells, 9, 0, offsets, texts, bad) == 1
+    assert (bad.tolist(), texts[: offsets[3]].tobytes()) == ([0, 1, 0], b"07")

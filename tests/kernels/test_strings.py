@@ -28,12 +28,17 @@ def test_bytes_are_copied(values, prefix):
 def test_binary_is_padded(values):
     buffer, cells = cells_of(prefixed(values, 1))
     offsets, data = np.empty(len(cells) + 1, np.int32), np.empty(60 * len(cells), np.uint8)
-    assert strings.copy_padded(buffer, BASE, cells, 1, 60, offsets, data) == -1
+    bad = np.zeros(len(cells), np.uint8)
+    assert strings.copy_padded(buffer, BASE, cells, 1, 60, offsets, data, bad) == 0
     assert _texts(offsets, data) == [b"" if value is None else value.ljust(60, b"\0") for value in values]
-    longest = max((len(value) for value in values if value is not None), default=0)
-    if longest > 10:
-        wrong = strings.copy_padded(buffer, BASE, cells, 1, 10, offsets, data)
-        assert len(values[wrong]) > 10
+    longer = [value is not None and len(value) > 10 for value in values]
+    assert strings.copy_padded(buffer, BASE, cells, 1, 10, offsets, data, bad) == sum(longer)
+    assert bad.astype(bool).tolist() == longer
+    kept = [
+        b"" if value is None or is_long else value.ljust(10, b"\0")
+        for value, is_long in zip(values, longer, strict=True)
+    ]
+    assert _texts(offsets, data) == kept
 
 
 @given(st.lists(st.binary(max_size=8) | st.text(max_size=20).map(str.encode), min_size=1, max_size=20))

@@ -330,6 +330,8 @@ def json_double(number: float) -> str:
 
 
 def json_opaque(kind: int, data: bytes) -> str:
+    if kind == 253:
+        return json.dumps(data.decode(), ensure_ascii=False)
     if kind == 246:
         return decimal(Reader(data[2:]), data[0], data[1])
     if kind in (7, 10, 11, 12):

@@ -154,6 +154,13 @@ def changes(path: Path, definitions: dict[TableName, TableDefinition] | None) ->
     return [json.loads(line) for line in lines.drain()]
 
 
+def different(one: Any, other: Any) -> tuple[str, str]:
+    """What differs between two values, with what is around it."""
+    texts = str(one), str(other)
+    at = next((k for k, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+    return texts[0][max(0, at - 60) : at + 60], texts[1][max(0, at - 60) : at + 60]
+
+
 def replayed(found: list[dict[str, Any]], key: str = "id") -> list[dict[str, Any]]:
     """What is left of a table after its changes, ordered by key."""
     state: dict[Any, dict[str, Any]] = {}
@@ -166,7 +173,8 @@ def replayed(found: list[dict[str, Any]], key: str = "id") -> list[dict[str, Any
             assert all(gone[name] == value for name, value in before.items()), (gone, before)
         else:
             old = state.pop(before[key])
-            assert all(old[name] == value for name, value in before.items()), (old, before)
+            for name, value in before.items():
+                assert old[name] == value, different(old[name], value)
             new = {**old, **after}
             for name, diff in change.get("json_diffs", {}).items():
                 new[name] = rebuilt(old[name], differences_of(diff))

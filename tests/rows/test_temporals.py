@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.rows.faults import CorruptCell, FaultKind, Faults
+from strata.rows.faults import FaultKind, Faults
 from strata.rows.gather import GatherTemporals
 from strata.rows.invalid import temporal_text
 from strata.rows.jsonl import time_text
@@ -70,10 +71,10 @@ def test_any_bytes(cell: tuple[FieldType, int, bytes]):
     buffer, places = cells_of([data])
     faults = Faults()
     text = temporal_text(code, fsp, data)
-    try:
-        found = GatherTemporals(code, fsp, len(data))(Region(buffer, BASE), places, faults)
-    except CorruptCell:
+    found = GatherTemporals(code, fsp, len(data))(Region(buffer, BASE), places, faults)
+    if faults.found and faults.found[0].kind is FaultKind.UNREADABLE:
         assert not is_sound(code, fsp, text)
+        assert (found.to_pylist(), b64decode(faults.found[0].verbatim)) == ([None], data)
         return
     if is_sound(code, fsp, text):
         assert faults.found == []
@@ -117,5 +118,8 @@ def test_what_mysql_keeps_stays(code: FieldType, fsp: int, data: bytes):
 )
 def test_what_it_cannot_is_damage(code: FieldType, fsp: int, data: bytes):
     buffer, places = cells_of([data])
-    with pytest.raises(CorruptCell, match="no date or time that MySQL keeps"):
-        GatherTemporals(code, fsp, len(data))(Region(buffer, BASE), places, Faults())
+    faults = Faults()
+    assert GatherTemporals(code, fsp, len(data))(Region(buffer, BASE), places, faults).to_pylist() == [None]
+    (fault,) = faults.found
+    assert (fault.kind, fault.reason) == (FaultKind.UNREADABLE, "no date or time that MySQL keeps")
+    assert b64decode(fault.verbatim) == data

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LIMB: Final = 0xFFFFFFFF
 ONE_LIMB_DIGITS: Final = 18
 """Digits that fit into 64 bits with room for a sign."""
+MOST_GROUPS: Final = 9
+"""Of a number that is being calculated with (DECIMAL_BUFF_LENGTH, strings/decimal.h). What a calculation gave has whole
+groups in front of the point, so it may have more than the 65 digits that a column may have."""
 
 
 @part
@@ -68,13 +71,15 @@ def group_digits(k: Int, count: Int, precision: Int, scale: Int) -> Int:
 
 
 @kernel
-def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, out: Ints) -> Int:
+def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, out: Ints, bad: Bytes) -> Int:
     """DECIMAL of up to 38 digits: two places of `out` each, the lower half first.
 
+    Cells with a group of more digits than it has room for are marked in `bad`.
+
     Returns:
-        -1, or the row of the first cell with a group of more digits than it has room for.
+        How many there are.
     """
-    count = count_groups(precision, scale)
+    count, wrong = count_groups(precision, scale), np.int64(0)
     for i in range(cells.shape[0]):
         out[2 * i] = 0
         out[2 * i + 1] = 0
@@ -89,7 +94,9 @@ def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: 
             size, power = group_bytes(digits), power_of_ten(digits)
             group = group_at(buf, at, size, mask, flip)
             if group >= power:
-                return i
+                bad[i] = 1
+                wrong += 1
+                break
             at += size
             flip = np.int64(0)
             a = a * power + group
@@ -107,7 +114,7 @@ def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: 
             low = -low
         out[2 * i] = low
         out[2 * i + 1] = high
-    return np.int64(-1)
+    return wrong
 
 
 @kernel
@@ -155,19 +162,24 @@ def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, t
 
 @kernel
 def gather_decimal_texts(
-    buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, offsets: Offsets, out: Bytes
+    buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, offsets: Offsets, out: Bytes, bad: Bytes
 ) -> Int:
     """DECIMAL of any precision as text; `out` has room for precision + 3 bytes a cell.
 
+    Cells with a group of more digits than it has room for are marked in `bad`, and are empty.
+
     Returns:
-        -1, or the row of the first cell with a group of more digits than it has room for.
+        How many there are.
     """
-    to = np.int64(0)
+    to, wrong = np.int64(0), np.int64(0)
     offsets[0] = 0
     for i in range(cells.shape[0]):
         if cells[i] > ABSENT_CELL:
-            to = write_decimal(buf, base + np.int64(cells[i]), precision, scale, out, to)
-            if to < 0:
-                return i
+            behind = write_decimal(buf, base + np.int64(cells[i]), precision, scale, out, to)
+            if behind < 0:
+                bad[i] = 1
+                wrong += 1
+            else:
+                to = behind
         offsets[i + 1] = to
-    return np.int64(-1)
+    return wrong

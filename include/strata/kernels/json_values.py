@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from strata.kernels.decimals import write_decimal
+from strata.kernels.decimals import MOST_GROUPS, count_groups, write_decimal
 from strata.kernels.doubles import write_double
 from strata.kernels.jit import kernel, part
 from strata.kernels.memory import copy_bytes, load_u8, load_u16
@@ -33,7 +33,7 @@ DOUBLE: Final = 11
 STRING: Final = 12
 OPAQUE: Final = 15
 
-_DATE, _TIME, _DATETIME, _TIMESTAMP, _NEWDECIMAL = 10, 11, 12, 7, 246
+_DATE, _TIME, _DATETIME, _TIMESTAMP, _NEWDECIMAL, _VAR_STRING = 10, 11, 12, 7, 246, 253
 BASE64 = np.frombuffer(bytearray(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"), np.uint8)
 """To be handed to the kernels."""
 _BASE64_LINE: Final = 57
@@ -179,10 +179,11 @@ def put_temporal(kind: Int, packed: Int, out: Bytes, to: Int) -> Int:
     """Writes an opaque date or time in quotes: the packed form of `my_time.cc`, 24 bits of microseconds below."""
     out[to] = ord('"')
     to += 1
-    if kind == _TIME and packed < 0:
-        out[to] = ord("-")
-        to += 1
+    if packed < 0:
         packed = -packed
+        if kind == _TIME:
+            out[to] = ord("-")
+            to += 1
     micros, packed = packed & 0xFFFFFF, packed >> 24
     if kind == _TIME:
         to = put_clock(packed, (packed >> 12) & 0x3FF, micros, out, to)
@@ -227,6 +228,19 @@ def put_base64(alphabet: Bytes, kind: Int, buf: Bytes, at: Int, size: Int, out: 
 
 
 @kernel
+def put_decimal(buf: Bytes, at: Int, size: Int, out: Bytes, to: Int) -> Int:
+    """Writes an opaque DECIMAL of `size` bytes: its precision, its scale, its digits; -1 if that is none."""
+    if size < 2:
+        return np.int64(-1)
+    precision, scale = np.int64(buf[at]), np.int64(buf[at + 1])
+    if precision == 0 or scale > precision or count_groups(precision, scale) > MOST_GROUPS:
+        return np.int64(-1)
+    if size != 2 + decimal_size(precision, scale):
+        return np.int64(-1)
+    return write_decimal(buf, at + 2, precision, scale, out, to)
+
+
+@kernel
 def put_opaque(alphabet: Bytes, buf: Bytes, at: Int, limit: Int, out: Bytes, to: Int) -> tuple[Int, Int, Int]:
     """Writes an opaque value; as `put_scalar`."""
     if at >= limit:
@@ -236,15 +250,13 @@ def put_opaque(alphabet: Bytes, buf: Bytes, at: Int, limit: Int, out: Bytes, to:
     if at < 0 or size > limit - at:
         return CORRUPT, to, at
     behind = at + size
-    if out.shape[0] - to < 2 * size + 4 * LITERAL_ROOM:
+    if out.shape[0] - to < 6 * size + 4 * LITERAL_ROOM:
         return FULL, to, behind
+    if kind == _VAR_STRING:
+        # Text of UCS-2, UTF-16 or UTF-32, which is kept, and printed, as its bytes (json_dom.cc, wrapper_to_string).
+        return DONE, put_quoted(buf, at, size, out, to), behind
     if kind == _NEWDECIMAL:
-        precision, scale = np.int64(0), np.int64(0)
-        if size >= 2:
-            precision, scale = np.int64(buf[at]), np.int64(buf[at + 1])
-        if precision == 0 or precision > 65 or scale > precision or size != 2 + decimal_size(precision, scale):
-            return CORRUPT, to, behind
-        to = write_decimal(buf, at + 2, precision, scale, out, to)
+        to = put_decimal(buf, at, size, out, to)
         return (DONE if to >= 0 else CORRUPT), to, behind
     if kind in (_DATE, _TIME, _DATETIME, _TIMESTAMP):
         if size != 8:

@@ -21,19 +21,16 @@ if TYPE_CHECKING:
 
 @kernel
 def string_offsets(buf: Bytes, base: Int, cells: Cells, prefix: Int, skip: Int, offsets: Offsets) -> Int:
-    """Where each value starts in the data, without its first `skip` bytes.
+    """Where each value starts in the data, without its first `skip` bytes, which it has.
 
     Returns:
-        The length of the data, or -1 - i if cell i has fewer bytes than `skip`.
+        The length of the data.
     """
     total = np.int64(0)
     offsets[0] = 0
     for i in range(cells.shape[0]):
         if cells[i] > ABSENT_CELL:
-            size = little_endian(buf, base + np.int64(cells[i]), prefix) - skip
-            if size < 0:
-                return -1 - i
-            total += size
+            total += little_endian(buf, base + np.int64(cells[i]), prefix) - skip
         offsets[i + 1] = total
     return total
 
@@ -49,27 +46,32 @@ def copy_strings(buf: Bytes, base: Int, cells: Cells, prefix: Int, skip: Int, of
 
 
 @kernel
-def copy_padded(buf: Bytes, base: Int, cells: Cells, prefix: Int, width: Int, offsets: Offsets, out: Bytes) -> Int:
+def copy_padded(
+    buf: Bytes, base: Int, cells: Cells, prefix: Int, width: Int, offsets: Offsets, out: Bytes, bad: Bytes
+) -> Int:
     """BINARY(width): the log has no trailing zeros, the value does.
 
+    Values that are longer than `width` are marked in `bad`, and are empty.
+
     Returns:
-        -1, or the row of the first value that is longer than `width`.
+        How many there are.
     """
-    to = np.int64(0)
+    to, wrong = np.int64(0), np.int64(0)
     offsets[0] = 0
     for i in range(cells.shape[0]):
         if cells[i] > ABSENT_CELL:
             at = base + np.int64(cells[i])
             size = little_endian(buf, at, prefix)
             if size > width:
-                return i
-            at += prefix
-            copy_bytes(buf, at, out, to, size)
-            for k in range(size, width):
-                out[to + k] = 0
-            to += width
+                bad[i] = 1
+                wrong += 1
+            else:
+                copy_bytes(buf, at + prefix, out, to, size)
+                for k in range(size, width):
+                    out[to + k] = 0
+                to += width
         offsets[i + 1] = to
-    return np.int64(-1)
+    return wrong
 
 
 @kernel

@@ -47,7 +47,7 @@ class Built(Struct, frozen=True):
 
 
 class CorruptRow(Exception):
-    """A row with a cell that contradicts its type."""
+    """A row with a value that cannot be held with those of its batch."""
 
     def __init__(self, seq: int, row: int, error: CorruptEventError) -> None:
         super().__init__(error.message)
@@ -65,7 +65,7 @@ def build_batch(block: RowBlock, binlog_file: str) -> Built:
         binlog_file: The server's name for the file that they are in.
 
     Raises:
-        CorruptRow: A cell contradicts its type; with the place of its row event in the server's file.
+        CorruptRow: The values of a column are more than a batch can hold; with the place of the first row event.
     """
     rows, plan = block.rows, block.plan
     faults: list[tuple[str, Fault]] = []

@@ -142,7 +142,7 @@ def _integer(logged: _Logged) -> Gather:
 
 def _decimal(logged: _Logged) -> Gather:
     precision, scale = logged.metadata >> 8, logged.metadata & 0xFF
-    return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale)
+    return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale, logged.width)
 
 
 def _text(logged: _Logged) -> Gather | None:

@@ -4,16 +4,17 @@ Not here: cutting slices (`plan.py`), files of the lake (`tables/`)."""
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from strata.errors import StrataError, UndecodableTextError
+from strata.errors import StrataError, UndecodableTextError, UnreadableValueError
 from strata.rows.batch import CorruptRow, build_batch
 from strata.rows.blocks import Hole, RowBlock, RowReader, Watermark
 from strata.rows.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata.rows.faults import FaultKind
 from strata.rows.windows import read_windows
 
 if TYPE_CHECKING:
@@ -55,8 +56,21 @@ class QuarantinedRows(Struct, frozen=True):
     """Why, with the place of the first of them."""
     rows: pa.RecordBatch
     """What could be read: by the TABLE_MAP alone (`@1`, `@2`, ...) where that contradicts the version; else with NULL
-    in place of the values that are no text, and their bytes in `_invalid` (base64)."""
+    in place of the values that cannot be read, and their bytes in `_invalid` (base64)."""
 
+
+_ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
+_ERRORS: Final[Mapping[FaultKind, tuple[type[StrataError], str]]] = {
+    FaultKind.UNDECODABLE: (
+        UndecodableTextError,
+        f"{_ASIDE}Correct it on the server, or declare the column's charset as what it holds.",
+    ),
+    FaultKind.UNREADABLE: (
+        UnreadableValueError,
+        f"{_ASIDE}Compare it with the row on the server: the log, or how it is read, is wrong.",
+    ),
+}
+"""What is said of rows that are put aside."""
 
 Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 
@@ -79,7 +93,8 @@ def decode_slice(
         columns: Names (lower case) of the columns that are wanted, for tables of which not all are.
 
     Raises:
-        CorruptEventError: After the rows before the fault; with file, offset, table and GTID as far as known.
+        CorruptEventError: An event says of itself what cannot be, so that nobody knows where its rows are; after the
+            rows before it, with file, offset, table and GTID as far as known.
         SchemaMismatchError: Map and version disagree, and the policy is to fail.
         UnsupportedEventError: An event or a charset that is not read.
     """
@@ -104,7 +119,7 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
         binlog_file: The server's name for the file.
 
     Raises:
-        StrataError: As the walk does, and CorruptEventError for a cell that contradicts its type.
+        StrataError: As the walk does, and CorruptEventError for values that no batch can hold.
     """
     for step in steps:
         if not isinstance(step, RowBlock):
@@ -155,20 +170,21 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
     if not built.unreadable:
         yield ChangeBatch(plan.table, plan.version_id, plan.definition, built.batch)
         return
+    reasons: dict[tuple[str, FaultKind, str], list[int]] = {}
     bad = np.zeros(built.batch.num_rows, np.bool_)
-    bad[[fault.row for _, fault in built.unreadable]] = True
+    for column, fault in sorted(built.unreadable, key=lambda each: each[1].row):
+        # A row is put aside once, for the first of its columns.
+        if not bad[fault.row]:
+            reasons.setdefault((column, fault.kind, fault.reason), []).append(fault.row)
+            bad[fault.row] = True
     good = built.batch.filter(pa.array(~bad))
     if good.num_rows:
         yield ChangeBatch(plan.table, plan.version_id, plan.definition, good)
-    column, fault = min(built.unreadable, key=lambda each: each[1].row)
-    found = UndecodableTextError(
-        f"column {column}: {fault.reason}",
-        table=str(plan.table),
-        remedy="The row is in quarantine, its bytes in `_invalid`. Mend it on the server, or declare the column's "
-        "charset as what it holds.",
-    )
-    rows = built.batch.filter(pa.array(bad))
-    yield QuarantinedRows(plan.table, plan.version_id, plan.definition, _placed(found, rows), rows)
+    for (column, kind, reason), numbers in reasons.items():
+        rows = built.batch.take(pa.array(numbers, pa.int64()))
+        error, remedy = _ERRORS[kind]
+        found = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
+        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, _placed(found, rows), rows)
 
 
 def _placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:

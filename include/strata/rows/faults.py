@@ -3,9 +3,16 @@ Not here: what becomes of their rows (`batch.py`)."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from enum import Enum
+from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from strata.kernels.arrays import Bytes, Cells
+    from strata.rows.region import Region
 
 
 class FaultKind(Enum):
@@ -13,13 +20,15 @@ class FaultKind(Enum):
 
     INVALID = "invalid"
     """The row stays: a value that MySQL allows and Arrow does not, as a zero date."""
+    UNDECODABLE = "undecodable"
+    """The row is quarantined: the bytes are no text in the column's charset, or no label."""
     UNREADABLE = "unreadable"
-    """The row is quarantined: the bytes have no meaning in the column's type."""
+    """The row is quarantined: the bytes contradict the column's type."""
 
     @property
     def quarantines(self) -> bool:
         """Whether the row goes into quarantine."""
-        return self is FaultKind.UNREADABLE
+        return self is not FaultKind.INVALID
 
 
 class Fault(Struct, frozen=True):
@@ -35,10 +44,7 @@ class Fault(Struct, frozen=True):
 
 
 class CorruptCell(Exception):
-    """A cell contradicts its type; whoever knows the place makes it a CorruptEventError.
-
-    The reason is without the value: it may be one that must not be shown.
-    """
+    """The values of a batch cannot be held together; whoever knows the place makes it a CorruptEventError."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -56,3 +62,26 @@ class Faults(Struct):
     def add(self, row: int, verbatim: str, kind: FaultKind, reason: str) -> None:
         """Notes a fault."""
         self.found.append(Fault(row, verbatim, kind, reason))
+
+    def add_cells(
+        self, region: Region, cells: Cells, bad: Bytes, width: int, reason: str, kind: FaultKind = FaultKind.UNREADABLE
+    ) -> None:
+        """Notes the cells that are marked in `bad`, by base64 of their bytes.
+
+        Args:
+            region: What the cells point into.
+            cells: All of the column.
+            bad: Not 0 for those at fault.
+            width: Bytes of a cell; below 0 those of the length in front of it.
+            reason: Without the values.
+            kind: What follows.
+        """
+        for row in np.flatnonzero(bad).tolist():
+            self.add(row, b64encode(_cell_bytes(region, int(cells[row]), width)).decode("ascii"), kind, reason)
+
+
+def _cell_bytes(region: Region, cell: int, width: int) -> bytes:
+    if width >= 0:
+        return region.cell(cell, width)
+    size = int.from_bytes(region.cell(cell, -width), "little")
+    return region.cell(cell - width, size)

@@ -14,7 +14,7 @@ from strata.kernels import decimals, numbers, temporal
 from strata.kernels.layout import ABSENT_CELL
 from strata.kernels.nulls import cell_validity, count_nulls
 from strata.rows.arrow import TIMESTAMP_UTC, UNSIGNED_BIGINT
-from strata.rows.faults import CorruptCell, FaultKind, Faults
+from strata.rows.faults import FaultKind, Faults
 from strata.rows.invalid import is_kept, temporal_text
 from strata.wire.codes import FieldType
 
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 LONGEST_DATA = 2**31 - 1
 """Bytes of text or binary data that one array may hold: Arrow's offsets have 32 bits."""
 
-
 _WORD_BITS = 64
+_NO_DIGITS = "a DECIMAL has digits above 9"
 
 
 class Gather(Protocol):
     """One column's way from cells to an Arrow array."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
-        """The array of the column; values that it cannot express are NULL and noted in `faults`.
+        """The array of the column; values that it cannot express, or that cannot be read, are NULL and noted in
+        `faults`.
 
         Raises:
-            CorruptCell: A cell contradicts the column's type.
+            CorruptCell: The values of the batch are more than one array can hold.
         """
 
 
@@ -111,24 +112,26 @@ class GatherBits(Struct, frozen=True):
     size: int
     """Bytes of a cell."""
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
         out = np.empty(len(cells), np.int64)
         numbers.gather_big_endian(region.buffer, region.base, cells, self.size, out)
+        bad: Bytes | None = None
         if self.bits < _WORD_BITS and (out >> self.bits).any():
-            raise CorruptCell(int(np.flatnonzero(out >> self.bits)[0]), f"a BIT({self.bits}) has more bits than that")
+            bad = (out >> self.bits != 0).astype(np.uint8)
+            faults.add_cells(region, cells, bad, self.size, f"a BIT({self.bits}) has more bits than that")
         if self.bits == 1:
-            return array_of(self.type, cells, np.packbits(out.astype(np.bool_), bitorder="little"))
-        return _unsigned_array(self.type, cells, out)
+            return array_of(self.type, cells, np.packbits(out.astype(np.bool_), bitorder="little"), bad)
+        return _unsigned_array(self.type, cells, out, bad)
 
 
-def _unsigned_array(kind: pa.DataType, cells: Cells, values: Ints) -> pa.Array:
+def _unsigned_array(kind: pa.DataType, cells: Cells, values: Ints, bad: Bytes | None = None) -> pa.Array:
     """Unsigned numbers by their bits, in a wider type where theirs has a sign."""
     if kind != UNSIGNED_BIGINT:
-        return array_of(kind, cells, values)
+        return array_of(kind, cells, values, bad)
     wide = np.empty(2 * len(cells), np.int64)
     numbers.widen_unsigned(values, wide)
-    return array_of(kind, cells, wide)
+    return array_of(kind, cells, wide, bad)
 
 
 class GatherYears(Struct, frozen=True):
@@ -146,14 +149,17 @@ class GatherDecimals(Struct, frozen=True):
 
     precision: int
     scale: int
+    size: int
+    """Bytes of a cell."""
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
         out = np.empty(2 * len(cells), np.int64)
-        wrong = decimals.gather_decimals(region.buffer, region.base, cells, self.precision, self.scale, out)
-        if wrong >= 0:
-            raise CorruptCell(wrong, "a DECIMAL has digits above 9")
-        return array_of(pa.decimal128(self.precision, self.scale), cells, out)
+        bad = np.zeros(len(cells), np.uint8)
+        wrong = decimals.gather_decimals(region.buffer, region.base, cells, self.precision, self.scale, out, bad)
+        if wrong:
+            faults.add_cells(region, cells, bad, self.size, _NO_DIGITS)
+        return array_of(pa.decimal128(self.precision, self.scale), cells, out, bad if wrong else None)
 
 
 class GatherLongDecimals(Struct, frozen=True):
@@ -161,17 +167,20 @@ class GatherLongDecimals(Struct, frozen=True):
 
     precision: int
     scale: int
+    size: int
+    """Bytes of a cell."""
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
         out = np.empty((self.precision + 3) * len(cells), np.uint8)
         offsets = np.empty(len(cells) + 1, np.int32)
+        bad = np.zeros(len(cells), np.uint8)
         wrong = decimals.gather_decimal_texts(
-            region.buffer, region.base, cells, self.precision, self.scale, offsets, out
+            region.buffer, region.base, cells, self.precision, self.scale, offsets, out, bad
         )
-        if wrong >= 0:
-            raise CorruptCell(wrong, "a DECIMAL has digits above 9")
-        bitmap, nulls = validity(cells)
+        if wrong:
+            faults.add_cells(region, cells, bad, self.size, _NO_DIGITS)
+        bitmap, nulls = validity(cells, bad if wrong else None)
         buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(out)]
         return pa.Array.from_buffers(pa.string(), len(cells), buffers, nulls)
 
@@ -191,11 +200,14 @@ class GatherTemporals(Struct, frozen=True):
         bad = np.zeros(len(cells), np.uint8)
         wrong = self._gather(region, cells, out, bad)
         if wrong:
+            impossible = np.zeros(len(cells), np.uint8)
             for row in np.flatnonzero(bad):
                 text = temporal_text(self.code, self.fsp, region.cell(cells[row], self.size))
-                if not is_kept(text, self.fsp):
-                    raise CorruptCell(int(row), "no date or time that MySQL keeps")
-                faults.add(int(row), text, FaultKind.INVALID, "not a date of the calendar")
+                if is_kept(text, self.fsp):
+                    faults.add(int(row), text, FaultKind.INVALID, "not a date of the calendar")
+                else:
+                    impossible[row] = 1
+            faults.add_cells(region, cells, impossible, self.size, "no date or time that MySQL keeps")
         return array_of(self._type(), cells, out, bad if wrong else None)
 
     def _type(self) -> pa.DataType:

@@ -16,10 +16,10 @@ from strata.kernels.jsonb import FRAME_FIELDS, MOST_DEPTH, gather_json
 from strata.kernels.status import CORRUPT, FULL
 from strata.rows.faults import CorruptCell, Faults
 from strata.rows.gather import LONGEST_DATA
-from strata.rows.gather_text import text_array
+from strata.rows.gather_text import text_array, without
 
 if TYPE_CHECKING:
-    from strata.kernels.arrays import Cells
+    from strata.kernels.arrays import Bytes, Cells, Offsets
     from strata.rows.region import Region
 
 _ROOM = 256
@@ -31,8 +31,21 @@ class GatherJson(Struct, frozen=True):
 
     prefix: int
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
+        bad = np.zeros(len(cells), np.uint8)
+        offsets, data = self._texts(region, cells, bad)
+        faults.add_cells(region, cells, bad, -self.prefix, "a JSON document contradicts itself")
+        if not strings.all_ascii(data):
+            ill_formed = np.zeros(len(cells), np.uint8)
+            if strings.find_bad_utf8(data, offsets, ill_formed):
+                faults.add_cells(region, cells, ill_formed, -self.prefix, "a JSON document has text that is not UTF-8")
+                offsets, data = without(offsets, data, ill_formed)
+                bad |= ill_formed
+        return text_array(pa.string(), cells, offsets, data, bad if bad.any() else None)
+
+    def _texts(self, region: Region, cells: Cells, bad: Bytes) -> tuple[Offsets, Bytes]:
+        """The texts and where they begin; those of documents that are marked in `bad` are empty."""
         offsets = np.empty(len(cells) + 1, np.int32)
         binary = int(strings.string_offsets(region.buffer, region.base, cells, self.prefix, 0, offsets))
         out = np.empty(2 * binary + _ROOM, np.uint8)
@@ -43,17 +56,14 @@ class GatherJson(Struct, frozen=True):
                 POWERS, BASE64, region.buffer, region.base, cells, self.prefix, int(row), frames, offsets, out
             )
             if status == CORRUPT:
-                raise CorruptCell(int(row), "a JSON document contradicts itself")
+                bad[row] = 1
+                offsets[row + 1] = offsets[row]
+                row += 1
+                continue
             if status != FULL:
-                break
+                return offsets, out[: offsets[len(cells)]]
             if len(out) > LONGEST_DATA:
                 raise CorruptCell(int(row), "the JSON of one batch has more than 2 GiB of text")
             longer = np.empty(2 * len(out), np.uint8)
             longer[: offsets[row]] = out[: offsets[row]]
             out = longer
-        data = out[: offsets[len(cells)]]
-        if not strings.all_ascii(data):
-            bad = np.zeros(len(cells), np.uint8)
-            if strings.find_bad_utf8(data, offsets, bad):
-                raise CorruptCell(int(np.flatnonzero(bad)[0]), "a JSON document has text that is not UTF-8")
-        return text_array(pa.string(), cells, offsets, data)

@@ -3,7 +3,6 @@ Not here: numbers (`gather.py`), JSON (`gather_json.py`), tables of charsets (`c
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from strata.kernels import strings
 from strata.kernels.charsets import MOST_GROWTH, UCS2, transcode
+from strata.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata.kernels.numbers import gather_4, gather_little_endian
 from strata.rows.arrow import GEOMETRY, VECTOR
 from strata.rows.faults import CorruptCell, FaultKind, Faults
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SOME_CELL = 2
 """A cell that is neither NULL nor absent."""
+_SRID_BYTES = 4
 
 
 def text_array(kind: pa.DataType, cells: Cells, offsets: Offsets, data: Bytes, bad: Bytes | None = None) -> pa.Array:
@@ -34,35 +35,24 @@ def text_array(kind: pa.DataType, cells: Cells, offsets: Offsets, data: Bytes, b
     return pa.Array.from_buffers(kind, len(cells), [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
 
 
-def checked_length(total: int, what: str) -> int:
-    """`total` bytes of data, which an array must be able to hold; below 0 it names the row at fault.
+def checked_length(total: int) -> int:
+    """`total` bytes of data, which an array must be able to hold.
 
     Raises:
-        CorruptCell: A value is shorter than it must be, or the batch holds more than 2 GiB.
+        CorruptCell: They are more than 2 GiB.
     """
-    if total < 0:
-        raise CorruptCell(-1 - total, f"a {what} is too short")
     if total > LONGEST_DATA:
         raise CorruptCell(0, "one column of one batch has more than 2 GiB of data")
     return total
 
 
-def copied(region: Region, cells: Cells, prefix: int, what: str, skip: int = 0) -> tuple[Offsets, Bytes]:
+def copied(region: Region, cells: Cells, prefix: int, skip: int = 0) -> tuple[Offsets, Bytes]:
     """Offsets and bytes of values as they are, without their first `skip` bytes."""
     offsets = np.empty(len(cells) + 1, np.int32)
-    total = checked_length(int(strings.string_offsets(region.buffer, region.base, cells, prefix, skip, offsets)), what)
+    total = checked_length(int(strings.string_offsets(region.buffer, region.base, cells, prefix, skip, offsets)))
     data = np.empty(total, np.uint8)
     strings.copy_strings(region.buffer, region.base, cells, prefix, skip, offsets, data)
     return offsets, data
-
-
-def unreadable(region: Region, cells: Cells, prefix: int, bad: Bytes, faults: Faults, charset: str) -> None:
-    """Notes the values that are marked in `bad`."""
-    for row in np.flatnonzero(bad):
-        place = int(cells[row])
-        size = int.from_bytes(region.cell(place, prefix), "little")
-        verbatim = b64encode(region.cell(place + prefix, size)).decode("ascii")
-        faults.add(int(row), verbatim, FaultKind.UNREADABLE, f"not text in {charset}")
 
 
 class GatherBytes(Struct, frozen=True):
@@ -72,7 +62,7 @@ class GatherBytes(Struct, frozen=True):
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
         """As `Gather`."""
-        return text_array(pa.binary(), cells, *copied(region, cells, self.prefix, "BLOB"))
+        return text_array(pa.binary(), cells, *copied(region, cells, self.prefix))
 
 
 class GatherPadded(Struct, frozen=True):
@@ -81,14 +71,15 @@ class GatherPadded(Struct, frozen=True):
     prefix: int
     width: int
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
-        data = np.empty(checked_length(self.width * len(cells), "BINARY"), np.uint8)
+        data = np.empty(checked_length(self.width * len(cells)), np.uint8)
         offsets = np.empty(len(cells) + 1, np.int32)
-        wrong = strings.copy_padded(region.buffer, region.base, cells, self.prefix, self.width, offsets, data)
-        if wrong >= 0:
-            raise CorruptCell(int(wrong), f"a BINARY({self.width}) is longer than that")
-        return text_array(pa.binary(), cells, offsets, data)
+        bad = np.zeros(len(cells), np.uint8)
+        wrong = strings.copy_padded(region.buffer, region.base, cells, self.prefix, self.width, offsets, data, bad)
+        if wrong:
+            faults.add_cells(region, cells, bad, -self.prefix, f"a BINARY({self.width}) is longer than that")
+        return text_array(pa.binary(), cells, offsets, data, bad if wrong else None)
 
 
 class GatherUtf8(Struct, frozen=True):
@@ -99,19 +90,24 @@ class GatherUtf8(Struct, frozen=True):
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
-        offsets, data = copied(region, cells, self.prefix, "text")
+        offsets, data = copied(region, cells, self.prefix)
         bad: Bytes | None = None
         if not strings.all_ascii(data):
             marks = np.zeros(len(cells), np.uint8)
             if strings.find_bad_utf8(data, offsets, marks):
                 bad = marks
-                unreadable(region, cells, self.prefix, bad, faults, self.charset)
-                offsets, data = _without(offsets, data, bad)
+                _note_undecodable(region, cells, bad, self.prefix, faults, self.charset)
+                offsets, data = without(offsets, data, bad)
         return text_array(pa.string(), cells, offsets, data, bad)
 
 
-def _without(offsets: Offsets, data: Bytes, bad: Bytes) -> tuple[Offsets, Bytes]:
-    """Arrow wants well-formed text below NULLs too, so the bytes of bad values go."""
+def _note_undecodable(region: Region, cells: Cells, bad: Bytes, prefix: int, faults: Faults, charset: str) -> None:
+    faults.add_cells(region, cells, bad, -prefix, f"not text in {charset}", FaultKind.UNDECODABLE)
+
+
+def without(offsets: Offsets, data: Bytes, bad: Bytes) -> tuple[Offsets, Bytes]:
+    """Offsets and bytes without those of the values that are marked in `bad`: Arrow wants well-formed text below NULLs,
+    too."""
     sizes = np.diff(offsets)
     kept = np.repeat(bad == 0, sizes)
     sizes[bad != 0] = 0
@@ -128,16 +124,16 @@ class GatherText(Struct, frozen=True, eq=False):
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
-        offsets, data = copied(region, cells, self.prefix, "text")
+        offsets, data = copied(region, cells, self.prefix)
         if self._has_ascii and strings.all_ascii(data):
             return text_array(pa.string(), cells, offsets, data)
-        data = np.empty(checked_length(len(data) * MOST_GROWTH, "text"), np.uint8)
+        data = np.empty(checked_length(len(data) * MOST_GROWTH), np.uint8)
         bad = np.zeros(len(cells), np.uint8)
         charset = (self.family, self.table)
         used = transcode(region.buffer, region.base, cells, self.prefix, charset, offsets, data, bad)
         if not bad.any():
             return text_array(pa.string(), cells, offsets, data[:used])
-        unreadable(region, cells, self.prefix, bad, faults, self.charset)
+        _note_undecodable(region, cells, bad, self.prefix, faults, self.charset)
         return text_array(pa.string(), cells, offsets, data[:used], bad)
 
     @property
@@ -186,13 +182,13 @@ class GatherLabels(Struct, frozen=True, eq=False):
         offsets = np.empty(len(cells) + 1, np.int32)
         bad = np.zeros(len(cells), np.uint8)
         starts = self.labels.starts
-        data = np.empty(checked_length(int(self.measure(values, cells, starts, offsets, bad)), "label"), np.uint8)
+        data = np.empty(checked_length(int(self.measure(values, cells, starts, offsets, bad))), np.uint8)
         self.copy(values, starts, self.labels.text, offsets, data)
         if not bad.any():
             return text_array(pa.string(), cells, offsets, data)
         for row in np.flatnonzero(bad):
             reason = f"a number that none of the {len(starts) - 1} labels has"
-            faults.add(int(row), str(values[row]), FaultKind.UNREADABLE, reason)
+            faults.add(int(row), str(values[row]), FaultKind.UNDECODABLE, reason)
         return text_array(pa.string(), cells, offsets, data, bad)
 
 
@@ -211,9 +207,15 @@ class GatherGeometry(Struct, frozen=True):
 
     prefix: int
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
-        offsets, data = copied(region, cells, self.prefix, "GEOMETRY", skip=4)
+        sizes = np.empty(len(cells) + 1, np.int32)
+        strings.string_offsets(region.buffer, region.base, cells, self.prefix, 0, sizes)
+        bad = ((np.diff(sizes) < _SRID_BYTES) & (cells > ABSENT_CELL)).astype(np.uint8)
+        if bad.any():
+            faults.add_cells(region, cells, bad, -self.prefix, "a GEOMETRY is too short")
+            cells = np.where(bad != 0, np.uint32(NULL_CELL), cells)
+        offsets, data = copied(region, cells, self.prefix, skip=_SRID_BYTES)
         wkb = text_array(pa.binary(), cells, offsets, data)
         srids = np.zeros(len(cells), np.int32)
         there = np.where(cells > 1, cells + np.uint32(self.prefix), cells)
@@ -228,12 +230,14 @@ class GatherVector(Struct, frozen=True):
 
     prefix: int
 
-    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
         """As `Gather`."""
-        offsets, data = copied(region, cells, self.prefix, "VECTOR")
-        partial = np.flatnonzero(offsets & 3)
-        if len(partial):
-            raise CorruptCell(int(partial[0]) - 1, "a VECTOR is not made of whole floats")
+        offsets, data = copied(region, cells, self.prefix)
+        bad: Bytes | None = None
+        if (offsets & 3).any():
+            bad = (np.diff(offsets) & 3 != 0).astype(np.uint8)
+            faults.add_cells(region, cells, bad, -self.prefix, "a VECTOR is not made of whole floats")
+            offsets, data = without(offsets, data, bad)
         floats = pa.Array.from_buffers(pa.float32(), len(data) >> 2, [None, pa.py_buffer(data)], 0)
-        bitmap, nulls = validity(cells)
+        bitmap, nulls = validity(cells, bad)
         return pa.Array.from_buffers(VECTOR, len(cells), [bitmap, pa.py_buffer(offsets >> 2)], nulls, children=[floats])

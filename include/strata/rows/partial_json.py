@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -18,7 +18,7 @@ from msgspec import Struct
 from strata.errors import CorruptEventError
 from strata.events.arrow_columns import to_texts
 from strata.kernels.layout import ABSENT_CELL, NULL_CELL
-from strata.rows.faults import CorruptCell, FaultKind, Faults
+from strata.rows.faults import FaultKind, Faults
 from strata.rows.gather_json import GatherJson
 from strata.rows.region import MARGIN, Region
 from strata.wire.cursor import Cursor
@@ -26,10 +26,12 @@ from strata.wire.cursor import Cursor
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from strata.kernels.arrays import Cells, Ints
+    from strata.kernels.arrays import Bytes, Cells, Ints
 
 _PREFIX_BYTES = 4
-_LEG = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.\[]+)|\[(\d+)\]')
+_UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+"""What a difference raises that is none, or that goes where its document has nothing."""
+_LEG = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.\[]+)|\[(?:(\d+)|last(?:-(\d+))?)\]')
 
 
 class _Operation(IntEnum):
@@ -71,28 +73,36 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
         lost = self.before[rows] == ABSENT_CELL
         whole = cells.copy()
         whole[rows] = NULL_CELL
+        unread = np.zeros(len(cells), np.uint8)
         for row in rows[lost].tolist():
-            found = self._differences(region, cells, row)
+            found = self._differences(region, cells, row, unread)
             if found:
                 faults.add(row, differences_text(found), FaultKind.INVALID, "the log has only what changed")
-            else:
+            elif not unread[row]:
                 cells[row] = ABSENT_CELL
         texts = GatherJson(_PREFIX_BYTES)(region, whole, faults).to_pylist()
         rows = rows[~lost]
-        olds = GatherJson(_PREFIX_BYTES)(region, self.before[rows], faults).to_pylist()
+        # What is wrong with them is noted for the before image.
+        olds = GatherJson(_PREFIX_BYTES)(region, self.before[rows], Faults()).to_pylist()
+        unfit = np.zeros(len(cells), np.uint8)
         for row, old in zip(rows.tolist(), olds, strict=True):
-            found = self._differences(region, cells, row)
+            found = self._differences(region, cells, row, unread)
             try:
                 texts[row] = rebuilt(old, found)
-            except (LookupError, ValueError, TypeError):
-                raise CorruptCell(row, "a partial update of JSON does not fit its document") from None
+            except _UNFIT:
+                unfit[row] = 1 - unread[row]
+        for bad, reason in ((unread, "cannot be read"), (unfit, "does not fit its document")):
+            faults.add_cells(region, cells, bad, -_PREFIX_BYTES, f"a partial update of JSON {reason}")
         return to_texts(texts)
 
-    def _differences(self, region: Region, cells: Cells, row: int) -> list[Difference]:
+    @staticmethod
+    def _differences(region: Region, cells: Cells, row: int, unread: Bytes) -> list[Difference]:
+        """Those of a row; none if they cannot be read, which is marked."""
         try:
             return _differences(region, int(cells[row]))
-        except (CorruptEventError, LookupError, ValueError, TypeError):
-            raise CorruptCell(row, "a partial update of JSON cannot be read") from None
+        except (CorruptEventError, *_UNFIT):
+            unread[row] = 1
+            return []
 
     def _partial_rows(self, region: Region, cells: Cells) -> np.ndarray[Any, np.dtype[np.intp]]:
         rows = np.flatnonzero((self.partial > 0) & (cells > ABSENT_CELL))
@@ -113,10 +123,18 @@ def _differences(region: Region, cell: int) -> list[Difference]:
 
 
 def _text(binary: bytes) -> str:
-    """The text of one document."""
+    """The text of one document.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
     cell = len(binary).to_bytes(_PREFIX_BYTES, "little") + binary
     region = Region(np.frombuffer(bytearray(cell), np.uint8), -MARGIN)
-    return str(GatherJson(_PREFIX_BYTES)(region, np.array([MARGIN], np.uint32), Faults())[0].as_py())
+    faults = Faults()
+    text = GatherJson(_PREFIX_BYTES)(region, np.array([MARGIN], np.uint32), faults)[0].as_py()
+    if faults.found:
+        raise ValueError(faults.found[0].reason)
+    return str(text)
 
 
 def differences_text(differences: list[Difference]) -> str:
@@ -156,9 +174,9 @@ def _apply(root: list[Any], difference: Difference) -> None:
     leg: int | str = 0
     for following in _legs(difference.path):
         child = parent[leg]
-        # `[0]` of what is no array means the value itself (sql-common/json_dom.cc, auto-wrapping).
+        # `[0]` or `[last]` of what is no array means the value itself (Json_path_leg::is_autowrap).
         if isinstance(following, int) and not isinstance(child, list):
-            if following != 0:
+            if following not in {0, -1}:
                 raise LookupError(f"path {difference.path}")
             continue
         parent, leg = child, following
@@ -175,17 +193,18 @@ def _apply(root: list[Any], difference: Difference) -> None:
 
 
 def _legs(path: str) -> list[int | str]:
+    """Names of members, and indexes; those that count from the end are below 0, as Python has them."""
     found: list[int | str] = []
     at = 1
     while at < len(path):
         leg = _LEG.match(path, at)
         if leg is None:
             raise ValueError(f"path {path}")
-        name, index = leg.groups()
-        if index is not None:
-            found.append(int(index))
-        else:
+        name, index, from_last = leg.groups()
+        if name is not None:
             found.append(json.loads(name) if name.startswith('"') else name)
+        else:
+            found.append(int(index) if index is not None else -1 - int(from_last or 0))
         at = leg.end()
     return found
 

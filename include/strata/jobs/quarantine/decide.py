@@ -13,7 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.checks.run import OF_FILES
-from strata.errors import AlreadyRunningError, DamagedFileError, SchemaMismatchError, UndecodableTextError, Usage
+from strata.errors import (
+    AlreadyRunningError,
+    DamagedFileError,
+    SchemaMismatchError,
+    UndecodableTextError,
+    UnreadableValueError,
+    Usage,
+)
 from strata.jobs.publish.publish_interval import rows_by_version
 from strata.jobs.publish.stored_verdicts import digest_of
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
@@ -133,7 +140,7 @@ def _released(piece: TableInterval, rows: int) -> int:
 
 def _is_releasable(file: StagedFile) -> bool:
     """Rows that a TABLE_MAP alone has decoded have no names: to publish them would be a guess."""
-    return file.why.error == UndecodableTextError.__name__
+    return file.why.error in {UndecodableTextError.__name__, UnreadableValueError.__name__}
 
 
 def _judged(source: Source, found: InQuarantine) -> Sequence[StagedFile]:
