@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
 from strata.errors import StrataError, Transient
-from strata.jobs.decode.decode_slice import decode_slice_to_files, failed_slice, planned_tasks, store_decoded
+from strata.jobs.decode.decode_slice import decode_table_by_table, planned_tasks, store_decoded
 from strata.jobs.run.specs import DecodeReport
 from strata.values import to_plain
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from strata.jobs.decode.decode_slice import DecodeTask
+    from strata.jobs.run.run_folder import FailedSlice
     from strata.tables.write import StagedFile
 
 REFUSED = 65
@@ -37,21 +38,17 @@ PROGRESS_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a worker gives back: the staged files, or why there are none."""
+    """What a worker gives back: the staged files, and of which tables there are none."""
 
     files: tuple[StagedFile, ...] = ()
-    error: StrataError | None = None
+    failed: tuple[FailedSlice, ...] = ()
 
 
 def decode(task: DecodeTask) -> Outcome:
     """Runs on a worker. What another try cannot mend comes back as a value: Spark would try an exception again, and
     would pass on nothing but its text."""
-    try:
-        return Outcome(files=tuple(decode_slice_to_files(task)))
-    except Transient:
-        raise
-    except StrataError as error:
-        return Outcome(error=error)
+    files, failed = decode_table_by_table(task)
+    return Outcome(tuple(files), tuple(failed))
 
 
 def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[Outcome]:
@@ -95,12 +92,12 @@ def main(arguments: list[str]) -> int:
     try:
         tasks = planned_tasks(given.run_url)
         outcomes = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
-        failed = [(task, one.error) for task, one in zip(tasks, outcomes, strict=True) if one.error is not None]
-        for _, error in failed:
-            # The other tables go on; the check withholds those of the slice, and the run's last step fails.
-            sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
+        failed = [lost for outcome in outcomes for lost in outcome.failed]
+        for lost in failed:
+            # The other tables go on; the check withholds these, and the run's last step fails.
+            sys.stderr.write(json.dumps(to_plain(lost.error), ensure_ascii=False) + "\n")
         files = [file for outcome in outcomes for file in outcome.files]
-        decoded = store_decoded(given.run_url, files, [failed_slice(task.piece, error) for task, error in failed])
+        decoded = store_decoded(given.run_url, files, failed)
     except StrataError as error:
         sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED

@@ -240,6 +240,10 @@ class UnreadableValueError(BadData):
     """A value contradicts the type of its column."""
 
 
+class UnforeseenError(BadData):
+    """A step met an exception with one table that nobody foresaw; the other tables went on."""
+
+
 # Judgement --------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,8 @@ class FileProfile(Struct, frozen=True):
     rows: int = 0
     damage: str | None = None
     """How it differs from what was decoded, or why it cannot be read; nothing else is known then."""
+    error: str | None = None
+    """Which unforeseen exception its pass ended with; nothing else is known then."""
     columns: tuple[str, ...] = ()
     is_unlike: bool = False
     """Whether its columns are not those of its schema version; then only the rules of the stream were judged."""

@@ -11,6 +11,8 @@ from strata.checks.own_columns import why_not
 from strata.checks.subject import is_asked
 from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata.counted import counted
+from strata.errors import SettingsError
+from strata.unforeseen import may_pass, what_happened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,11 +73,31 @@ def judge_interval(
     verdicts: list[TableVerdict] = []
     for subject in sorted(subjects, key=lambda subject: subject.table):
         if subject.files:
-            verdicts.append(judge_table(engine, label, subject, (earlier or {}).get(subject.name)))
+            verdicts.append(_judge(engine, label, subject, (earlier or {}).get(subject.name)))
         elif subject.facts.rows:
             found.append(_nothing_staged(subject))
     digest = staged_digest((str(subject.table), file.digest) for subject in subjects for file in subject.files)
     return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(found))
+
+
+def _judge(engine: Engine, label: str, subject: TableSubject, earlier: Compared | None) -> TableVerdict:
+    """As `judge_table`; an exception that nobody foresaw fails the one table."""
+    try:
+        return judge_table(engine, label, subject, earlier)
+    except Exception as error:
+        if may_pass(error) or isinstance(error, SettingsError):
+            raise
+        return _verdict(subject, 1, [_not_judged(subject.name, what_happened(error))])
+
+
+def _not_judged(table: str, why: str) -> Failure:
+    return Failure(
+        table=table,
+        check="table_can_be_judged",
+        column=None,
+        severity=Severity.ERROR,
+        message=f"the table's checks ended with {why}, a fault of Strata: please report it",
+    )
 
 
 def judge_table(engine: Engine, label: str, subject: TableSubject, earlier: Compared | None = None) -> TableVerdict:
@@ -91,6 +113,9 @@ def judge_table(engine: Engine, label: str, subject: TableSubject, earlier: Comp
     ]
     if damaged:
         return _verdict(subject, len(subject.files), damaged)
+    errors = [error for file in subject.files if (error := profiles[file.url].error) is not None]
+    if errors:
+        return _verdict(subject, len(subject.files), [_not_judged(subject.name, errors[0])])
     columns = {version: _columns_of(subject.files_of(version), profiles) for version in subject.versions}
     unlike = [_unlike(subject, version, profiles) for version, names in columns.items() if names is None]
     checks, failures = engine.judge(subject, label, columns)

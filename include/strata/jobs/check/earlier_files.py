@@ -18,6 +18,7 @@ from strata.checks.passed import in_order
 from strata.tables.layout import column_name, table_url
 from strata.tables.outputs import OUTPUT
 from strata.tables.port import OutputError
+from strata.unforeseen import may_pass, what_happened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,8 +105,24 @@ class EarlierImages:
         if not work or keys == 0:
             return {}
         with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="earlier") as pool:
-            found = pool.map(self._compare, work, repeat(firsts), repeat(profiles), repeat(keys))
+            found = pool.map(self._compare_or_tell, work, repeat(firsts), repeat(profiles), repeat(keys))
             return {(interval, subject.name): one for (interval, subject), one in zip(work, found, strict=True)}
+
+    def _compare_or_tell(
+        self,
+        work: tuple[int, TableSubject],
+        firsts: Mapping[str, Firsts],
+        profiles: Mapping[str, FileProfile],
+        keys: int | None,
+    ) -> Compared:
+        """As `_compare`; an exception that nobody foresaw leaves the one table uncompared."""
+        try:
+            return self._compare(work, firsts, profiles, keys)
+        except Exception as error:
+            if may_pass(error):
+                raise
+            mine = sum(len(firsts[file.url].key) for file in work[1].files if file.url in firsts)
+            return Compared(not_compared=Counter({what_happened(error): mine}))
 
     def _compare(
         self,
@@ -195,7 +212,8 @@ def _is_sound(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> boo
     """Whether files can be read, and tell which image of a key is the first."""
     versions = ([profiles[file.url] for file in subject.files_of(version)] for version in subject.versions)
     return all(
-        not any(one.damage or one.is_unlike for one in found) and in_order(found) is not None for found in versions
+        not any(one.damage or one.error or one.is_unlike for one in found) and in_order(found) is not None
+        for found in versions
     )
 
 

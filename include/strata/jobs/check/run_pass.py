@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from strata.checks.image_chain import split_edges
 from strata.checks.one_pass import Pass, PassBuffers, pass_over
 from strata.checks.passed import Between, Passed
+from strata.checks.profile import FileProfile
+from strata.unforeseen import may_pass, what_happened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +33,12 @@ _own = local()
 def _pass_over(task: FileTask) -> Pass:
     if not hasattr(_own, "buffers"):
         _own.buffers = PassBuffers()
-    return pass_over(task, _own.buffers)
+    try:
+        return pass_over(task, _own.buffers)
+    except Exception as error:
+        if may_pass(error):
+            raise
+        return Pass(FileProfile(task.file.url, error=what_happened(error)), None)
 
 
 def is_small(sizes: Iterable[int]) -> bool:

@@ -7,10 +7,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from strata.errors import CorruptEventError
 from strata.jobs.run.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.tables.write import ChangeWriter
+from strata.unforeseen import as_told, may_pass
 from strata.wire.files import open_binlog
 from strata.wire.storage import Folder
 
@@ -64,6 +67,30 @@ def decode_slice_to_files(task: DecodeTask) -> list[StagedFile]:
                 writer.quarantine(step)
             # A hole is in the plan already: the tracker noted it, whether or not a slice covers it.
         return list(writer.close())
+
+
+def decode_table_by_table(task: DecodeTask) -> tuple[list[StagedFile], list[FailedSlice]]:
+    """As `decode_slice_to_files`; what cannot be decoded as a whole is decoded a table at a time, so that a fault costs
+    the rows of its own table alone. One of the slice's events costs all of its tables.
+
+    Returns:
+        The files, and the tables without them with the reason.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer or is full.
+    """
+    tables = task.piece.tables
+    try:
+        return decode_slice_to_files(task), []
+    except Exception as error:
+        if may_pass(error):
+            raise
+        is_of_events = isinstance(error, CorruptEventError) and error.table is None
+        if is_of_events or len(tables) <= 1:
+            name = str(tables[0].name) if len(tables) == 1 else None
+            return [], [failed_slice(task.piece, as_told(error, name))]
+    parts = [decode_table_by_table(replace(task, piece=replace(task.piece, tables=(one,)))) for one in tables]
+    return [file for files, _ in parts for file in files], [lost for _, failed in parts for lost in failed]
 
 
 def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:

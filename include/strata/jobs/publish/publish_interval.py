@@ -29,6 +29,7 @@ from strata.store.table_intervals import State
 from strata.store.verdicts import Outcome
 from strata.tables.commit import publish
 from strata.tables.quarantine import quarantine_folder
+from strata.unforeseen import as_told, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -208,6 +209,10 @@ class Publication:
         except DamagedFileError as error:
             self._refuse_cleared()
             return TableOutcome(planned, State.FAILED, reason=error.facts())
+        except Exception as error:
+            if may_pass(error):
+                raise
+            return TableOutcome(planned, State.FAILED, reason=as_told(error, planned.name).facts())
         return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
 
     def _refuse_cleared(self) -> None:
