@@ -1,14 +1,15 @@
-"""A value in the landed log that contradicts its column's type: everything in front of it has been given, and nothing
-behind it is said to be over."""
+"""A value in the landed log that contradicts its column's type: everything in front of its row has been given, and
+nothing behind it is said to be over. The error has the token behind the row, from which all others are given."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.errors import CorruptEventError
+from strata.errors import UnreadableValueError
 from tests.rows.fuzz import mend_checksums
 from tests.streams.world import World, lines_of
 
@@ -41,12 +42,20 @@ def test_a_value_that_is_none_ends_the_stream_in_front_of_it(
     world.track()
     _damage(Path(world.lake))
     given: list[dict[str, Any]] = []
-    with pytest.raises(CorruptEventError, match="amount"):
+    with pytest.raises(UnreadableValueError, match="amount") as caught:
         given += lines_of(world.stream(begin, until="landed"))
+    assert (caught.value.table, caught.value.gtid is None, caught.value.offset is None) == ("damaged.a", False, False)
     rows = [(line["table"], line["after"]["id"]) for line in given if "op" in line]
     assert rows == [(name, number) for number in (1, 2) for name in order] + [(order[0], 3)]
     # Who goes on from the last token meets the fault again.
     assert sum("commit" in line for line in given) == 2
+    with pytest.raises(UnreadableValueError, match="amount"):
+        world.lines(given[-1]["token"], until="landed")
+    [behind] = re.findall(r"--from (\S+?)`", caught.value.remedy or "")
+    given += world.lines(behind, until="landed")
+    rows = [(line["table"], line["after"]["id"]) for line in given if "op" in line]
+    assert rows == [(name, number) for number in range(1, 7) for name in order]
+    assert sum("commit" in line for line in given) == 6
 
 
 def _damage(lake: Path) -> None:

@@ -164,7 +164,7 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
     """The batch, without the rows that are to be quarantined, and those."""
     if plan.mismatch is not None:
         yield QuarantinedRows(
-            plan.table, plan.version_id, plan.definition, _placed(plan.mismatch, built.batch), built.batch
+            plan.table, plan.version_id, plan.definition, placed(plan.mismatch, built.batch), built.batch
         )
         return
     if not built.unreadable:
@@ -184,10 +184,10 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
         rows = built.batch.take(pa.array(numbers, pa.int64()))
         error, remedy = _ERRORS[kind]
         found = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
-        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, _placed(found, rows), rows)
+        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(found, rows), rows)
 
 
-def _placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
+def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
     """A copy of an error with the place of the first row."""
     placed = type(error)(error.message, remedy=error.remedy, table=error.table)
     names = rows.schema.names

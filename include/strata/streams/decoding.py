@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from strata.errors import DdlError, StrataError, StreamHoleError
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.blocks import Hole, RowReader, Watermark
-from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_blocks
+from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_blocks, placed
 from strata.rows.decode_plans import DecodePlans, OnMismatch
 from strata.rows.plan import Range
 from strata.rows.windows import FlushPace, read_windows
@@ -121,7 +121,8 @@ class _Pieces(Struct):
 class _Faults:
     """The fault that stands first in the stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places, given: Mapping[int, int]) -> None:
+        self._places, self._given = places, given
         self.first: StrataError | None = None
         self.at = _END
         """Ordinal of the first transaction that does not end any more."""
@@ -131,14 +132,32 @@ class _Faults:
     def look_at(self, step: Decoded, at: int) -> None:
         """Looks whether a step of decoding says that rows are missing, in the walk's transaction or an earlier one."""
         if isinstance(step, QuarantinedRows):
-            at = int(_numbers(step.rows, "_seq").min())
-            self.take(step.error, at, (at, 0))
+            self._look_at_rows(step)
         elif isinstance(step, Hole):
             self.take(step.error, at, (at, 0))
 
+    def _look_at_rows(self, found: QuarantinedRows) -> None:
+        """The first row that cannot be read, of those that the reader has not left behind: he goes on behind it by its
+        own token, which the error has."""
+        seqs, rows = _numbers(found.rows, "_seq").tolist(), _numbers(found.rows, "_row").tolist()
+        wanted = [
+            (seq, row, at)
+            for at, (seq, row) in enumerate(zip(seqs, rows, strict=True))
+            if seq in self._places and self._places[seq].statements + row + 1 > self._given.get(seq, 0)
+        ]
+        if not wanted:
+            return
+        seq, row, at = min(wanted)
+        error, place = placed(found.error, found.rows.slice(at, 1)), self._places[seq]
+        error.remedy = (
+            "The stream ends in front of this row, and gives no other in its place. Compare it with the server; "
+            f"to go on behind it: `strata stream --from {place.steps.text(place.statements + row + 1)}`."
+        )
+        self.take(error, seq, (seq, row))
+
     def take(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
         """Keeps it, if none stands in front of it."""
-        if self.first is None or at < self.at:
+        if self.first is None or behind < self.behind:
             self.first, self.at, self.behind = error, at, behind
 
 
@@ -189,7 +208,7 @@ class Decoding:
             yield part
 
     def _read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamPart]:
-        open_, faults = self._open(item, places, given), _Faults()
+        open_, faults = self._open(item, places, given), _Faults(places, given)
         last = StreamPart(places)
         try:
             for at, step in self._steps(item, places):

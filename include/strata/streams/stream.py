@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from strata.errors import SourceSettingsError, StatementFormatError, StrataError, StreamHoleError, UndecodableTextError
+from strata.errors import SourceSettingsError, StatementFormatError, StrataError, StreamHoleError
 from strata.events.batch import add_gtids
 from strata.events.changes.port import Transactions, Waiting
 from strata.events.landed import LandedStream
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from strata.wire.connection import ServerAddress
 
 HEARTBEAT_SECONDS: Final = 1.0
-_PASSABLE: Final = (StatementFormatError, StreamHoleError, UndecodableTextError)
+_PASSABLE: Final = (StatementFormatError, StreamHoleError)
 """Faults of one transaction, behind which a reader can go on."""
 
 

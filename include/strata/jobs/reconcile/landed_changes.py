@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 import pyarrow.compute as pc  # noqa: TID253  see above
 
-from strata.errors import UndecodableTextError
+from strata.errors import UndecodableTextError, UnreadableValueError
 from strata.events.prepared import Placement
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.rows.plan import plan_slices
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from strata.rows.plan import Slice
     from strata.schema.history.historian import History
     from strata.schema.model.definition import TableDefinition, TableName
+
+_OF_VALUES = (UndecodableTextError, UnreadableValueError)
+"""Why a row is put aside whose other values are known."""
 
 
 def touched_keys(
@@ -47,7 +50,7 @@ def touched_keys(
             for step in decode_slice(piece, binlog):
                 if isinstance(step, ChangeBatch):
                     yield from _keys(step.batch, step.definition, key)
-                elif isinstance(step, QuarantinedRows) and isinstance(step.error, UndecodableTextError):
+                elif isinstance(step, QuarantinedRows) and isinstance(step.error, _OF_VALUES):
                     yield from _keys(step.rows, step.definition, key)
                 else:
                     raise step.error
