@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What takes long or draws by lot: kills of landings and of works on mirrors, random lives of mirrored tables, a group
-# of three servers, hops between servers, ten servers that are killed and whose clocks are set, an Airflow whose parts
-# are killed, caches among foreign traffic and before a replica that lags, a dump under load, new examples of all
-# properties, random DDL on a real server and what it makes of rows.
+# What takes long or draws by lot: JSON that a server makes, kills of landings and of works on mirrors, random lives of
+# mirrored tables, a group of three servers, hops between servers, ten servers that are killed and whose clocks are set,
+# an Airflow whose parts are killed, caches among foreign traffic and before a replica that lags, a dump under load, new
+# examples of all properties, random DDL on a real server and what it makes of rows.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail
@@ -11,6 +11,7 @@ python=.venv/bin/python
 STRATA_KILLS=50 "$python" -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py \
     -k killed_and_resumed_many
 STRATA_HISTORIES=40 "$python" -m pytest -q tests/wire/test_went_back.py tests/cli/test_other_lake.py
+STRATA_JSON_DOCUMENTS=5000 "$python" -m pytest -q tests/rows/test_random_json.py
 STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py
 STRATA_SOAK=1 "$python" -m pytest -q tests/wire/test_group.py tests/airflow/test_live.py \
     tests/airflow/test_recovery.py

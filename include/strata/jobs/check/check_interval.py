@@ -171,8 +171,7 @@ def check_interval(
     judging = _Judging(run, open_spark, progress)
     files = sum(len(subject.files) for subject in everything)
     rows = sum(file.rows for subject in everything for file in subject.files)
-    tables = len({subject.table for subject in everything})
-    with progress.running(tables, files, rows, sum(count_rules(subject) for subject in everything)):
+    with progress.running(len({one.table for one in everything}), files, rows, sum(map(count_rules, everything))):
         engine = judging.engine(checking, subjects)
         earlier = EarlierImages(lake, plan, decoded, past, subjects).compare(
             judging.firsts, {url: one for subject in everything for url, one in engine.profiles(subject).items()},
