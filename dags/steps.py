@@ -282,7 +282,7 @@ def mirror(source: str) -> Xcom:
                 events.add(mirror_asset(source, extra.pop("table")), extra=extra)
         tell(_lines().mirrored_said(report.sums()))
         for one in report.behind:
-            tell(f"{one.table}: {one.error.message if one.error else one.behind}")
+            tell(f"{one.table}: {one.behind}")
         settings = _settings()
         send_metrics(source, settings)
         tell_mirrors(source, [one.table for one in report.mirrors if one.commits], settings)

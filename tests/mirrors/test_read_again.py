@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from strata.cli.main import run
-from strata.config.settings import load_settings
 from strata.jobs import ingest
 from strata.jobs.whole.read_again import read_again, tables_to_read_again
 from strata.mirrors.dump.folder import DumpFolder
@@ -23,14 +21,13 @@ from strata.store.tables import published_interval
 from strata.store.verdicts import VerdictLedger
 from strata.tables.commit import publish
 from tests.jobs.spark_in_process import in_process
-from tests.mirrors.world import assert_rows
+from tests.mirrors.shop import Shop
 from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from strata.config.settings import Settings
     from tests.mysql_server import MysqlServer
 
 __all__ = ["in_process"]
@@ -50,50 +47,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
         yield running
 
 
-class Shop:
-    """One source, driven by commands alone."""
-
-    def __init__(self, server: MysqlServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.server, self.folder, self._monkeypatch = server, folder, monkeypatch
-        monkeypatch.setenv("STRATA_SETTINGS", str(folder / "strata.toml"))
-        monkeypatch.setenv("AIRFLOW_CONN_X", server.url)
-        self.set()
-
-    def set(self, more: str = "", tables: str = "shop.*", store: str | None = None) -> None:
-        store = f'store = "sqlite:///{self.folder}/s.db"' if store is None else store
-        (self.folder / "strata.toml").write_text(
-            f'lake = "{self.folder}/lake"\n{store}\n'
-            f'[sources.shop]\nconnection = "x"\ntables = ["{tables}"]\nmirrors = ["{tables}"]\n{more}\n'
-        )
-
-    @property
-    def settings(self) -> Settings:
-        return load_settings({"STRATA_SETTINGS": str(self.folder / "strata.toml"), "AIRFLOW_CONN_X": self.server.url})
-
-    def mirror(self, table: str) -> Mirror:
-        found = Mirror.open(str(self.folder / "lake"), "shop", TableName("shop", table))
-        assert found is not None, table
-        return found
-
-    def assert_equal(self, *tables: str) -> None:
-        with self.server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
-            for table in tables:
-                mirror = self.mirror(table)
-                with connection.cursor() as cursor:
-                    cursor.execute(f"SELECT {', '.join(c.name for c in mirror.definition.columns)} FROM {table}")
-                    assert_rows(mirror, cursor.fetchall())
-
-
 @pytest.fixture
 def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: list[str]) -> Shop:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     return Shop(server, tmp_path, monkeypatch)
-
-
-def status(capsys: pytest.CaptureFixture[str]) -> list[Any]:
-    capsys.readouterr()
-    assert run(["status", "--json"]) == 0
-    return list(json.loads(capsys.readouterr().out)["read_again"])
 
 
 def test_a_run_alone_ends_in_what_the_server_has(
@@ -113,7 +70,7 @@ def test_a_run_alone_ends_in_what_the_server_has(
     assert run(["run"]) == 0
     assert "the rows of shop.t have to be read from the server again" in caplog.text
     shop.assert_equal("old", "t", "u")
-    assert status(capsys) == []
+    assert shop.waiting(capsys) == []
     shop.server.run_sql("UPDATE t SET u = 'x' WHERE id = 1", "shop")
     capsys.readouterr()
     assert run(["run"]) == 0
@@ -127,12 +84,12 @@ def test_the_settings_turn_it_off(shop: Shop, capsys: pytest.CaptureFixture[str]
     for _ in range(2):
         assert run(["run"]) == 0
     assert shop.mirror("t").stopped
-    [waiting] = status(capsys)
+    [waiting] = shop.waiting(capsys)
     assert (waiting["table_name"], waiting["tries"], waiting["error"]) == ("t", 0, None)
     assert run(["status"]) == 0
     assert "to be read again: shop.t" in capsys.readouterr().out
     assert run(["dump"]) == 0
-    assert status(capsys) == [], "a dump by hand ends it, too"
+    assert shop.waiting(capsys) == [], "a dump by hand ends it, too"
     assert run(["mirror", "update"]) == 0
     shop.assert_equal("t")
 
@@ -163,7 +120,7 @@ def test_what_fails_or_is_killed_is_tried_again(
     before = folder.manifest()
     assert before is not None
     assert before.is_read
-    [waiting] = status(capsys)
+    [waiting] = shop.waiting(capsys)
     assert (waiting["tries"], waiting["error"]) == (1, None)
     monkeypatch.setattr(Mirror, "create", whole)
     # What was read is not read again.
@@ -172,7 +129,7 @@ def test_what_fails_or_is_killed_is_tried_again(
     assert [one.chunks for one in report.tables] == [len(before.chunks)]
     ingest.mirror("shop", settings=shop.settings)
     shop.assert_equal("t")
-    assert status(capsys) == []
+    assert shop.waiting(capsys) == []
 
 
 def test_the_store_may_be_on_the_source(shop: Shop) -> None:
@@ -201,7 +158,7 @@ def test_two_runs_dump_a_table_once(shop: Shop, capsys: pytest.CaptureFixture[st
         thread.join()
     assert sum(len(report.tables) for report in reports) == 1
     assert [report.failed for report in reports] == [()] * 4
-    assert status(capsys) == []
+    assert shop.waiting(capsys) == []
     ingest.mirror("shop", settings=shop.settings)
     shop.assert_equal("t")
 
@@ -212,11 +169,11 @@ def test_a_table_that_cannot_be_read_is_told_and_holds_no_other(shop: Shop, caps
     # Not landed yet, so that the dump finds no such table.
     report = read_again("shop", settings=shop.settings)
     assert [one.table for one in report.failed] == ["shop.t"]
-    [waiting] = status(capsys)
+    [waiting] = shop.waiting(capsys)
     assert waiting["tries"] <= 1
     assert waiting["error"]
     assert run(["run"]) == 0
-    assert status(capsys) == [], "the table is gone, and nobody waits for it"
+    assert shop.waiting(capsys) == [], "the table is gone, and nobody waits for it"
     shop.assert_equal("x")
 
 
@@ -249,14 +206,14 @@ def test_an_interval_that_is_published_again_with_other_rows_is_not_passed_over(
         said = capsys.readouterr()
         assert [one.count("published again, with other rows") for one in (said.out, said.err, caplog.text)] == [1, 0, 0]
     assert "published again, with other rows" in (shop.mirror("t").stopped or "")
-    [waiting] = status(capsys)
+    [waiting] = shop.waiting(capsys)
     assert "published again, with other rows" in waiting["reason"]
     shop.set()
     assert run(["run"]) == 0
     shop.assert_equal("t")
     shop.server.run_sql("DELETE FROM t WHERE id = 1", "shop")
     assert run(["run"]) == 0
-    assert status(capsys) == []
+    assert shop.waiting(capsys) == []
     shop.assert_equal("t")
     assert shop.mirror("t").stopped is None
 
@@ -274,12 +231,12 @@ def test_the_copy_of_an_online_schema_change_whose_rows_nobody_publishes(
         "shop",
     )
     assert run(["run"]) == 0
-    [waiting] = status(capsys)
+    [waiting] = shop.waiting(capsys)
     assert "_t_gho" in waiting["reason"]
     shop.set(tables="shop.t")
     assert run(["run"]) == 0
     shop.assert_equal("t")
-    assert status(capsys) == []
+    assert shop.waiting(capsys) == []
 
 
 def test_names_with_dots_do_not_meet(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
+    from strata.config.settings import Source
     from strata.jobs.mirror.update_mirrors import MirrorOutcome
-    from strata.jobs.mirror.upkeep import KeptUp
+    from strata.jobs.mirror.upkeep import KeptUp, ListedMirror
     from strata.schema.model.definition import TableName
+    from strata.store.read_again import ReadAgain
 
 GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server.")
 
@@ -54,7 +56,7 @@ def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
         at = (
             f"at transaction {one.position.seq}" if one.position else "stands" if rows or one.error else "has no mirror"
         )
-        why = f": {one.error.message if one.error else one.behind}" if one.error or one.behind else ""
+        why = f": {one.behind}" if one.behind else ""
         say(f" {one.table}  {at}{', dropped' if one.dropped else ''}{rows}{why}")
 
 
@@ -76,10 +78,14 @@ def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object
 def list_(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
     """Lists mirrors: rows, files, position, and what they wait for."""
     from strata.jobs.mirror.upkeep import list_mirrors  # noqa: PLC0415  see above
+    from strata.schema.model.definition import TableName  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
+    waiting = {
+        one.name: one for one in _waiting(found) if _matching(table)(TableName(one.database_name, one.table_name))
+    }
     mirrors = list_mirrors(found.lake, found.name, _matching(table))
-    _require(found.name, table, mirrors)
+    _require(found.name, table, [*mirrors, *waiting])
     if context.obj["json"]:
         _lines(mirrors)
         return
@@ -92,14 +98,30 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
     for one in mirrors:
-        others = (
-            f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
-        )
-        state = one.stopped or others or ("" if one.dropped else "follows")
-        state = ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
-        at = one.position
-        shown.add_row(one.table, f"{one.rows:,}", str(one.files), str(at.seq), at.gtid_executed, state)
+        at, state = one.position, _state(one, waiting.pop(one.table, None))
+        place = (str(at.seq), at.gtid_executed) if at else ("", "")
+        shown.add_row(one.table, f"{one.rows:,}", str(one.files), *place, state)
+    for name, absent in waiting.items():
+        shown.add_row(name, "", "", "", "", f"has no mirror: {absent.reason}")
     Terminal().print(shown)
+
+
+def _waiting(source: Source) -> list[ReadAgain]:
+    """The tables of a source that wait to be read again."""
+    from strata.store.database import find_store  # noqa: PLC0415  see above
+    from strata.store.read_again import ReadAgainLedger  # noqa: PLC0415  see above
+
+    engine = find_store(source.store_url)
+    return [] if engine is None else ReadAgainLedger(engine).all(source.name)
+
+
+def _state(one: ListedMirror, waiting: ReadAgain | None) -> str:
+    """What a mirror does, in words: it follows, or why it does not."""
+    others = f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
+    asked = "" if waiting is None else f"to be read again: {waiting.reason}"
+    cannot = one.error and f"cannot be opened: {one.error}"
+    state = cannot or one.stopped or asked or others or ("" if one.dropped else "follows")
+    return ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
 
 
 @GROUP.command()

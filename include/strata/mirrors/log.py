@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
 _CHECKPOINT: Final = ".checkpoint.parquet"
+_ANEW: Final = "Restore `_delta_log`; or move the mirror's folder away, and dump the table again (`strata dump`)."
 
 
 def read_snapshot(url: str, version: int | None = None) -> Snapshot | None:
@@ -238,7 +239,8 @@ def _read_commit(url: str, version: int) -> list[dict[str, Any]] | None:
     try:
         return [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
     except msgspec.DecodeError as error:
-        raise DamagedFileError(f"a commit of the mirror cannot be read: {error}", file=where) from None
+        message = f"a commit of the mirror cannot be read: {error}"
+        raise DamagedFileError(message, file=where, remedy=_ANEW) from None
 
 
 def _read_commits(state: LogState, wanted: range, versions: set[int]) -> None:
@@ -248,7 +250,7 @@ def _read_commits(state: LogState, wanted: range, versions: set[int]) -> None:
             raise DamagedFileError(
                 f"the mirror's log has no version {version}",
                 file=state.url,
-                remedy="Restore `_delta_log`, or dump the table again.",
+                remedy=_ANEW,
             )
         state.take_commit(version, actions)
 

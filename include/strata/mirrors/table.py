@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.errors import Usage
+from strata.errors import DamagedFileError, Usage
 from strata.mirrors.checkpoint import write_checkpoint_if_due
 from strata.mirrors.data_files import names_of, read_file_rows, write_rows
 from strata.mirrors.layout import key_columns, mirror_url
@@ -20,6 +20,7 @@ from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot
 from strata.mirrors.modes import Mode, properties_of, protocol_of
 from strata.mirrors.position import app_id
 from strata.mirrors.renames import Renames, first_columns, mapping_properties
+from strata.mirrors.rows_from import RowsFrom
 from strata.mirrors.schema_text import columns_of, schema_text
 from strata.mirrors.vectors import read_vector, rows_of
 from strata.schema.model.definition import TableDefinition, TableName, definition_from_json
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
 _IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
 _DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.gone_columns"
+_DIVERGED, _ROWS_FROM = "strata.diverged", "strata.rows_from"
+_OWN: Final = {_DEFINITION, _FORMAT, _IDENTITY, _MODE}
 _NONE: Final = np.empty(0, np.int64)
 
 
@@ -59,6 +62,7 @@ class Mirror(Struct, frozen=True):
         mode: Mode = Mode.DELETION_VECTORS,
         renames: Renames = Renames.COPY,
         replacing: Mirror | None = None,
+        rows_from: RowsFrom = RowsFrom.DUMP,
     ) -> Self:
         """A new mirror with these rows, in one commit; files of one that was killed before it are never seen.
 
@@ -73,6 +77,7 @@ class Mirror(Struct, frozen=True):
             renames: What will become of columns that get another name.
             replacing: The mirror that is there, whose rows these take the place of; its earlier positions stay
                 readable. It keeps its identity unless the table was dropped meanwhile.
+            rows_from: What makes it complete.
 
         Raises:
             Usage: There is a mirror of this table.
@@ -101,6 +106,7 @@ class Mirror(Struct, frozen=True):
             "strata.table": str(table),
             _IDENTITY: identity,
             _MODE: mode.value,
+            _ROWS_FROM: rows_from.value,
             _DEFINITION: definition.to_json(),
             _FORMAT: str(definition.stored_format),
             **mapping_properties(schema, {} if found is None else found.properties),
@@ -145,7 +151,28 @@ class Mirror(Struct, frozen=True):
                 remedy="`strata mirror list` shows from where on it can be opened.",
             )
         found = read_snapshot(url, version)
+        if found is not None and not found.properties.keys() >= _OWN:
+            raise DamagedFileError(
+                "another program has taken away what the mirror's table says of itself",
+                source=source,
+                table=str(table),
+                file=url,
+                remedy="Move the folder away and dump the table again; copy a mirror to change it.",
+            )
         return None if found is None else cls(source, table, found)
+
+    @classmethod
+    def open_before(cls, lake: str, source: str, table: TableName, seq: int) -> Self | None:
+        """The mirror as it was in front of a transaction; None if there was none.
+
+        Raises:
+            DamagedFileError: As `open`.
+            LakeUnavailableError: The storage does not answer.
+        """
+        try:
+            return cls.open(lake, source, table, lambda at: at.seq < seq)
+        except Usage:
+            return None
 
     def refreshed(self) -> Mirror:
         """As it is now."""
@@ -185,7 +212,18 @@ class Mirror(Struct, frozen=True):
     @property
     def stopped(self) -> str | None:
         """Why it cannot go on from here, or None."""
-        return self.snapshot.properties.get(_STOPPED)
+        return self.diverged or self.snapshot.properties.get(_STOPPED)
+
+    @property
+    def diverged(self) -> str | None:
+        """Why its rows are not the table's, until they are made anew; None where nobody has found that."""
+        return self.snapshot.properties.get(_DIVERGED)
+
+    @property
+    def rows_from(self) -> RowsFrom | None:
+        """What made it complete; None of one that an older version of Strata made."""
+        found = self.snapshot.properties.get(_ROWS_FROM)
+        return None if found is None else RowsFrom(found)
 
     @property
     def gone_columns(self) -> frozenset[str]:
@@ -286,9 +324,20 @@ class Mirror(Struct, frozen=True):
         """Marked: it cannot go on behind its position; None: it can again."""
         return self if self.stopped == reason else self.with_properties({_STOPPED: reason}, self.position)
 
+    def diverged_for(self, reason: str) -> Mirror:
+        """Marked: its rows are not the table's. Only rows that are made anew take that away, whatever stands on top of
+        the commit that has made it so."""
+        return self if self.diverged == reason else self.with_properties({_DIVERGED: reason}, self.position)
+
+    def known_from(self, rows_from: RowsFrom) -> Mirror:
+        """Marked: it is complete, as its log has shown."""
+        return self.with_properties({_ROWS_FROM: rows_from.value}, self.position)
+
 
 GONE_COLUMNS: Final = _GONE_COLUMNS
 STOPPED: Final = _STOPPED
+BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}
+"""Properties of a mirror from the statement on that took all rows."""
 
 
 def _commit(

@@ -15,7 +15,7 @@ from strata.mirrors.log import now_ms
 from strata.mirrors.modes import protocol_of
 from strata.mirrors.renames import Renames, first_columns, name_in_files, next_columns, origins_of, same_as
 from strata.mirrors.schema_text import schema_text
-from strata.mirrors.table import GONE_COLUMNS, STOPPED, Mirror
+from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
 from strata.schema.history.effects import EffectKind
 from strata.schema.model.folding import fold_name
 from strata.tables.convert import convert_rows, state_schema
@@ -87,7 +87,7 @@ def emptied(
     return mirror.commit(
         [
             *([] if is_same else [protocol_of(mirror.mode, schema_text(columns))]),
-            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, definition, columns),
+            mirror.metadata(BEGUN, definition, columns),
             *(file.removed(now) for file in mirror.snapshot.files.values()),
         ],
         position,

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.errors import SchemaGapError, Usage
+from strata.errors import DamagedFileError, SchemaGapError, Usage
 from strata.events.landed import LandedStream
 from strata.jobs.plan.wanted import NAMES_OF_TABLES, folds_names, known_tables, no_match
 from strata.mirrors.table import Mirror
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.versions import Origin
+from strata.schema.model.engines import discards_rows
 from strata.schema.model.patterns import matches, unmatched
+from strata.store.read_again import ReadAgainLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import sqlalchemy as sa
 
@@ -23,14 +25,21 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 
-def tables_to_dump(source: Source, engine: sa.Engine, patterns: Sequence[str] = ()) -> list[TableName]:
+def tables_to_dump(
+    source: Source,
+    engine: sa.Engine,
+    patterns: Sequence[str] = (),
+    is_wrong: Callable[[Mirror], bool] = lambda mirror: mirror.diverged is not None,
+) -> list[TableName]:
     """The tables to dump, by name.
 
     Args:
         source: The source.
         engine: Its store.
         patterns: Tables that match one of them are dumped whether they have a mirror or not. Without any: those of the
-            settings' `mirrors` that have none, but for tables that are in the stream from their CREATE TABLE on.
+            settings' `mirrors` that have none, but for tables that are in the stream from their CREATE TABLE on, and
+            those whose mirror stands, or does not have the table's rows.
+        is_wrong: Whether a mirror does not have them.
 
     Raises:
         Usage: A pattern matches no table that is there.
@@ -53,7 +62,12 @@ def tables_to_dump(source: Source, engine: sa.Engine, patterns: Sequence[str] = 
     if patterns:
         return [name for name in there if matches(name, patterns, folded=folded)]
     wanted = [name for name in there if matches(name, source.settings.mirrors, folded=folded)]
-    return [name for name in wanted if _lacks_rows(source, store, name)]
+    # What has no rows is known without reading any.
+    wanted = [name for name in wanted if not discards_rows(history.behind(name, seq).definition)]
+    waiting = {(one.database_name, one.table_name) for one in ReadAgainLedger(engine).all(source.name)}
+    return [
+        name for name in wanted if (name.database, name.table) in waiting or _lacks_rows(source, store, name, is_wrong)
+    ]
 
 
 def _is_there(history: History, name: TableName, seq: int) -> bool:
@@ -64,10 +78,14 @@ def _is_there(history: History, name: TableName, seq: int) -> bool:
     return True
 
 
-def _lacks_rows(source: Source, store: SchemaStore, name: TableName) -> bool:
-    mirror = Mirror.open(source.lake, source.name, name)
+def _lacks_rows(source: Source, store: SchemaStore, name: TableName, is_wrong: Callable[[Mirror], bool]) -> bool:
+    try:
+        mirror = Mirror.open(source.lake, source.name, name)
+    except DamagedFileError:
+        # The dump says what is wrong with it.
+        return True
     if mirror is not None:
-        return mirror.stopped is not None
+        return mirror.stopped is not None or is_wrong(mirror)
     timeline = store.timeline(source.name, [name])
     made = timeline[0] if timeline else None
     return made is None or made.origin is not Origin.DDL or made.renamed_from is not None

@@ -19,6 +19,7 @@ from strata.mirrors.dump.exact import NotRepeatableError
 from strata.mirrors.dump.folder import DumpFolder
 from strata.mirrors.dump.manifest import Manifest
 from strata.mirrors.dump.read import TableAlteredError, TableReader
+from strata.mirrors.table import Mirror
 from strata.schema.history.historian import History
 from strata.wire.connection import open_connection, server_errors
 from strata.wire.source_lock import SourceLock
@@ -108,6 +109,7 @@ class TableDump:
 
         Raises:
             NotWantedError: Its source says that it need not be dumped any more.
+            DamagedFileError: There is a mirror whose log is not whole, or somebody else's table in its place.
             AlreadyRunningError: Another process dumps the table.
             SchemaGapError: There is no such table, or its definition is not known.
             Usage: It cannot be dumped as it is, or is altered all the time.
@@ -123,6 +125,8 @@ class TableDump:
 
     def _attempts(self) -> TableDumped:
         reason = ""
+        # What cannot be replaced need not be read.
+        Mirror.open(self._source.lake, self._source.name, self._table)
         for _ in range(_ATTEMPTS):
             self._source.catch_up()
             try:

@@ -18,6 +18,7 @@ from strata.mirrors.position import MirrorPosition
 from strata.mirrors.renames import Renames
 from strata.mirrors.table import Mirror
 from strata.schema.history.historian import History
+from strata.schema.model.engines import discards_rows
 from strata.store.own import own_database
 
 if TYPE_CHECKING:
@@ -116,10 +117,13 @@ def make_mirror(
         raise TableAlteredError(reason)
     version = version_at(source, table, window.last_seq, definition)
     definition = version.definition
-    if not key_columns(definition) and is_changed(stream, window, table):
+    is_kept = not discards_rows(definition)
+    if is_kept and not key_columns(definition) and is_changed(stream, window, table):
         raise NotRepeatableError("the table has no key, and was changed while it was read")
     count = _Count()
-    changes = count.passing(changes_of(stream, source.store, window, table, definition))
+    # What the server logs of such a table it does not keep.
+    logged = changes_of(stream, source.store, window, table, definition) if is_kept else iter(())
+    changes = count.passing(logged)
     position = MirrorPosition(
         seq=window.last_seq,
         gtid_executed=str(stream.executed_at(window.last_seq)),

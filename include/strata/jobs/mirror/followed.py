@@ -10,6 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata.errors import ErrorFacts
     from strata.jobs.mirror.happenings import Happenings, Order
     from strata.jobs.mirror.published import Published
     from strata.mirrors.lock import MirrorLocks
@@ -28,9 +29,13 @@ class Followed(Struct, frozen=True):
     """Up to where it equals the table; None if it stands in front of something."""
     commits: int = 0
     behind: str | None = None
-    """Why it goes no further, or why there is none."""
+    """Why it goes no further, or why there is none, and what ends that."""
     needs_dump: bool = False
     """Whether a dump of the table ends that."""
+    error: ErrorFacts | None = None
+    """What is wrong with the mirror; None for one that only waits."""
+    reason: str | None = None
+    """`behind` without what ends it."""
     is_unwanted: bool = False
     """Whether nothing will ever publish what comes next."""
 

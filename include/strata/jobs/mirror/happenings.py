@@ -11,12 +11,14 @@ from msgspec import Struct
 from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.turns import removals_of, turns_of
+from strata.schema.model.engines import discards_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import sqlalchemy as sa
 
+    from strata.mirrors.table import Mirror
     from strata.schema.history.effects import Effect
     from strata.schema.history.turns import Turn
     from strata.schema.model.definition import TableName
@@ -51,6 +53,15 @@ class Happening(Struct, frozen=True):
         if self.turn is not None:
             return self.turn.definition is None and self.turn.gap is None
         return self.removal is not None and self.removal.is_whole
+
+    @property
+    def begins_rows(self) -> bool:
+        """Whether the rows behind it are known, whatever was in front of it."""
+        turn = self.turn
+        if turn is not None and turn.definition is not None and discards_rows(turn.definition):
+            return True
+        effect = self.removal if turn is None else turn.effect
+        return effect is not None and effect.begins_rows
 
     @property
     def before(self) -> int:
@@ -92,6 +103,11 @@ class Happenings:
         """What happens to a table, in order."""
         return self._of.get(table, [])
 
+    def is_there(self, table: TableName) -> bool:
+        """Whether the server has it at the end of what is tracked, by a definition that is known."""
+        turns = [one.turn for one in self.of(table) if one.turn is not None]
+        return bool(turns) and turns[-1].definition is not None
+
     def unlogged(self, table: TableName) -> str | None:
         """Why the log cannot have all changes of a table's rows, or None."""
         return self._unlogged.get(table)
@@ -110,6 +126,17 @@ class Happenings:
             return known
         at = bisect_right(turns, seq, key=lambda one: one.behind)
         return turns[at - 1] if at else None
+
+    def since(self, mirror: Mirror) -> tuple[Turn | None, list[Happening]]:
+        """The turn that holds where a mirror is, and what has happened behind it."""
+        found, position = self.of(mirror.table), mirror.position
+        now = self.turn_at(mirror.table, position.seq, position.schema_version)
+        order = (position.seq, 1 << 62, 0) if now is None else now.order
+        if mirror.is_dropped:
+            coming = [one for one in found if one.order > order]
+        else:
+            coming = [one for one in found if (one.order > order if one.turn is not None else one.seq > position.seq)]
+        return (None if now is None else now.turn), coming
 
     def _add(self, table: TableName, one: Happening) -> None:
         self._of.setdefault(table, []).append(one)

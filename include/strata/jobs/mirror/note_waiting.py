@@ -26,7 +26,7 @@ def warn(waiting: ReadAgain) -> None:
 
 
 def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tell = warn) -> None:
-    """Takes over what the mirrors of a source wait for; a mirror with an error is not judged.
+    """Takes over what the mirrors of a source wait for; one with an error that no dump ends is not judged.
 
     Args:
         engine: The source's store.
@@ -40,7 +40,7 @@ def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tel
     waiting = []
     judged = list(report.without)
     for table, one in zip(report.names, report.mirrors, strict=True):
-        if one.error is not None:
+        if one.error is not None and not one.needs_dump:
             continue
         judged.append(table)
         if one.needs_dump and one.behind is not None:

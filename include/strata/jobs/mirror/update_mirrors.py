@@ -12,12 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.counted import counted
-from strata.errors import AlreadyRunningError, ErrorFacts, MirrorDivergedError, StrataError
+from strata.errors import AlreadyRunningError, ErrorFacts, LakeUnavailableError, MirrorDivergedError, StrataError
 from strata.events.landed import LandedStream
 from strata.jobs.mirror.follow import Follower
 from strata.jobs.mirror.happenings import Happenings
+from strata.jobs.mirror.loss import loss_by
 from strata.jobs.mirror.published import Published
 from strata.mirrors.current import Confirmed, confirm
+from strata.mirrors.layout import mirrored_tables
 from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
 from strata.mirrors.renames import Renames
@@ -57,7 +59,7 @@ class MirrorOutcome(Struct, frozen=True):
     needs_dump: bool = False
     """Whether a dump of the table ends that."""
     error: ErrorFacts | None = None
-    """What went wrong."""
+    """What is wrong with it; None for one that only waits."""
 
 
 class MirrorSums(Struct, frozen=True):
@@ -83,12 +85,17 @@ class MirrorReport(Struct, frozen=True):
     @property
     def behind(self) -> tuple[MirrorOutcome, ...]:
         """Those that are not where they should be."""
-        return tuple(one for one in self.mirrors if one.behind or one.error)
+        return tuple(one for one in self.mirrors if one.behind)
 
     def sums(self) -> MirrorSums:
         """The numbers."""
-        reasons = tuple(f"{one.table}: {one.error.message if one.error else one.behind}" for one in self.behind)
+        reasons = tuple(f"{one.table}: {one.behind}" for one in self.behind)
         return MirrorSums(self.source, len(self.mirrors), sum(one.commits for one in self.mirrors), reasons)
+
+    @property
+    def wrong(self) -> tuple[ErrorFacts, ...]:
+        """What is wrong with those that do not only wait."""
+        return tuple(one.error for one in self.mirrors if one.error)
 
     def raise_if_wrong(self) -> None:
         """Lets nobody take a mirror that contradicts the changes for one that only waits.
@@ -96,13 +103,21 @@ class MirrorReport(Struct, frozen=True):
         Raises:
             MirrorDivergedError: One does.
         """
-        wrong = [one for one in self.mirrors if one.error]
-        if wrong and wrong[0].error:
-            others = f", and {counted(len(wrong) - 1, 'other mirror')}" if len(wrong) > 1 else ""
-            first = wrong[0].error
-            raise MirrorDivergedError(
-                f"{first.message}{others}", source=self.source, table=wrong[0].table, remedy=first.remedy
-            )
+        raise_first(self.source, self.wrong)
+
+
+def raise_first(source: str, wrong: Sequence[ErrorFacts]) -> None:
+    """Raises what is wrong with the first of some mirrors, and says how many others there are.
+
+    Raises:
+        MirrorDivergedError: There is one.
+    """
+    if wrong:
+        first = wrong[0]
+        others = f", and {counted(len(wrong) - 1, 'other mirror')}" if len(wrong) > 1 else ""
+        raise MirrorDivergedError(
+            f"{first.message}{others}", source=source, table=first.table, file=first.file, remedy=first.remedy
+        )
 
 
 def update_mirrors(
@@ -142,9 +157,10 @@ def update_mirrors(
     tables = [table for table in happenings.tables() if table.database not in others and wanted(table)]
     outcomes: dict[TableName, MirrorOutcome] = {}
     confirmed, without = {}, []
-    done = _by_changes(follower, tables)
+    one_by_one = _OneByOne(follower)
+    done = _by_changes(one_by_one, tables)
     for table in tables:
-        outcome, current = done.get(table) or _update(follower.follow, table) or (None, None)
+        outcome, current = done.get(table) or one_by_one.update(follower.follow, table) or (None, None)
         if outcome is None:
             without.append(table)
         else:
@@ -152,17 +168,18 @@ def update_mirrors(
         if current is not None:
             confirmed[str(table)] = current
     confirm(lake, source, confirmed)
+    one_by_one.raise_if_refused()
     return MirrorReport(source, tuple(outcomes.values()), tuple(outcomes), tuple(without))
 
 
-def _by_changes(follower: Follower, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
+def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
     """Those that need nothing but changes of rows, some at once; if one's trouble ends all, then the first one's."""
     at_once = min(_AT_ONCE, os.cpu_count() or 1, len(tables))
     if at_once < 2:
         return {}
     with ThreadPoolExecutor(at_once, thread_name_prefix="mirror") as pool:
-        follow = partial(follower.follow_changes, at_once=at_once)
-        running = [(table, pool.submit(_update, follow, table)) for table in tables]
+        follow = partial(one_by_one.follower.follow_changes, at_once=at_once)
+        running = [(table, pool.submit(one_by_one.update, follow, table)) for table in tables]
         try:
             found = [(table, one.result()) for table, one in running]
         except BaseException:
@@ -171,26 +188,51 @@ def _by_changes(follower: Follower, tables: Sequence[TableName]) -> dict[TableNa
     return {table: one for table, one in found if one is not None}
 
 
-def _update(follow: Callable[[TableName], Followed | None], table: TableName) -> _Updated | None:
-    try:
-        found = follow(table)
-    except AlreadyRunningError as error:
-        return MirrorOutcome(str(table), behind=error.message), None
-    except StrataError as error:
-        if error.exit_code != 1:
-            raise
-        return MirrorOutcome(str(table), error=error.facts()), None
-    if found is None:
-        return None
-    if found.mirror is None and found.behind is None:
-        return None, None
-    return _outcome(table, found), _confirmed(found)
+class _OneByOne:
+    """The mirrors of a source, of which each is brought up whatever becomes of the others; several threads may."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self._refused: list[StrataError] = []
+
+    def update(self, follow: Callable[[TableName], Followed | None], table: TableName) -> _Updated | None:
+        """What became of one mirror; None if it is to be brought up another way.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer of any table.
+            StoreUnavailableError: The database does not answer.
+        """
+        try:
+            found = follow(table)
+        except AlreadyRunningError as error:
+            return MirrorOutcome(str(table), behind=error.message), None
+        except LakeUnavailableError as error:
+            mirrored_tables(self.follower.lake, self.follower.source)
+            self._refused.append(error.located(source=self.follower.source, table=str(table)))
+            return MirrorOutcome(str(table), behind=error.message), None
+        except Exception as error:  # noqa: BLE001  what one table has must hold no other
+            lost, is_there = loss_by(error, table), self.follower.happenings.is_there(table)
+            return MirrorOutcome(str(table), behind=lost.reason, needs_dump=is_there, error=lost.error), None
+        if found is None:
+            return None
+        if found.mirror is None and found.behind is None:
+            return None, None
+        return _outcome(table, found), _confirmed(found)
+
+    def raise_if_refused(self) -> None:
+        """Tells of the first table whose files the storage has refused, once all others are done.
+
+        Raises:
+            LakeUnavailableError: It has.
+        """
+        if self._refused:
+            raise self._refused[0]
 
 
 def _outcome(table: TableName, found: Followed) -> MirrorOutcome:
     mirror = found.mirror
     if mirror is None:
-        return MirrorOutcome(str(table), behind=found.behind, needs_dump=found.needs_dump)
+        return MirrorOutcome(str(table), behind=found.behind, needs_dump=found.needs_dump, error=found.error)
     return MirrorOutcome(
         table=str(table),
         delta_version=mirror.snapshot.version,
@@ -200,6 +242,7 @@ def _outcome(table: TableName, found: Followed) -> MirrorOutcome:
         dropped=mirror.is_dropped,
         behind=found.behind,
         needs_dump=found.needs_dump,
+        error=found.error,
     )
 
 

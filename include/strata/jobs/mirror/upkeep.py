@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from strata.counted import counted
-from strata.errors import AlreadyRunningError, DamagedFileError, MirrorDivergedError, Usage
+from strata.errors import AlreadyRunningError, BadData, Usage
+from strata.jobs.mirror.loss import loss_by
 from strata.mirrors.compact import RETAIN_HOURS, Compacted, compact, doomed_files, wear_of, with_log_cut
 from strata.mirrors.current import position_now
-from strata.mirrors.layout import mirrored_tables
+from strata.mirrors.layout import mirror_url, mirrored_tables
 from strata.mirrors.table import Mirror
 from strata.tables.port import CommitConflictError
 
@@ -38,8 +38,9 @@ class ListedMirror(Struct, frozen=True):
     url: str
     rows: int
     files: int
-    delta_version: int
-    position: MirrorPosition
+    delta_version: int | None
+    """None of one that cannot be opened."""
+    position: MirrorPosition | None
     """Up to where it equals the table."""
     mode: str
     dropped: bool
@@ -47,6 +48,8 @@ class ListedMirror(Struct, frozen=True):
     """Why it cannot go on."""
     changed_by_others: tuple[int, ...]
     """Delta versions that other programs have made since."""
+    error: str | None = None
+    """Why it cannot be opened."""
 
 
 class KeptUp(Struct, frozen=True):
@@ -86,24 +89,44 @@ def list_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) ->
     """The mirrors of a source, by name.
 
     Raises:
-        DamagedFileError: One is not whole.
         LakeUnavailableError: The storage does not answer.
     """
     return [
-        ListedMirror(
-            table=str(mirror.table),
-            url=mirror.url,
-            rows=mirror.snapshot.live_rows,
-            files=len(mirror.snapshot.files),
-            delta_version=mirror.snapshot.version,
-            position=position_now(lake, mirror),
-            mode=mirror.mode.value,
-            dropped=mirror.is_dropped,
-            stopped=mirror.stopped,
-            changed_by_others=tuple(one.version for one in mirror.snapshot.foreign),
-        )
-        for mirror in _mirrors(lake, source, wanted)
+        _listed(lake, found) if isinstance(found, Mirror) else _unopened(lake, source, table, found)
+        for table, found in _opened(lake, source, wanted)
     ]
+
+
+def _listed(lake: str, mirror: Mirror) -> ListedMirror:
+    return ListedMirror(
+        table=str(mirror.table),
+        url=mirror.url,
+        rows=mirror.snapshot.live_rows,
+        files=len(mirror.snapshot.files),
+        delta_version=mirror.snapshot.version,
+        position=position_now(lake, mirror),
+        mode=mirror.mode.value,
+        dropped=mirror.is_dropped,
+        stopped=mirror.stopped,
+        changed_by_others=tuple(one.version for one in mirror.snapshot.foreign),
+    )
+
+
+def _unopened(lake: str, source: str, table: TableName, error: BadData) -> ListedMirror:
+    said = " ".join(filter(None, (f"{error.message};" if error.remedy else error.message, error.remedy)))
+    return ListedMirror(
+        table=str(table),
+        url=mirror_url(lake, source, table),
+        rows=0,
+        files=0,
+        delta_version=None,
+        position=None,
+        mode="",
+        dropped=False,
+        stopped=None,
+        changed_by_others=(),
+        error=said,
+    )
 
 
 def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> frozenset[TableName]:
@@ -111,9 +134,11 @@ def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> fro
 
     Raises:
         Usage: There is none.
+        DamagedFileError: One is not whole.
         LakeUnavailableError: The storage does not answer.
     """
-    found = frozenset(mirror.table for mirror in _mirrors(lake, source, wanted) if not mirror.is_dropped)
+    mirrors = [_whole(mirror) for _, mirror in _opened(lake, source, wanted)]
+    found = frozenset(mirror.table for mirror in mirrors if not mirror.is_dropped)
     if not found:
         raise Usage("there is no such mirror", source=source, remedy="`strata mirror list` lists those that there are.")
     return found
@@ -137,9 +162,9 @@ def compact_mirrors(
         LakeUnavailableError: The storage does not answer.
     """
     return [
-        _kept(mirror, partial(_compacted, mirror, locks))
-        for mirror in _mirrors(lake, source, wanted)
-        if not mirror.is_dropped and (due is None or due.is_reached(mirror))
+        _kept(table, found, lambda mirror: _compacted(mirror, locks))
+        for table, found in _opened(lake, source, wanted)
+        if not isinstance(found, Mirror) or (not found.is_dropped and (due is None or due.is_reached(found)))
     ]
 
 
@@ -166,7 +191,7 @@ def vacuum_mirrors(
             done = with_log_cut(mirror, done, now_micros=now_micros)
         return KeptUp(str(mirror.table), vacuumed=done)
 
-    return [_kept(mirror, partial(vacuumed, mirror)) for mirror in _mirrors(lake, source, wanted)]
+    return [_kept(table, found, vacuumed) for table, found in _opened(lake, source, wanted)]
 
 
 def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
@@ -181,21 +206,37 @@ def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
         time.sleep(_PAUSE_SECONDS)
 
 
-def _kept(mirror: Mirror, work: Callable[[], KeptUp]) -> KeptUp:
+def _kept(table: TableName, found: Mirror | BadData, work: Callable[[Mirror], KeptUp]) -> KeptUp:
     try:
-        done = work()
+        done = work(_whole(found))
     except CommitConflictError:
-        done = KeptUp(str(mirror.table), left="others kept committing first")
-    except (AlreadyRunningError, DamagedFileError, MirrorDivergedError) as error:
-        done = KeptUp(str(mirror.table), left=error.message)
+        done = KeptUp(str(table), left="others kept committing first")
+    except AlreadyRunningError as error:
+        done = KeptUp(str(table), left=error.message)
+    except Exception as error:  # noqa: BLE001  what one table has must hold no other
+        done = KeptUp(str(table), left=loss_by(error, table).reason)
     line = done.said()
     if line is not None:
         _LOG.log(logging.INFO if done.left is None else logging.WARNING, "mirror of %s: %s", done.table, line)
     return done
 
 
-def _mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> Iterator[Mirror]:
+def _whole(found: Mirror | BadData) -> Mirror:
+    if isinstance(found, Mirror):
+        return found
+    raise found
+
+
+def _opened(
+    lake: str, source: str, wanted: Callable[[TableName], bool]
+) -> Iterator[tuple[TableName, Mirror | BadData]]:
+    """The mirrors of some tables, or why one cannot be opened."""
     for table in mirrored_tables(lake, source):
-        mirror = Mirror.open(lake, source, table) if wanted(table) else None
-        if mirror is not None:
-            yield mirror
+        if wanted(table):
+            try:
+                mirror = Mirror.open(lake, source, table)
+            except BadData as error:
+                yield table, error
+            else:
+                if mirror is not None:
+                    yield table, mirror

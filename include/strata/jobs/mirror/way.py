@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata.errors import StreamHoleError, Usage
+from strata.errors import StreamHoleError
 from strata.jobs.mirror.followed import Followed, NotYetError, OvertakenError
+from strata.jobs.mirror.former_rows import mirror_before
 from strata.jobs.mirror.happenings import UNLOGGED
-from strata.mirrors.apply import Applier
+from strata.jobs.mirror.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by
+from strata.mirrors.apply import Applier, refuse_foreign
 from strata.mirrors.changes import PublishedChanges, VersionRange
 from strata.mirrors.key_index import BOUND_BYTES
 from strata.mirrors.layout import mirror_schema
+from strata.mirrors.rows_from import RowsFrom
 from strata.mirrors.table import Mirror
 from strata.mirrors.taken import Taken
 from strata.mirrors.turn import (
@@ -28,7 +31,7 @@ from strata.mirrors.turn import (
     refuse_unknown,
     rows_held,
 )
-from strata.schema.history.effects import EffectKind
+from strata.schema.model.engines import discards_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -69,7 +72,7 @@ class Way:
         self._mirror = Mirror.open(follower.lake, follower.source, table)
         self._applier = None if self._mirror is None else self._applier_of(self._mirror)
         self._turn: Turn | None = None
-        self._lost: str | None = None
+        self._lost: Loss | None = None
         self._commits = 0
         self._changes: PublishedChanges | None = None
         self._taken = "" if self._mirror is None else self._mirror.position.taken
@@ -80,17 +83,20 @@ class Way:
     def go_by_changes(self) -> Followed | None:
         """As `go`, if nothing but changes of rows is to come, of a table whose keys fit into the way's memory."""
         mirror = self._mirror
-        if mirror is None or sum(file.rows for file in mirror.snapshot.files.values()) > _most_rows(self._at_once):
+        # Of which the keys are held, at 16 bytes each at most.
+        most_rows = BOUND_BYTES // self._at_once // 16
+        if mirror is None or sum(file.rows for file in mirror.snapshot.files.values()) > most_rows:
             return None
-        if self._all.happenings.unlogged(self._table) or self._was_unlogged() or self._published_again():
+        if self._cannot_go_on() is not None or not is_proven(mirror, self._all.happenings):
             return None
         return None if self._pending() else self._end()
 
     def go(self) -> Followed:
         """As far as the mirror can be brought."""
-        unlogged = self._all.happenings.unlogged(self._table)
-        self._lost = unlogged or self._was_unlogged() or self._published_again()
-        coming = [one for one in self._pending() if self._is_asked(one)] if unlogged is None else []
+        self._lost = self._cannot_go_on()
+        is_unlogged = self._all.happenings.unlogged(self._table) is not None
+        coming = [] if is_unlogged else [one for one in self._pending() if self._is_asked(one)]
+        self._note_proof()
         for at, one in enumerate(coming):
             if not self._can_reach(one, coming[at:]):
                 break
@@ -103,9 +109,23 @@ class Way:
     def _is_asked(self, one: Happening) -> bool:
         return self._until is None or one.order < self._until
 
-    def _was_unlogged(self) -> str | None:
-        """Whether it stands for good: of a table that is gone by now the foreign keys are not known any more."""
-        return UNLOGGED if self._mirror is not None and self._mirror.stopped == UNLOGGED else None
+    def _cannot_go_on(self) -> Loss | None:
+        """Why nothing can be put on top of what there is; None if it can."""
+        mirror = self._mirror
+        reason = self._all.happenings.unlogged(self._table)
+        if reason is None and mirror is not None and mirror.stopped == UNLOGGED:
+            # Of a table that is gone by now the foreign keys are not known any more.
+            reason = UNLOGGED
+        if reason is not None or mirror is None:
+            return None if reason is None else Loss(reason)
+        again = self._published_again()
+        return diverged(mirror, self._all.happenings) or (None if again is None else Loss(again))
+
+    def _note_proof(self) -> None:
+        """Spares the next ones to read the log of a mirror that an older version made."""
+        mirror = self._mirror
+        if mirror is not None and self._lost is None and not is_proven(mirror, self._all.happenings):
+            self._commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
 
     def _published_again(self) -> str | None:
         """Whether an interval that the mirror has applied has other rows since; None if not."""
@@ -135,21 +155,15 @@ class Way:
         self._lock.enter_context(self._all.locks.alone(self._table, purpose="updating this mirror"))
         self._is_alone = True
         now = Mirror.open(self._all.lake, self._all.source, self._table)
-        if _version(now) != _version(self._mirror):
+        if (now and now.snapshot.version) != (self._mirror and self._mirror.snapshot.version):
             raise OvertakenError
 
     def _pending(self) -> list[Happening]:
         """What has not happened to the mirror yet."""
-        found = list(self._all.happenings.of(self._table))
         if self._mirror is None:
-            return found
-        position = self._mirror.position
-        now = self._all.happenings.turn_at(self._table, position.seq, position.schema_version)
-        self._turn = None if now is None else now.turn
-        order = (position.seq, 1 << 62, 0) if now is None else now.order
-        if self._mirror.is_dropped:
-            return [one for one in found if one.order > order]
-        return [one for one in found if (one.order > order if one.turn is not None else one.seq > position.seq)]
+            return list(self._all.happenings.of(self._table))
+        self._turn, coming = self._all.happenings.since(self._mirror)
+        return coming
 
     def _can_reach(self, one: Happening, coming: Sequence[Happening]) -> bool:
         """Applies the changes in front of something; False if it has to wait for some of them."""
@@ -159,8 +173,8 @@ class Way:
         self._apply(min(one.before, max(reach.seq, self._mirror.position.seq)))
         if reach.seq >= one.before or self._lost is not None:
             return True
-        if reach.is_discarded or (reach.is_unwanted and any(later.ends_rows for later in coming)):
-            self._lost = reach.withheld
+        if reach.withheld and (reach.is_discarded or (reach.is_unwanted and any(one.ends_rows for one in coming))):
+            self._lost = Loss(reach.withheld)
         return self._lost is not None
 
     def _apply(self, until: int) -> None:
@@ -168,11 +182,13 @@ class Way:
         try:
             self._apply_published(until)
         except StreamHoleError as error:
-            self._lost = error.message
+            self._lost = Loss(error.message)
+        except Exception as error:  # noqa: BLE001  what one table has must hold no other
+            self._lost = loss_by(error, self._table)
 
     def _apply_published(self, until: int) -> None:
         applier, span = self._applier, self._span(until)
-        if applier is None or span is None:
+        if applier is None or span is None or discards_rows(span.definition):
             return
         intervals = self._all.published.intervals(self._table, span.after, until)
         if not intervals:
@@ -222,7 +238,9 @@ class Way:
         try:
             self._do(one)
         except (CannotFollowError, StreamHoleError) as error:
-            self._lost = error.message
+            self._lost = Loss(error.message)
+        except Exception as error:  # noqa: BLE001  as in `_apply`
+            self._lost = loss_by(error, self._table)
         if one.turn is not None:
             self._turn = one.turn
 
@@ -251,11 +269,11 @@ class Way:
         if other is None:
             self._commit(lambda at: rearranged(at, position, held))
             return
-        before = self._reached(other, one)
+        before = mirror_before(self._all, other, one, self._table)
         if self._mirror is None or mirror_schema(before.definition) != mirror_schema(self._mirror.definition):
             raise CannotFollowError(f"{other}, whose rows it took, has other columns")
         if effect.takes_partition and self._turn is not None:
-            self._make(self._turn, rows_held(before, held), position)
+            self._make(self._turn, rows_held(before, held), position, RowsFrom.MIRROR)
         else:
             self._commit(lambda at: rearranged(at, position, held, before.batches(), "EXCHANGE PARTITION"))
 
@@ -284,28 +302,38 @@ class Way:
             return
         self._be_alone()
         before = applier.mirror.position
-
-        def attempt() -> None:
-            if applier.mirror.position != before:
-                raise OvertakenError
-            applier.mirror = step(applier.mirror)
-
-        self._take(applier.committed(attempt))
+        now = applier.mirror.refreshed()
+        if now.position != before:
+            raise OvertakenError
+        if self._lost is None:
+            # What is lost stays so, whoever has written since.
+            refuse_foreign(now)
+        applier.mirror = step(now)
+        self._take(applier.mirror)
 
     def _turn_to(self, one: Happening, turn: Turn) -> None:
         # Of what was before the stream nobody knows the position, nor asks for it.
         position = partial(self._position, one.behind, turn.version_id)
         if turn.definition is None:
             self._gone(turn, position)
+        elif one.begins_rows:
+            self._begin(one, turn, position())
         elif turn.renamed_from is not None and turn.renamed_from != self._table:
             self._come_from(one, turn, turn.renamed_from, position())
         elif self._mirror is None or self._mirror.is_dropped:
-            if turn.effect is None or turn.effect.kind is not EffectKind.NONE:
-                raise CannotFollowError(self._lost or "its rows from before the landed stream were never dumped")
-            self._make(turn, self._rows_with(one, turn), position())
+            raise CannotFollowError(NEVER_DUMPED if self._lost is None else self._lost.reason)
         elif self._lost is None:
             behind = position()
             self._commit(lambda at: altered(at, turn, behind, self._renames))
+
+    def _begin(self, one: Happening, turn: Turn, position: MirrorPosition) -> None:
+        """The rows are those that the statement brings, whatever there was before."""
+        if self._mirror is None or self._mirror.is_dropped or turn.effect is None or turn.effect.makes_table:
+            self._make(turn, self._rows_with(one, turn), position)
+        elif turn.definition is not None:
+            definition, self._taken = turn.definition, ""
+            self._commit(lambda at: emptied(at, replace(position, taken=""), definition, self._renames))
+            self._lost = None
 
     def _gone(self, turn: Turn, position: Callable[[], MirrorPosition]) -> None:
         """The table is dropped or has another name, or nobody knows what it is."""
@@ -314,36 +342,19 @@ class Way:
         if self._mirror is not None and not self._mirror.is_dropped:
             behind, lost = position(), self._lost
             # Two commits: whoever takes the rows along under another name finds the one in front.
-            self._commit(lambda at: at.stopped_for(lost))
+            self._commit(lambda at: at.stopped_for(None) if lost is None else lost.marked(at))
             self._commit(lambda at: at.dropped(behind))
         self._lost = None
 
     def _come_from(self, one: Happening, turn: Turn, name: TableName, position: MirrorPosition) -> None:
         """The rows of another table, which has this name now."""
-        self._make(turn, converted_rows(self._reached(name, one), turn), position)
-
-    def _reached(self, name: TableName, one: Happening) -> Mirror:
-        """The mirror of another table as it was in front of something that both have part in."""
-        found = self._all.follow(name, one.order)
-        try:
-            before = (
-                Mirror.open(self._all.lake, self._all.source, name, lambda at: at.seq < one.seq)
-                if found.mirror
-                else None
-            )
-        except Usage as error:
-            # It was made by a dump behind that point.
-            raise CannotFollowError(f"rows of {name} came to {self._table}, and {error.message}") from error
-        if found.reached is not None and found.reached.seq < one.before and not found.is_unwanted:
-            raise NotYetError(f"{name}, whose rows came to {self._table}, is not published up to there")
-        if before is None or before.is_dropped or before.stopped or found.behind:
-            why = found.behind or (before and before.stopped) or "it has no mirror"
-            raise CannotFollowError(f"rows of {name} came to {self._table}, and {why}")
-        return before
+        self._make(
+            turn, converted_rows(mirror_before(self._all, name, one, self._table), turn), position, RowsFrom.MIRROR
+        )
 
     def _rows_with(self, one: Happening, turn: Turn) -> Iterable[pa.Table]:
         """The rows that CREATE TABLE ... SELECT has put in the transaction that made the table."""
-        if turn.definition is None or not one.is_statement:
+        if turn.definition is None or not one.is_statement or discards_rows(turn.definition):
             return
         reach = self._all.published.reach(self._table, one.before)
         if reach.is_discarded and reach.seq < one.seq:
@@ -357,7 +368,9 @@ class Way:
             for piece in chain([batch.changes], batch.rest()):
                 yield put_rows(piece, turn.definition)
 
-    def _make(self, turn: Turn, rows: Iterable[pa.Table], position: MirrorPosition) -> None:
+    def _make(
+        self, turn: Turn, rows: Iterable[pa.Table], position: MirrorPosition, rows_from: RowsFrom = RowsFrom.CREATE
+    ) -> None:
         if turn.definition is None:
             return
         self._taken = ""
@@ -372,6 +385,7 @@ class Way:
             mode=self._all.mode if self._mirror is None else self._mirror.mode,
             renames=self._renames,
             replacing=self._mirror,
+            rows_from=rows_from,
         )
         self._take(made)
         self._applier = self._applier_of(made)
@@ -379,16 +393,27 @@ class Way:
 
     def _end(self) -> Followed:
         mirror = self._mirror
-        if mirror is None:
-            return Followed(None, behind=self._lost and self._with_remedy(), needs_dump=self._needs_dump())
-        if mirror.is_dropped and not self._lost:
+        if mirror is None or (self._lost is not None and mirror.is_dropped):
+            return self._stands(mirror)
+        if mirror.is_dropped:
             return Followed(mirror, mirror.position, self._commits)
         return self._reach_end(mirror) if self._lost is None else self._stop(mirror, self._lost)
 
-    def _stop(self, mirror: Mirror, reason: str) -> Followed:
-        if mirror.stopped != reason and not mirror.is_dropped:
-            self._commit(lambda at: at.stopped_for(reason))
-        return Followed(self._mirror, None, self._commits, self._with_remedy(), self._needs_dump())
+    def _stop(self, mirror: Mirror, lost: Loss) -> Followed:
+        if mirror.stopped != lost.reason:
+            self._commit(lost.marked)
+        return self._stands(self._mirror)
+
+    def _stands(self, mirror: Mirror | None) -> Followed:
+        is_there = self._turn is not None and self._turn.definition is not None
+        if self._lost is None and mirror is None and is_there:
+            self._lost = Loss(NEVER_DUMPED)
+        if self._lost is None:
+            return Followed(mirror)
+        # What foreign keys change without row events would be missing again at once; what is not defined, or is no
+        # more, nobody can read.
+        needs_dump = is_there and self._all.happenings.unlogged(self._table) is None
+        return self._lost.followed(self._all.source, self._table, mirror, self._commits, needs_dump=needs_dump)
 
     def _reach_end(self, mirror: Mirror) -> Followed:
         reach = self._all.published.reach(self._table, mirror.position.seq)
@@ -399,28 +424,10 @@ class Way:
         # What is withheld behind the point that is asked for is of no account there.
         behind = reach.withheld if until < limit or self._until is None else None
         if reach.is_discarded and behind is not None:
-            self._lost = behind
+            self._lost = Loss(behind)
         if self._lost is not None:
             return self._stop(self._mirror or mirror, self._lost)
         if mirror.stopped and behind is None and self._until is None:
             self._commit(lambda at: at.stopped_for(None))
         position = self._position(max(until, mirror.position.seq))
         return Followed(self._mirror, position, self._commits, behind, is_unwanted=reach.is_unwanted)
-
-    def _with_remedy(self) -> str:
-        return f"{self._lost}; `strata dump --source {self._all.source} --table {self._table}` reads its rows"
-
-    def _needs_dump(self) -> bool:
-        """What foreign keys change without row events would be missing again at once; what is not defined, or is no
-        more, nobody can read."""
-        is_there = self._turn is not None and self._turn.definition is not None
-        return self._lost is not None and is_there and self._all.happenings.unlogged(self._table) is None
-
-
-def _version(mirror: Mirror | None) -> int | None:
-    return None if mirror is None else mirror.snapshot.version
-
-
-def _most_rows(at_once: int) -> int:
-    """Of which the keys are held, at 16 bytes each at most."""
-    return BOUND_BYTES // at_once // 16

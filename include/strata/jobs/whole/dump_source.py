@@ -14,6 +14,8 @@ from strata.jobs.dump.dump_tables import DumpReport, dump_tables
 from strata.jobs.dump.finish import DumpSource
 from strata.jobs.ingest import first_snapshot, refuse_statement_format
 from strata.jobs.lake.known_lake import known_store
+from strata.jobs.mirror.happenings import Happenings
+from strata.jobs.mirror.loss import diverged
 from strata.jobs.plan.owed import MEGABYTE
 from strata.jobs.plan.wanted import folds_names
 from strata.mirrors.modes import Mode
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from strata.config.settings import Settings, Source
     from strata.jobs.dump.backups.take_in import Backup
     from strata.jobs.dump.dump_table import DumpProgress
+    from strata.mirrors.table import Mirror
     from strata.schema.model.definition import TableName
 
 
@@ -60,7 +63,7 @@ def dump_source(
     found = settings.source(source)
     engine = known_store(found)
     of = _caught_up(found, engine, settings)
-    tables = tables_to_dump(found, engine, patterns)
+    tables = tables_to_dump(found, engine, patterns, _wrong_by(engine, source))
     if not tables and not patterns:
         return DumpReport(source, (), ())
     how = dump_settings(found, pause_ms)
@@ -122,12 +125,18 @@ def take_backup(
     of = _caught_up(found, engine, settings)
 
     def choose(tables: set[TableName]) -> list[TableName]:
-        chosen = [table for table in tables_to_dump(found, engine, patterns) if table in tables]
+        due = tables_to_dump(found, engine, patterns, _wrong_by(engine, source))
+        chosen = [table for table in due if table in tables]
         if patterns and not chosen:
             raise Usage(f"the backup has no rows of {', '.join(patterns)}", source=source)
         return chosen
 
     return take_in(of, backup, choose, mysqld=mysqld)
+
+
+def _wrong_by(engine: sa.Engine, source: str) -> Callable[[Mirror], bool]:
+    happenings = Happenings(engine, source)
+    return lambda mirror: diverged(mirror, happenings) is not None
 
 
 def _caught_up(found: Source, engine: sa.Engine, settings: Settings) -> DumpSource:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strata.counted import counted
 from strata.jobs import ingest
+from strata.jobs.mirror.update_mirrors import raise_first
 from strata.jobs.plan.owed import Take
 from strata.jobs.plan.refuse_early import refuse_before_stream, refuse_misspelt
 from strata.jobs.whole.keep_mirrors import compact_due
@@ -27,10 +28,11 @@ from strata.jobs.whole.read_again import read_again, tables_to_read_again
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict
     from strata.config.settings import Settings
+    from strata.errors import ErrorFacts
     from strata.jobs.dump.dump_tables import DumpReport, DumpSums
     from strata.jobs.ingest import LandStepReport
     from strata.jobs.land.land_state import LandProgress
-    from strata.jobs.mirror.update_mirrors import MirrorSums
+    from strata.jobs.mirror.update_mirrors import MirrorReport, MirrorSums
     from strata.jobs.publish.publish_interval import PublishReport
     from strata.jobs.run.specs import DecodeReport, Left, PlanReport
     from strata.jobs.track.snapshot_schemas import SnapshotReport
@@ -117,15 +119,19 @@ class WholeReport(Struct, frozen=True):
     """The mirrors at the end; None where the settings name none."""
     read_again: DumpSums | None = None
     """The dumps that the run has begun by itself; None if it had to begin none."""
+    wrong_mirrors: tuple[ErrorFacts, ...] = ()
+    """What is wrong with mirrors that do not only wait, and that no dump has made anew."""
 
     def raise_if_withheld(self) -> None:
         """Lets nobody take a part for the whole.
 
         Raises:
             ChecksFailedError: Rows of one of the runs are not published.
+            MirrorDivergedError: A mirror is wrong.
         """
         for run in self.runs:
             run.published.raise_if_withheld()
+        raise_first(self.source, self.wrong_mirrors)
 
 
 def run_source(wanted: Wanted, spark: OnSpark, watcher: Watcher, *, settings: Settings) -> WholeReport:
@@ -160,12 +166,22 @@ class _Whole:
             if self._wanted.take is None or not _has_more(planned):
                 break
             planned = self._plan()
-        mirrors = self._mirror()
+        mirrors, dumped = self._mirror()
         self._compact()
         ingest.housekeep(self._wanted.source, settings=self._settings)
-        return WholeReport(self._wanted.source, snapshot, landed, tracked, tuple(runs), planned.left, *mirrors)
+        return WholeReport(
+            self._wanted.source,
+            snapshot,
+            landed,
+            tracked,
+            tuple(runs),
+            planned.left,
+            None if mirrors is None else mirrors.sums(),
+            None if dumped is None else dumped.sums(),
+            () if mirrors is None else mirrors.wrong,
+        )
 
-    def _mirror(self) -> tuple[MirrorSums | None, DumpSums | None]:
+    def _mirror(self) -> tuple[MirrorReport | None, DumpReport | None]:
         source, settings = self._wanted.source, self._settings
         if not settings.source(source).settings.mirrors:
             return None, None
@@ -175,7 +191,7 @@ class _Whole:
         dumped = self._read_again()
         if dumped is not None and dumped.tables:
             report = ingest.mirror(source, settings=settings)
-        return report.sums(), None if dumped is None else dumped.sums()
+        return report, dumped
 
     def _read_again(self) -> DumpReport | None:
         """What a run of all that is owed does besides; one of a part of the past has nothing to do with it."""

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from strata.schema.ddl.changes import (
     AddColumn,
     AlterTable,
+    CreateTable,
+    CreateTableLike,
     RemoveRows,
     RenameTables,
     RowsGone,
@@ -31,6 +33,7 @@ from strata.schema.model.conversions import (
     unknown_conversion,
 )
 from strata.schema.model.definition import Generated, TableName
+from strata.schema.model.engines import BLACKHOLE, ENGINES_WITH_ROWS, discards_rows
 from strata.schema.model.folding import fold_name
 from strata.schema.model.partitions import HeldRows
 
@@ -110,6 +113,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     """Of the session, where the statement used it."""
     numbers_zeros: bool = True
     """An AUTO_INCREMENT gives numbers to zeros, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
+    makes_table: bool = False
+    """Whether it is a CREATE: there were no rows before it."""
     is_whole: bool = False
     """Whether all rows go."""
     partitions: tuple[str, ...] = ()
@@ -126,6 +131,11 @@ class Effect(Struct, frozen=True, kw_only=True):
     def is_known(self) -> bool:
         """Whether the log tells what the rows are afterwards, but for values that a conversion refuses."""
         return self.kind is not EffectKind.READ_AGAIN and not (self.reason or self.brings_rows)
+
+    @property
+    def begins_rows(self) -> bool:
+        """Whether the rows that the table has afterwards are known whatever it had before."""
+        return self.makes_table or self.is_whole
 
     @property
     def text(self) -> str:
@@ -155,14 +165,11 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 NO_EFFECT: Final = Effect(kind=EffectKind.NONE)
+NEW_TABLE: Final = Effect(kind=EffectKind.NONE, makes_table=True)
 ALL_ROWS_GO: Final = Effect(kind=EffectKind.REMOVE, is_whole=True)
 
 _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
 _STRICT_ALL_TABLES: Final = 0x400000
-_BLACKHOLE: Final = "BLACKHOLE"
-_ENGINES_WITH_ROWS: Final = frozenset(
-    {"INNODB", "MYISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "NDB", "NDBCLUSTER", "ARIA", "ROCKSDB", "TOKUDB"}
-)
 
 
 def read_again(reason: str) -> Effect:
@@ -418,20 +425,19 @@ def _left(changes: Sequence[Change]) -> set[TableName]:
 def _of_new_table(changes: Sequence[Change]) -> Effect:
     if not changes:
         return read_again("the table was there before anything is known of it")
-    if any(isinstance(change, AlterTable) for change in changes):
+    if not any(isinstance(change, (CreateTable, CreateTableLike)) for change in changes):
         return read_again("what the table was before is not known")
-    return NO_EFFECT
+    return NEW_TABLE
 
 
 def _beside_columns(found: Effect, before: TableDefinition, alters: Sequence[AlterTable]) -> Effect:
     """What other parts of the statement do to rows."""
     engines = [s.options.engine for one in alters for s in one.steps if isinstance(s, SetOptions) and s.options.engine]
-    if engines and _BLACKHOLE in {engines[-1].upper(), (before.engine or "").upper()}:
+    if engines and (engines[-1].upper() == BLACKHOLE or discards_rows(before)):
         return ALL_ROWS_GO
-    if engines and engines[-1].upper() not in _ENGINES_WITH_ROWS:
-        return replace(
-            _unknown(found, f"what an engine {engines[-1]} has of the rows is not known here"), brings_rows=True
-        )
+    if engines and engines[-1].upper() not in ENGINES_WITH_ROWS:
+        unknown = _unknown(found, f"what an engine {engines[-1]} has of the rows is not known here")
+        return replace(unknown, brings_rows=True)
     if any(alter.ignore for alter in alters):
         return _unknown(found, "ALTER IGNORE drops rows that break a key, and changes values that do not fit")
     return found
