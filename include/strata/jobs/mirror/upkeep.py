@@ -237,6 +237,8 @@ def _opened(
                 mirror = Mirror.open(lake, source, table)
             except BadData as error:
                 yield table, error
+            except Exception as error:  # noqa: BLE001  as in `_kept`
+                yield table, BadData(loss_by(error, table).reason)
             else:
                 if mirror is not None:
                     yield table, mirror
