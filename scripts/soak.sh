@@ -17,7 +17,8 @@ STRATA_SOAK=1 "$python" -m pytest -q tests/wire/test_group.py tests/airflow/test
     tests/airflow/test_recovery.py
 STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_hops.py
 STRATA_ROUGH=60 "$python" -m pytest -q tests/groups/test_rough_life.py
-STRATA_MIRROR_LIVES=25 "$python" -m pytest -q tests/mirrors/test_random_lives.py tests/mirrors/test_partitions.py
+STRATA_MIRROR_LIVES=25 "$python" -m pytest -q tests/mirrors/test_random_lives.py tests/mirrors/test_partitions.py \
+    tests/mirrors/test_older_tables.py
 STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cache/test_keys.py \
     tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
 STRATA_LOAD=20 "$python" -m pytest -q tests/jobs/test_dump_load.py

@@ -24,6 +24,7 @@ from strata.store.ledgers import (
     PublishedLedger,
     VersionRows,
 )
+from strata.store.read_again import ReadAgain, ReadAgainLedger
 from strata.store.table_intervals import State, TableInterval
 from strata.store.tables import schema_version
 from strata.store.verdicts import FailedRule, Outcome, StoredVerdict, VerdictDetails, VerdictLedger
@@ -209,6 +210,17 @@ def test_the_first_page_says_what_needs_attention_first_and_with_which_command(c
         "the schema of d.lost is not known",
     ]
     assert [said.index(one) for one in urgent] == sorted(said.index(one) for one in urgent)
+
+
+def test_the_first_page_names_mirrors_that_wait_for_a_dump(client, store):
+    ledger = ReadAgainLedger(store.engine)
+    ledger.notice("s", [ReadAgain("s", "d", "orders", 7, "another program has changed it", START)], [("d", "orders")])
+    try:
+        said = text(client.get("/"))
+    finally:
+        ledger.done("s", "d", "orders")
+    assert "the mirror of d.orders is to be read again: another program has changed it" in said
+    assert "strata dump --source s --table d.orders" in said
 
 
 def test_the_first_page_has_the_numbers_of_each_source(client):

@@ -16,6 +16,7 @@ from strata.schema.history.cascades import unlogged_cascades
 from strata.schema.history.sql_store import SchemaStore
 from strata.store.database import reading
 from strata.store.ledgers import IntervalLedger
+from strata.store.read_again import ReadAgainLedger
 from strata.store.rows_in_time import waiting_rows
 from strata.store.table_intervals import State
 from strata.store.tables import schema_version
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from strata.schema.history.versions import TrackedPosition
     from strata.serve.numbers import Numbers, Reading
     from strata.serve.sources import Sources
+    from strata.store.read_again import ReadAgain
     from strata.store.rows_in_time import Waiting
     from strata.store.verdicts import IntervalOutcome
 
@@ -117,6 +119,7 @@ def _of_store(engine: sa.Engine, name: str, read: Reading | None) -> SourceView:
     attention = [
         *_of_numbers(name, read),
         *(_waiting(name, one) for one in waiting),
+        *(_read_again(name, one) for one in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
         *(_gap(name, one) for one in gaps[:_SHOWN_GAPS]),
         *_unlogged(engine, name),
     ]
@@ -179,6 +182,12 @@ def _waiting(name: str, one: Waiting) -> Attention:
     else:
         text, command = f"{rows} are held back", f"strata status --source {name}"
     return Attention(text, command, urgency=Urgency.WITHHELD)
+
+
+def _read_again(name: str, one: ReadAgain) -> Attention:
+    text = f"the mirror of {one.name} is to be read again: {one.reason}"
+    command = f"strata dump --source {name} --table {one.name}"
+    return Attention(text, command, (one.database_name, one.table_name), Urgency.STILL)
 
 
 def _tables(one: Waiting) -> str:
