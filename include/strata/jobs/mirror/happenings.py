@@ -61,7 +61,7 @@ class Happening(Struct, frozen=True):
         if turn is not None and turn.definition is not None and discards_rows(turn.definition):
             return True
         effect = self.removal if turn is None else turn.effect
-        return effect is not None and effect.begins_rows
+        return effect is not None and (effect.makes_table or effect.is_whole)
 
     @property
     def before(self) -> int:

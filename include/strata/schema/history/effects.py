@@ -133,11 +133,6 @@ class Effect(Struct, frozen=True, kw_only=True):
         return self.kind is not EffectKind.READ_AGAIN and not (self.reason or self.brings_rows)
 
     @property
-    def begins_rows(self) -> bool:
-        """Whether the rows that the table has afterwards are known whatever it had before."""
-        return self.makes_table or self.is_whole
-
-    @property
     def text(self) -> str:
         """In one line, for people; empty where rows stay as they are, which the differences of columns say as well."""
         if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
