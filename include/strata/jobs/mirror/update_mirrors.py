@@ -226,7 +226,7 @@ class _OneByOne:
             LakeUnavailableError: It has.
         """
         if self._refused:
-            raise self._refused[0]
+            raise min(self._refused, key=lambda error: error.table or "")
 
 
 def _outcome(table: TableName, found: Followed) -> MirrorOutcome:
