@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from msgspec.structs import replace
@@ -24,8 +26,10 @@ from strata.schema.ddl.read import read_ddl
 from strata.schema.history.effects import added_columns, effect_of, renamed_columns
 from strata.schema.history.turns import Turn
 from strata.schema.model.definition import Column
+from tests.jobs.test_views import load_delta
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, Row, opened, position, rows_of
+from tests.mirrors.test_golden import GOLDEN
 from tests.tables.changes import ORDERS, definition
 
 if TYPE_CHECKING:
@@ -202,6 +206,23 @@ def test_files_that_somebody_deleted_are_told(tmp_path: Path) -> None:
     model.live(5)
     with pytest.raises(DamagedFileError, match="is gone"):
         model.bring(lake)
+
+
+def test_a_log_of_an_older_version_is_read_behind_a_change_of_type(tmp_path: Path) -> None:
+    """Its commits have bounds, which are of the types of before."""
+    lake = str(shutil.copytree(GOLDEN / "1", tmp_path / "lake"))
+    mirror = opened(lake)
+    (value,) = mirror.to_arrow(["n"])["n"].drop_null()[:1].to_pylist()
+    after = definition({**COLUMNS, "n": "varchar(9)"})
+    changes = read_ddl("ALTER TABLE t MODIFY n VARCHAR(9)", DdlContext("shop", 90704))
+    turn = Turn(2, (36, 1, 2), ORDERS, after, effect=effect_of(mirror.definition, after, changes))
+    mirror = altered(mirror, turn, position(36))
+    wanted = mirror.to_arrow(["n"])["n"].to_pylist().count(str(value))
+    with duckdb.connect() as connection:
+        load_delta(connection)
+        found = connection.execute(f"SELECT count(*) FROM delta_scan('{mirror.url}') WHERE n = '{value}'").fetchone()
+    assert found == (wanted,)
+    assert wanted
 
 
 def _text(value: object) -> str | None:

@@ -24,8 +24,6 @@ class LiveFile(Struct, frozen=True):
     size_bytes: int
     rows: int
     """In the file, dead ones included."""
-    stats: str
-    """As the log has them (JSON)."""
     modified_ms: int
     vector: Vector | None = None
 
@@ -40,8 +38,8 @@ class LiveFile(Struct, frozen=True):
 
     def added(self) -> dict[str, Any]:
         """The action that makes it count."""
-        stats: dict[str, Any] = msgspec.json.decode(self.stats)
-        stats["tightBounds"] = self.vector is None
+        # No bounds, nor counts of NULLs: readers parse those of removed files, too, by the types that columns have now.
+        stats = {"numRecords": self.rows, "tightBounds": self.vector is None}
         action = {
             "path": _escaped(self.path),
             "partitionValues": {},

@@ -15,9 +15,16 @@ EVERY: Final = 50
 """Commits. With fewer each open reads more small files, with more each checkpoint is worth it less."""
 
 
-def write_checkpoint_if_due(snapshot: Snapshot) -> None:
-    """Writes one if it is time. Nothing depends on it: one that cannot be written is left to the next."""
-    if snapshot.version % EVERY:
+def write_checkpoint_if_due(snapshot: Snapshot, before: Snapshot) -> None:
+    """Writes one if it is time, or if the last commit has given the table other columns: commits of older versions of
+    Strata have bounds, which readers then parse by the new types. A checkpoint has none of files that were removed.
+    Nothing else depends on it: one that cannot be written is left to the next.
+
+    Args:
+        snapshot: The table behind the last commit.
+        before: In front of it.
+    """
+    if snapshot.version % EVERY and before.schema_text == snapshot.schema_text:
         return
     try:
         write_checkpoint(snapshot.url, snapshot.version)

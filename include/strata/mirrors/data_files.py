@@ -6,7 +6,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +15,6 @@ from strata.mirrors.actions import LiveFile
 from strata.mirrors.log import now_ms
 from strata.mirrors.renames import NUMBER, name_in_files, same_as
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
-from strata.tables.statistics import delta_statistics
 from strata.wire.storage import arrow_file_system, lake_errors, write_file
 
 if TYPE_CHECKING:
@@ -88,9 +86,8 @@ class _File:
             self._writer.close()
         content = self._sink.getvalue()
         path = f"data/{uuid.uuid4().hex}.parquet"
-        stats = delta_statistics(pq.read_metadata(pa.BufferReader(content)))
         write_file(f"{self._url}/{path}", content, unsynced=self._unsynced)
-        return LiveFile(path, content.size, self.rows, msgspec.json.encode(stats).decode(), now_ms())
+        return LiveFile(path, content.size, self.rows, now_ms())
 
 
 def _stored(field: pa.Field) -> pa.Field:

@@ -124,12 +124,11 @@ def live_file(add: Mapping[str, Any], url: str) -> LiveFile:
     Raises:
         DamagedFileError: Not how many rows it has.
     """
-    stats = add.get("stats") or "{}"
-    rows = msgspec.json.decode(stats).get("numRecords")
+    rows = msgspec.json.decode(add.get("stats") or "{}").get("numRecords")
     if rows is None:
         raise DamagedFileError("another program wrote a file without its number of rows into the mirror", file=url)
     vector = Vector.of_log(add.get("deletionVector"), url)
-    return LiveFile(unquote(add["path"]), int(add["size"]), int(rows), stats, int(add["modificationTime"]), vector)
+    return LiveFile(unquote(add["path"]), int(add["size"]), int(rows), int(add["modificationTime"]), vector)
 
 
 def foreign_commit(version: int, info: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> ForeignCommit:

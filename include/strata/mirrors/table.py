@@ -121,6 +121,8 @@ class Mirror(Struct, frozen=True):
         made = cls.open(lake, source, table)
         if made is None:
             raise CommitConflictError
+        if found is not None:
+            write_checkpoint_if_due(made.snapshot, found)
         return made
 
     @classmethod
@@ -289,7 +291,7 @@ class Mirror(Struct, frozen=True):
             unsynced=unsynced,
         )
         made = self.refreshed()
-        write_checkpoint_if_due(made.snapshot)
+        write_checkpoint_if_due(made.snapshot, self.snapshot)
         return made
 
     def with_properties(self, changed: Mapping[str, str | None], position: MirrorPosition) -> Mirror:
