@@ -69,6 +69,8 @@ LIFE: tuple[str, ...] = (
     "INSERT INTO bag VALUES (1, 'a', 5); INSERT INTO bag VALUES (1, 'a', 5); TRUNCATE TABLE uniq",
 )
 TABLES = ("bag", "orders", "uniq", "we'ird \"na`me")
+EMPTY = "later"
+"""A table that never has a row: it has neither changes nor files."""
 Seen = list[tuple[int, dict[str, Any]]]
 
 
@@ -82,7 +84,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MirrorWorl
         server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
         world = MirrorWorld(server, folder)
         world.snapshot()
-        server.run_sql("CREATE TABLE shop.later (id INT PRIMARY KEY)")
+        server.run_sql(f"CREATE TABLE shop.{EMPTY} (id INT PRIMARY KEY, name VARCHAR(5))")
         world.publish()
         source = DumpSource(
             world.name, world.source.address, world.lake, SchemaStore(world.engine), world.publish, world.mode
@@ -136,10 +138,19 @@ def test_versions_have_their_span(lived: tuple[MirrorWorld, Seen]) -> None:
     assert (untouched["_valid_from_gtid"], untouched["_valid_to_gtid"]) == (None, None)
 
 
+@pytest.mark.parametrize("reader", [*history_check.READERS, history_check.by_duckdb_views])
+def test_a_table_that_never_had_a_row_has_no_versions(lived: tuple[MirrorWorld, Seen], reader: Any) -> None:
+    world, _ = lived
+    history = history_check.opened(world, EMPTY)
+    found = reader(history)
+    assert (found.num_rows, found.schema.names[:2]) == (0, ["id", "name"])
+    history_check.assert_spans(found)
+
+
 @pytest.mark.spark
 def test_spark_has_the_same(lived: tuple[MirrorWorld, Seen], spark: Any) -> None:
     world, _ = lived
-    for table in TABLES:
+    for table in (*TABLES, EMPTY):
         history = history_check.opened(world, table)
         for statement in history.sql(Dialect.SPARK, Through.FILES):
             spark.sql(statement)
@@ -170,7 +181,7 @@ def test_the_command_prints_the_views(
     settings.write_text(f'lake = "{world.lake}"\n[sources.s]\nconnection = "none"\nstore = "{world.engine.url}"\n')
     monkeypatch.setenv("STRATA_SETTINGS", str(settings))
     monkeypatch.setenv("AIRFLOW_CONN_NONE", "mysql://nobody@127.0.0.1/")
-    assert run(["views", "--history", "--table", "shop.orders"]) == 0
+    assert run(["views", "--history"]) == 0
     said = capsys.readouterr().out
     with duckdb.connect() as connection:
         load_delta(connection)

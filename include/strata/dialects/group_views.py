@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import BEFORE, SHARED, ViewColumn, typed
+from strata.dialects.views import BEFORE, SHARED, ViewColumn, create_view, typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,9 +81,7 @@ def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect
 def _create(view: exp.Table, selects: Sequence[exp.Select], dialect: Dialect) -> str:
     first: exp.Expr = selects[0]
     query = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
-    temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
-    made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
-    return made.sql(dialect.value, pretty=True)
+    return create_view(view, query, dialect)
 
 
 def _value(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect, *, published: bool = True) -> exp.Expr:

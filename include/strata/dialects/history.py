@@ -13,7 +13,18 @@ import pyarrow as pa
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import BEFORE, Branch, ViewSource, Writer, aliased, column_of, is_in, name_of
+from strata.dialects.views import (
+    BEFORE,
+    Branch,
+    ViewSource,
+    Writer,
+    aliased,
+    column_of,
+    create_view,
+    is_in,
+    is_insert,
+    name_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,11 +78,21 @@ class HistoryWriter(Writer):
 
     def history(self, view: exp.Table) -> str:
         """One row for each version of a row that a transaction left behind."""
-        return self._create(view, self.query())
+        return create_view(view, self.query(), self._dialect)
+
+    def now(self, view: exp.Table) -> str:
+        """The rows of which no later version is known: those that there are where it ends."""
+        columns = [exp.alias_(column_of(one.published), name_of(one.name)) for one in self._source.columns]
+        is_left = exp.Is(this=column_of("_valid_to_seq"), expression=exp.null())
+        return create_view(
+            view, exp.select(*columns).from_(self.query().subquery("versions")).where(is_left), self._dialect
+        )
 
     def query(self) -> exp.Select:
         """The same without a name."""
-        events = aliased(self._union([*self._changes_and_base(), *self._guards(self._columns())]), "events")
+        parts = [*self._changes_and_base(), *self._guards(self._columns())]
+        # Of a table that never had a row there are neither changes nor files.
+        events = aliased(self._union(parts or [self._nothing(self._columns())]), "events")
         numbered = aliased(self._numbered(), "numbered")
         spans = aliased(self._spans(), "spans")
         shown = [self._shown(at) for at, _ in enumerate(self._source.columns)]
@@ -133,30 +154,27 @@ class HistoryWriter(Writer):
             exp.alias_(exp.Literal.number(0), "segment", quoted=True),
         ]
         for at, (column, place) in enumerate(self._pairs(base)):
-            plain = self._value(place, column)
             if not self._history.has_key:
-                selected.append(exp.alias_(self._known(place, column, plain), f"v{at}", quoted=True))
+                selected.append(exp.alias_(self._known(place, column), f"v{at}", quoted=True))
                 continue
             if column.is_key:
-                selected.append(exp.alias_(plain, f"k{at}", quoted=True))
+                selected.append(exp.alias_(self._value(place, column), f"k{at}", quoted=True))
             selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
         return exp.select(*selected).from_(self._relation(base.relation))
 
     def _put_whole(self, branch: Branch) -> list[exp.Expr]:
         """The image after a change, of a table without a key; what it lacks is in the one before."""
-        is_insert = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
-            lacking = place.lacking
-            given = exp.null() if lacking is None else self._known(lacking, column, self._value(lacking, column))
+            given = self._known(self._lacking(place), column)
             is_missing = self._lists("_missing", place.missing)
             found = exp.Case(
                 ifs=[
-                    exp.If(this=exp.and_(is_missing, is_insert.copy()), true=self._typed(given, column.kind)),
+                    exp.If(this=exp.and_(is_missing, is_insert()), true=given),
                     exp.If(this=is_missing.copy(), true=self._value(place, column, BEFORE)),
                     *self._differences(place, column),
                 ],
-                default=self._known(place, column, self._value(place, column)),
+                default=self._known(place, column),
             )
             selected.append(exp.alias_(found, f"v{at}", quoted=True))
         return selected
@@ -170,19 +188,8 @@ class HistoryWriter(Writer):
     def _taken_whole(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
-            lacks = exp.Literal.string(f"{column.name}: an image before a change lacks it, and there is no key")
-            is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
-            found = exp.Case(
-                ifs=[exp.If(this=is_missing, true=self._fails(lacks, column))],
-                default=self._known(place, column, self._value(place, column, BEFORE)),
-            )
-            selected.append(exp.alias_(found, f"v{at}", quoted=True))
+            selected.append(exp.alias_(self._old(place, column), f"v{at}", quoted=True))
         return selected
-
-    def _known(self, place: Place, column: ViewColumn, value: exp.Expr) -> exp.Expr:
-        if place.unknown is None:
-            return value
-        return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
 
     def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, Place]]:
         return zip(self._source.columns, branch.places, strict=True)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Relation = exp.Expr
 """What stands behind FROM."""
 
+ViewName = exp.Table
+"""What a view is called."""
+
 
 class Through(StrEnum):
     """By what an engine reads change tables."""

@@ -3,6 +3,7 @@ Not here: which rows and columns belong to a table (`jobs/views/`), the types of
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +47,8 @@ class Place(Struct, frozen=True):
     """Whether they have other types than the column has now."""
     missing: str = ""
     """What the column is called in `_missing` and `_invalid`."""
-    literal: str | None = None
+    literal: pa.Scalar | None = None
+    """Of the column's type; None for NULL."""
     lacking: Place | None = None
     """What an INSERT that does not name the column gives it."""
     unknown: str | None = None
@@ -101,7 +103,7 @@ class Writer:
     def changes(self, view: exp.Table) -> str:
         """Every change, with the columns of now and, in `_before`, what they were."""
         selects = [self._changes_of(branch) for branch in self._source.branches]
-        return self._create(view, self._union([*selects, *self._guards(self._change_columns())]))
+        return create_view(view, self._union([*selects, *self._guards(self._change_columns())]), self._dialect)
 
     def now(self, view: exp.Table) -> str:
         """The rows that there are: what was last put under each key, and not taken away since."""
@@ -126,12 +128,7 @@ class Writer:
         outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
         outer = outer.where(_equal("newest", 1)).where(_equal("put", 1))
         outer.set("with_", exp.With(expressions=[every, ranked]))
-        return self._create(view, outer)
-
-    def _create(self, view: exp.Table, query: exp.Expr) -> str:
-        temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
-        made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
-        return made.sql(self._dialect.value, pretty=True)
+        return create_view(view, outer, self._dialect)
 
     def _over(self, function: exp.Expr, *, newest_first: bool) -> exp.Window:
         """Along the events of a key."""
@@ -204,15 +201,20 @@ class Writer:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if column.is_key:
-                selected.append(exp.alias_(self._value(place, column, BEFORE), f"k{at}", quoted=True))
+                selected.append(exp.alias_(self._old(place, column), f"k{at}", quoted=True))
             selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
         return selected
 
     def _key(self, place: Place, column: ViewColumn) -> exp.Expr:
-        """Of the row after a change; a MINIMAL image leaves out a key that has not changed."""
+        """Of the row after a change; a MINIMAL image leaves out a key that has not changed, or that an INSERT left to
+        its default."""
         is_missing = self._lists("_missing", place.missing)
-        old = self._value(place, column, BEFORE)
-        return exp.Case(ifs=[exp.If(this=is_missing, true=old)], default=self._value(place, column))
+        given = self._known(self._lacking(place), column)
+        branches = [
+            exp.If(this=exp.and_(is_missing, is_insert()), true=given),
+            exp.If(this=is_missing.copy(), true=self._old(place, column)),
+        ]
+        return exp.Case(ifs=branches, default=self._value(place, column))
 
     def _held(self, place: Place, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
         """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
@@ -220,11 +222,10 @@ class Writer:
         if column.is_key:
             return self._struct(self._key(place, column), column)
         is_missing = self._lists("_missing", place.missing)
-        is_insert = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
         moved = self._not_known("the image of a row that changed its key lacks it", column)
-        given = self._placed(place.lacking or Place(unknown="what an INSERT gave it"), column)
+        given = self._placed(self._lacking(place), column)
         branches = [
-            exp.If(this=exp.and_(is_missing, is_insert), true=given),
+            exp.If(this=exp.and_(is_missing, is_insert()), true=given),
             exp.If(this=exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy()))), true=moved),
             exp.If(this=is_missing.copy(), true=exp.null()),
         ]
@@ -237,6 +238,23 @@ class Writer:
         if place.unknown is not None:
             return self._not_known(f"the log does not tell {place.unknown}", column)
         return self._struct(self._value(place, column), column)
+
+    @staticmethod
+    def _lacking(place: Place) -> Place:
+        return place.lacking or Place(unknown="what an INSERT gave it")
+
+    def _known(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+        """The value; an error where the log does not tell."""
+        if place.unknown is None:
+            return self._value(place, column, inside)
+        return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
+
+    def _old(self, place: Place, column: ViewColumn) -> exp.Expr:
+        """The value before a change of a column by which rows are told apart."""
+        lacks = exp.Literal.string(f"{column.name}: an image before a change lacks it, by which rows are told apart")
+        is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
+        fails = exp.If(this=is_missing, true=self._fails(lacks, column))
+        return exp.Case(ifs=[fails], default=self._known(place, column, BEFORE))
 
     def _opened(self, at: int) -> exp.Expr:
         column = self._source.columns[at]
@@ -254,13 +272,19 @@ class Writer:
     def _guards(self, columns: Sequence[tuple[str, pa.DataType]]) -> Iterable[exp.Select]:
         """No rows; where there are some of a newer version, an error. The view says nothing rather than half of it."""
         for relation, versions in self._source.known:
-            nothing = [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in columns]
             fail = self._call("fail", exp.Literal.string(self._source.message))
             is_known = exp.Case(
                 ifs=[exp.If(this=self._is_known(versions), true=exp.false())],
                 default=exp.Cast(this=fail, to=exp.DataType.build("BOOLEAN")),
             )
-            yield exp.select(*nothing).from_(self._relation(relation)).where(is_known)
+            yield exp.select(*self._nulls(columns)).from_(self._relation(relation)).where(is_known)
+
+    def _nothing(self, columns: Sequence[tuple[str, pa.DataType]]) -> exp.Select:
+        """No rows."""
+        return exp.select(*self._nulls(columns)).where(exp.false())
+
+    def _nulls(self, columns: Sequence[tuple[str, pa.DataType]]) -> list[exp.Expr]:
+        return [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in columns]
 
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
         return is_in("_schema_version", versions)
@@ -291,8 +315,7 @@ class Writer:
 
     def _value(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
         if not place.physical:
-            given = exp.null() if place.literal is None else exp.Literal.string(place.literal)
-            return self._typed(given, column.kind)
+            return self._typed(exp.null() if place.literal is None else _literal(place.literal), column.kind)
         found = [column_of(name, inside) for name in place.physical]
         typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
@@ -333,6 +356,13 @@ class Writer:
         return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
 
 
+def create_view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> str:
+    """The statement that makes a view, in the place of one that is there; a temporary one if it is in no database."""
+    temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
+    made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
+    return made.sql(dialect.value, pretty=True)
+
+
 def type_text(dialect: Dialect, kind: pa.DataType) -> str:
     """A type of a change table as an engine writes it."""
     if pa.types.is_decimal(kind):
@@ -357,6 +387,14 @@ def type_text(dialect: Dialect, kind: pa.DataType) -> str:
 def typed(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
     """A value as one of a type."""
     return exp.Cast(this=value, to=exp.DataType.build(type_text(dialect, kind), dialect=dialect.value))
+
+
+def _literal(value: pa.Scalar) -> exp.Expr:
+    """A value that is not NULL, as what its type is cast from."""
+    plain = value.as_py()
+    if isinstance(plain, bytes):
+        return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(plain.hex())])
+    return exp.Literal.string(plain.isoformat(sep=" ") if isinstance(plain, datetime) else str(plain))
 
 
 def _held_type(column: ViewColumn) -> pa.DataType:
@@ -387,6 +425,11 @@ def column_of(name: str, inside: str = "") -> exp.Expr:
 
 def _order() -> list[exp.Expr]:
     return [exp.alias_(column_of("_seq"), "seq", quoted=True), exp.alias_(column_of("_row"), "row", quoted=True)]
+
+
+def is_insert() -> exp.Expr:
+    """Whether a change is an INSERT."""
+    return exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
 
 
 def is_in(name: str, values: Sequence[int]) -> exp.Expr:

@@ -9,8 +9,10 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.rows.arrow import arrow_type
+from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.folding import fold_name
 from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+from strata.tables.values.constants import constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,28 +21,12 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import Column, TableDefinition, TableName
 
 
-_LITERAL = frozenset(
-    {
-        Family.INTEGER,
-        Family.DECIMAL,
-        Family.FLOATING,
-        Family.CHARACTERS,
-        Family.TEXT,
-        Family.LABELS,
-        Family.YEAR,
-        Family.TEMPORAL,
-    }
-)
-_UNLITERAL = frozenset({TypeKind.TIME, TypeKind.TIMESTAMP})
-"""Of these no text casts to what the change table has: microseconds, and a time of the session's zone."""
-
-
 class Value(Struct, frozen=True):
     """Where rows of one version have the value of a column of now."""
 
     column: Column | None = None
     """The column that had it then."""
-    literal: str | None = None
+    given: pa.Scalar | None = None
     """Without a column: what the server gave to the rows that were there; None for NULL."""
     unknown: str | None = None
     """Why the log does not tell."""
@@ -129,41 +115,37 @@ def _earlier(value: Value, before: TableDefinition, turn: Turn) -> Value:
     source = sources.get(name, name)
     old = before.column(source)
     if name in fresh or old is None or (name not in sources and name in sources.values()):
-        return _default(value.column)
+        return _filled(value.column, turn)
     if not keeps_values(old, value.column):
         changed = f"{old.name} was {old.column_type}, and is {value.column.column_type}"
         return Value(unknown=changed, is_apart=True)
     return Value(old)
 
 
-def _default(column: Column) -> Value:
-    """What the rows that were there got in a column that was added."""
-    if column.generated is not None or column.auto_increment:
-        return Value(unknown=f"what rows that were there got in the new column {column.name}")
-    found = default_of(column)
-    if column.default is not None or column.nullable or found.unknown is not None:
-        return found
-    kind = parse_column_type(column.column_type)
-    implicit = kind.labels[0] if kind.kind is TypeKind.ENUM else kind.kind.facts.implicit_default
-    if implicit is None or kind.kind.facts.family not in _LITERAL:
-        return Value(unknown=f"what rows that were there got in the new column {column.name}")
-    return Value(literal=implicit)
+def _filled(column: Column, turn: Turn) -> Value:
+    """What the rows that were there got in a column that a turn added."""
+    told = () if turn.effect is None else turn.effect.filled
+    found = next((one.value for one in told if one.column == column.name), fill_of(column))
+    return _given(column, found, f"what rows that were there got in the new column {column.name}")
 
 
-def default_of(column: Column) -> Value:
-    """The default of a column, as a text that casts to its type."""
-    kind = parse_column_type(column.column_type)
-    if column.default is None and not column.default_is_expression:
-        return Value()
-    is_zero = kind.kind.facts.family is Family.TEMPORAL and "-00" in f"{column.default}"
-    if column.default_is_expression or is_zero or kind.kind.facts.family not in _LITERAL or kind.kind in _UNLITERAL:
-        return Value(unknown=f"what the default of {column.name} was")
-    return Value(literal=column.default)
+def left_out(column: Column) -> Value:
+    """What an INSERT that does not name a column gives it: of MINIMAL images it is in no log."""
+    return _given(column, fill_of(column), f"what an INSERT without {column.name} gave it")
+
+
+def _given(column: Column, found: str | NoFill | None, what: str) -> Value:
+    if isinstance(found, NoFill):
+        return Value(unknown=f"{what} ({found.reason})")
+    value = constant(column, found, 1)[0]
+    return Value(given=value if value.is_valid else None)
 
 
 def keeps_values(before: Column, after: Column) -> bool:
     """Whether a change of a column's type leaves every value as it is, so that a cast says what the server has."""
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    if one == other:
+        return True
     families = one.kind.facts.family, other.kind.facts.family
     if families[0] is families[1]:
         return _keeps_in_family(one, other, arrow_type(before), arrow_type(after))

@@ -12,7 +12,7 @@ from strata.rows.arrow import arrow_type
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.layout import column_name
-from strata.tables.lives import default_of
+from strata.tables.lives import left_out
 from strata.tables.outputs import OUTPUT
 
 if TYPE_CHECKING:
@@ -78,21 +78,23 @@ def place_of(value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds:
         there: Columns of the table in the lake.
         kinds: Types of the version's columns in change tables, by folded name.
     """
-    if value.unknown is not None:
-        return Place(unknown=value.unknown)
     if value.column is None:
-        return Place(literal=value.literal)
+        return _place_of_given(value, column)
     name = value.column.name
     wanted = fold_name(column_name(name))
     fields = [field for field in there if fold_name(plain_name(field)) == wanted]
     exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
-    default = default_of(value.column)
     return Place(
         tuple(field.name for field in exact),
         is_cast=any(field.type != column.kind for field in exact),
         missing=name,
-        lacking=Place(literal=default.literal, unknown=default.unknown),
+        lacking=_place_of_given(left_out(value.column), column),
     )
+
+
+def _place_of_given(value: Value, column: ViewColumn) -> Place:
+    given = value.given
+    return Place(literal=None if given is None else given.cast(column.kind), unknown=value.unknown)
 
 
 def _stored(definition: TableDefinition) -> list[pa.DataType]:

@@ -85,7 +85,8 @@ class _Events:
         self._images = pa.concat_tables([state, found.cast(state.schema), left.cast(state.schema)])
         self._side = np.repeat([_LEFT, _FOUND, _LEFT], [state.num_rows, len(found_at), len(left_at)])
         self._at = np.concatenate([np.full(state.num_rows, -1, np.int64), found_at, left_at])
-        whole = pc.and_(pc.is_null(changes["_missing"]), pc.is_null(changes["_invalid"]))
+        has_all = pc.or_(pc.is_null(changes["_missing"]), pc.equal(op, "insert"))
+        whole = pc.and_(has_all, pc.is_null(changes["_invalid"]))
         if not definition.primary_key:
             whole = pa.chunked_array([pa.array(np.ones(len(whole), bool))])
         self._is_whole = np.concatenate(
@@ -184,7 +185,9 @@ class _Events:
 
 
 def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:
-    """The images after changes that are in order; whole where there is no key, by which nobody could find the rest."""
+    """The images after changes that are in order, with the defaults of what inserts left out; whole where there is no
+    key, by which nobody could find the rest."""
+    events = Events.of(changes, definition)
     if definition.primary_key:
-        return changes.filter(pc.not_equal(changes["_op"], "delete"))
-    return completed(Events.of(changes, definition), definition, (), changes["_missing"], lambda keys: keys)
+        return events.after
+    return completed(events, definition, (), changes["_missing"], lambda keys: keys)

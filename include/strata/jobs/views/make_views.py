@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.dialects.relations import relation_of, schema_of, view_name
+from strata.dialects.relations import Through, relation_of, schema_of, view_name
 from strata.dialects.views import ViewSource, Writer
+from strata.errors import Usage
+from strata.jobs.views.mirror_rows import Past, rows_of_mirror, standing_mirror, why_no_history
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
 from strata.schema.model.folding import fold_name
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.dialects.engines import Dialect
-    from strata.dialects.relations import Relation, Through
+    from strata.dialects.relations import Relation
     from strata.dialects.views import ViewColumn
-    from strata.schema.history.turns import Removal, Turn
+    from strata.mirrors.table import Mirror
     from strata.tables.lives import Era, Life
 
 CHANGES = "__changes"
@@ -76,13 +78,12 @@ def make_views(
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    turns = turns_of(engine, source)
-    removals = removals_of(engine, source)
+    past = Past(turns_of(engine, source), removals_of(engine, source))
     made: list[MadeView] = []
-    for name in sorted({turn.name for turn in turns}):
-        life = life_of(turns, name) if wanted(name) else None
+    for name in sorted({turn.name for turn in past.turns}):
+        life = life_of(past.turns, name) if wanted(name) else None
         if life is not None:
-            table = _Table(lake, source, name, life, turns, removals, member)
+            table = _Table(lake, source, name, life, past, member)
             made += table.views(dialect, through)
     return made
 
@@ -90,6 +91,10 @@ def make_views(
 def member_name(name: TableName, member: str) -> TableName:
     """What the table of one source is called among those of several."""
     return TableName(name.database, f"{name.table}__{member}") if member else name
+
+
+_Written = tuple[Writer, list[str], tuple["ViewColumn", ...]]
+"""The views over changes, what has to run before, and the columns."""
 
 
 class _Table:
@@ -101,41 +106,53 @@ class _Table:
         source: str,
         name: TableName,
         life: Life,
-        turns: Sequence[Turn],
-        removals: Sequence[Removal],
+        past: Past,
         member: str,
     ) -> None:
-        self._name = name
+        self._lake, self._past = lake, past
+        self._source_name, self._name = source, name
         self._member, self._called = member, member_name(name, member)
         self._life = life
-        self._versions = {turn.version_id for turn in turns if turn.name == name}
+        self._versions = {turn.version_id for turn in past.turns if turn.name == name}
         names = {era.name for era in life.eras}
         found = {one: OUTPUT.open(table_url(lake, source, one)) for one in names}
         self._urls = {one: table_url(lake, source, one) for one in names}
         self._tables = {one: table for one, table in found.items() if table is not None}
-        self._removals = [one for one in removals if life.was_called(one.name, one.seq)]
+        self._removals = [one for one in past.removals if life.was_called(one.name, one.seq)]
 
     def views(self, dialect: Dialect, through: Through) -> list[MadeView]:
-        """Both views; none if nothing is published."""
-        if not self._tables:
-            return []
-        changes = view_name(self._called, CHANGES, dialect, through)
-        now = view_name(self._called, "", dialect, through)
+        """Both views: of changes if something is published, of rows if that or a mirror tells them."""
+        made, written = [], self._writer(dialect, through)
+        if written is not None:
+            changes = view_name(self._called, CHANGES, dialect, through)
+            writer, preludes, columns = written
+            statements = (*schema_of(changes, dialect), *preludes, writer.changes(changes))
+            made.append(MadeView(self._name, Kind.CHANGES, statements, self._notes_of_changes(), columns))
+        standing = standing_mirror(self._lake, self._source_name, self._name, self._life.definition)
+        if standing.mirror is not None:
+            return [*made, self._rows_of(standing.mirror, dialect, through)]
+        return made if written is None else [*made, self._rows_of_changes(written, dialect, through, standing.why_not)]
+
+    def _rows_of(self, mirror: Mirror, dialect: Dialect, through: Through) -> MadeView:
+        view = view_name(self._called, "", dialect, through)
+        try:
+            statements = rows_of_mirror(self._lake, mirror, view, dialect, through, self._past)
+        except Usage as error:
+            return MadeView(self._name, Kind.NOW, (), (why_no_history(error),))
+        again = "DDL" if through is Through.DELTA else "each `strata mirror update`"
+        columns = view_columns(self._life.definition, ())
+        return MadeView(
+            self._name, Kind.NOW, statements, (f"the rows of the mirror: make it anew after {again}",), columns
+        )
+
+    def _rows_of_changes(self, written: _Written, dialect: Dialect, through: Through, why_not: str | None) -> MadeView:
         refusal = self._refusal()
-        source, preludes = self._source(dialect, through)
-        writer = Writer(dialect, source)
-        made = [
-            MadeView(
-                self._name,
-                Kind.CHANGES,
-                (*schema_of(changes, dialect), *preludes, writer.changes(changes)),
-                self._notes_of_changes(),
-                source.columns,
-            )
-        ]
         if refusal is not None:
-            return [*made, MadeView(self._name, Kind.NOW, (), (refusal,))]
-        return [*made, MadeView(self._name, Kind.NOW, (writer.now(now),), self._notes(), source.columns)]
+            return MadeView(self._name, Kind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
+        writer, _, columns = written
+        view = view_name(self._called, "", dialect, through)
+        notes = self._notes() if why_not is None else (*self._notes(), why_not)
+        return MadeView(self._name, Kind.NOW, (writer.now(view),), notes, columns)
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
@@ -175,7 +192,10 @@ class _Table:
 
     # What views are made of ---------------------------------------------------------------------
 
-    def _source(self, dialect: Dialect, through: Through) -> tuple[ViewSource, list[str]]:
+    def _writer(self, dialect: Dialect, through: Through) -> _Written | None:
+        """None if nothing is published."""
+        if not self._tables:
+            return None
         relations: list[tuple[str, Relation]] = []
         preludes: list[str] = []
         for name, table in sorted(self._tables.items()):
@@ -194,4 +214,4 @@ class _Table:
             max((one.seq for one in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
-        return source, preludes
+        return Writer(dialect, source), preludes, columns

@@ -10,14 +10,14 @@ import polars as pl
 import pyarrow as pa
 
 from strata.dialects.history import VALIDITY
-from strata.dialects.views import BEFORE
+from strata.dialects.views import BEFORE, Place
 from strata.errors import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from strata.dialects.history import HistorySource
-    from strata.dialects.views import Branch, Place, ViewColumn
+    from strata.dialects.views import Branch, ViewColumn
 
 _ORDER: Final = ["seq", "row", "put"]
 _PARTITION: Final = "_interval"
@@ -48,6 +48,9 @@ class _Frame:
 
     def made(self) -> pl.LazyFrame:
         events = pl.concat([*self._events(), self._nothing()], how="vertical")
+        # By way of a column that everybody needs: of those that nobody asks for nothing is computed.
+        put = pl.struct("put", "unknown").map_batches(_refuse_unnamed, return_dtype=pl.Int32)
+        events = events.with_columns(put.alias("put")).drop("unknown")
         spans = self._spans_by_key(events) if self._source.has_key else self._spans_by_row(events)
         since, to = pl.col("since"), pl.col("to_seq")
         spans = spans.filter(pl.col("put") == 1, since.is_null() | to.is_null() | (since < to))
@@ -107,65 +110,70 @@ class _Frame:
             pl.lit(None, pl.Datetime("us", "UTC")).alias("time"),
             pl.lit(0, pl.Int64).alias("segment"),
         ]
-        values: list[pl.Expr] = []
-        for at, (column, place) in enumerate(self._pairs(base)):
-            value = self._value(place, column)
-            if self._source.has_key:
-                values += [value.alias(f"k{at}")] if column.is_key else []
-                value = _held(value, pl.lit(place.unknown, pl.String))
-            values.append(value.alias(f"v{at}"))
         scanned = pl.scan_parquet(list(self._files[base.relation]), missing_columns="insert", glob=False)
-        return scanned.select(*when, *values)
+        told = [self._told(place, column) for column, place in self._pairs(base)]
+        return scanned.select(*when, *self._values(told, told))
 
     def _put(self, branch: Branch) -> list[pl.Expr]:
         pairs = list(self._pairs(branch))
+        named = [self._key_put(place, column) for column, place in pairs]
+        if not self._source.has_key:
+            return self._values(named, named)
         moves = pl.any_horizontal(
             pl.lit(value=False),
             *(
-                self._key(place, column).ne_missing(self._value(place, column, BEFORE))
-                for column, place in pairs
+                held.struct.field("v").ne_missing(self._value(place, column, BEFORE))
+                for held, (column, place) in zip(named, pairs, strict=True)
                 if column.is_key
             ),
         )
-        is_insert = pl.col("_op") == "insert"
-        values: list[pl.Expr] = []
-        for at, (column, place) in enumerate(pairs):
-            absent = _lists(place.missing)
-            given = place.lacking
-            lacking = pl.lit(None, self._kind(column)) if given is None else self._value(given, column)
-            if not self._source.has_key:
-                old = pl.when(is_insert).then(lacking).otherwise(self._value(place, column, BEFORE))
-                values.append(pl.when(absent).then(old).otherwise(self._value(place, column)).alias(f"v{at}"))
-                continue
-            if column.is_key:
-                values += [self._key(place, column).alias(f"k{at}")]
-                values.append(_held(self._key(place, column), pl.lit(None, pl.String)).alias(f"v{at}"))
-                continue
-            unknown = pl.lit(None if given is None else given.unknown, pl.String)
-            held = (
-                pl.when(self._is_partial(place, column))
-                .then(self._why(column, "the log has only what changed in the document"))
-                .when(absent & is_insert)
-                .then(_held(lacking, unknown))
-                .when(absent & moves)
-                .then(self._why(column, "the image of a row that changed its key lacks it"))
-                .when(absent)
-                .then(None)
-                .otherwise(_held(self._value(place, column), pl.lit(place.unknown, pl.String)))
-            )
-            values.append(held.alias(f"v{at}"))
-        return values
+        held = [
+            name if column.is_key else self._held_put(place, column, moves)
+            for name, (column, place) in zip(named, pairs, strict=True)
+        ]
+        return self._values(held, named)
+
+    def _key_put(self, place: Place, column: ViewColumn) -> pl.Expr:
+        """Of the row after a change, where rows are told apart by it: what its image lacks is in the one before it,
+        or the default of an INSERT."""
+        absent = _lists(place.missing)
+        return (
+            pl.when(absent & _is_insert())
+            .then(self._lacking(place, column))
+            .when(absent)
+            .then(self._old(place, column))
+            .when(self._is_partial(place, column))
+            .then(self._why(column, "the log has only what changed in the document"))
+            .otherwise(self._told(place, column))
+        )
+
+    def _held_put(self, place: Place, column: ViewColumn, moves: pl.Expr) -> pl.Expr:
+        """Of the row after a change; NULL where the value is that of the image before."""
+        absent = _lists(place.missing)
+        return (
+            pl.when(self._is_partial(place, column))
+            .then(self._why(column, "the log has only what changed in the document"))
+            .when(absent & _is_insert())
+            .then(self._lacking(place, column))
+            .when(absent & moves)
+            .then(self._why(column, "the image of a row that changed its key lacks it"))
+            .when(absent)
+            .then(None)
+            .otherwise(self._told(place, column))
+        )
 
     def _taken(self, branch: Branch) -> list[pl.Expr]:
-        values: list[pl.Expr] = []
-        for at, (column, place) in enumerate(self._pairs(branch)):
-            value = self._value(place, column, BEFORE)
-            if not self._source.has_key:
-                values.append(value.alias(f"v{at}"))
-                continue
-            values += [value.alias(f"k{at}")] if column.is_key else []
-            values.append(pl.lit(None, self._held_kind(column)).alias(f"v{at}"))
-        return values
+        old = [self._old(place, column) for column, place in self._pairs(branch)]
+        return self._values([pl.lit(None, self._held_kind(column)) for column in self._columns], old)
+
+    def _values(self, held: Sequence[pl.Expr], named: Sequence[pl.Expr]) -> list[pl.Expr]:
+        """The values of an event: what names its row, what it holds, and why nobody knows which row it is."""
+        whole = not self._source.has_key
+        keys = [at for at, column in enumerate(self._columns) if column.is_key or whole]
+        names = [] if whole else [named[at].struct.field("v").alias(f"k{at}") for at in keys]
+        values = [named[at].struct.field("v") if whole else held[at] for at, _ in enumerate(self._columns)]
+        unknown = pl.coalesce(*(named[at].struct.field("u") for at in keys), pl.lit(None, pl.String))
+        return [*names, *(value.alias(f"v{at}") for at, value in enumerate(values)), unknown.alias("unknown")]
 
     def _nothing(self) -> pl.LazyFrame:
         """No events, in the columns of all: there may be none at all."""
@@ -174,7 +182,9 @@ class _Frame:
         for at, column in enumerate(self._columns):
             if column.is_key and self._source.has_key:
                 kinds[f"k{at}"] = self._kind(column)
+        for at, column in enumerate(self._columns):
             kinds[f"v{at}"] = self._held_kind(column) if self._source.has_key else self._kind(column)
+        kinds["unknown"] = pl.String
         return pl.LazyFrame(schema=kinds)
 
     # Spans --------------------------------------------------------------------------------------
@@ -201,7 +211,7 @@ class _Frame:
                 continue
             why = spans[name].struct.field("u").drop_nulls()
             if len(why):
-                raise Usage(f"{column.name}: the log does not tell: {why[0]}")
+                raise Usage(why[0])
             if spans[name].null_count():
                 raise Usage(f"{column.name}: the log has no image with it")
         return spans
@@ -246,20 +256,23 @@ class _Frame:
     def _value(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
         kind = self._kind(column)
         if not place.physical:
-            if place.literal is None:
-                return pl.lit(None, kind)
-            return pl.lit(_literal(place.literal, column), kind)
+            return pl.lit(None if place.literal is None else place.literal.as_py(), kind)
         found = [pl.col(inside).struct.field(name) if inside else pl.col(name) for name in place.physical]
         typed = [one.cast(kind) for one in found] if place.is_cast else found
         return reduce(pl.coalesce, typed)
 
-    def _key(self, place: Place, column: ViewColumn) -> pl.Expr:
-        """Of the row after a change; a MINIMAL image leaves out a key that has not changed."""
-        return (
-            pl.when(_lists(place.missing))
-            .then(self._value(place, column, BEFORE))
-            .otherwise(self._value(place, column))
-        )
+    def _told(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
+        if place.unknown is not None:
+            return self._why(column, f"the log does not tell {place.unknown}")
+        return _held(self._value(place, column, inside), pl.lit(None, pl.String))
+
+    def _lacking(self, place: Place, column: ViewColumn) -> pl.Expr:
+        return self._told(place.lacking or Place(unknown="what an INSERT gave it"), column)
+
+    def _old(self, place: Place, column: ViewColumn) -> pl.Expr:
+        """The value before a change of a column by which rows are told apart."""
+        lacks = self._why(column, "an image before a change lacks it, by which rows are told apart")
+        return pl.when(_lists(f"{BEFORE}.{place.missing}")).then(lacks).otherwise(self._told(place, column, BEFORE))
 
     def _is_partial(self, place: Place, column: ViewColumn) -> pl.Expr:
         if not column.is_document:
@@ -270,7 +283,14 @@ class _Frame:
         return keys.list.contains(place.missing).fill_null(value=False)
 
     def _why(self, column: ViewColumn, why: str) -> pl.Expr:
-        return _held(pl.lit(None, self._kind(column)), pl.lit(why, pl.String))
+        return _held(pl.lit(None, self._kind(column)), pl.lit(f"{column.name}: {why}", pl.String))
+
+
+def _refuse_unnamed(events: pl.Series) -> pl.Series:
+    why = events.struct.field("unknown").drop_nulls()
+    if len(why):
+        raise Usage(why[0])
+    return events.struct.field("put")
 
 
 def _held(value: pl.Expr, unknown: pl.Expr) -> pl.Expr:
@@ -286,5 +306,5 @@ def _moment(micros: int | None) -> pl.Expr:
     return pl.lit(micros, pl.Int64).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
-def _literal(text: str, column: ViewColumn) -> Any:
-    return pa.scalar(text).cast(column.kind).as_py()
+def _is_insert() -> pl.Expr:
+    return pl.col("_op") == "insert"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from strata.dialects.relations import ViewName
     from strata.dialects.views import ViewColumn
     from strata.gtid.token import Token
     from strata.mirrors.histories.beginning import Beginning
@@ -108,6 +109,16 @@ class MirrorHistory(Struct, frozen=True):
         view = view_name(self.mirror.table, HISTORY, dialect, through)
         source, preludes = self._source(dialect, through)
         return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).history(view))
+
+    def sql_now(self, view: ViewName, dialect: Dialect) -> tuple[str, ...]:
+        """Statements that make a view of the rows that the mirror has, from files alone.
+
+        Args:
+            view: What it is called.
+            dialect: For which engine.
+        """
+        source, preludes = self._source(dialect, Through.FILES)
+        return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).now(view))
 
     def to_duckdb(self, connection: Any) -> Any:
         """The history as a relation of a DuckDB connection, read from its files.
