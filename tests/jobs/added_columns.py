@@ -15,6 +15,6 @@ _COLUMNS = (
 ADDED = (
     "CREATE TABLE added (id INT NOT NULL DEFAULT 3 PRIMARY KEY)",
     "INSERT INTO added VALUES (1), (2)",
-    *(f"ALTER TABLE added ADD COLUMN c{at} {column}" for at, column in enumerate(_COLUMNS)),
+    "ALTER TABLE added " + ", ".join(f"ADD COLUMN c{at} {column}" for at, column in enumerate(_COLUMNS)),
 )
 """Statements of a session whose `sql_mode` is empty."""

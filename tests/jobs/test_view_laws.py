@@ -157,6 +157,7 @@ class Judge:
         world = self._world
         report = world.update()
         behind = {one.table for one in report.mirrors if one.behind or one.error}
+        assert "shop.added" not in behind
         names = [name for name in [*KEYS, "added"] if f"shop.{name}" not in behind]
         with world.server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
             for name in names:

@@ -12,6 +12,7 @@ from strata.dialects.relations import Through, relation_of, schema_of, view_name
 from strata.dialects.views import ViewSource, Writer
 from strata.errors import Usage
 from strata.jobs.views.mirror_rows import Past, rows_of_mirror, standing_mirror, why_no_history
+from strata.mirrors.current import position_now
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
 from strata.schema.model.folding import fold_name
@@ -140,10 +141,11 @@ class _Table:
         except Usage as error:
             return MadeView(self._name, Kind.NOW, (), (why_no_history(error),))
         again = "DDL" if through is Through.DELTA else "each `strata mirror update`"
-        columns = view_columns(self._life.definition, ())
-        return MadeView(
-            self._name, Kind.NOW, statements, (f"the rows of the mirror: make it anew after {again}",), columns
+        note = (
+            f"the rows of the mirror, which is at transaction {position_now(self._lake, mirror).seq} as this is written"
         )
+        columns = view_columns(self._life.definition, ())
+        return MadeView(self._name, Kind.NOW, statements, (f"{note}: make it anew after {again}",), columns)
 
     def _rows_of_changes(self, written: _Written, dialect: Dialect, through: Through, why_not: str | None) -> MadeView:
         refusal = self._refusal()
