@@ -21,6 +21,8 @@ STRATA_MIRROR_LIVES=25 "$python" -m pytest -q tests/mirrors/test_random_lives.py
     tests/mirrors/test_older_tables.py
 STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cache/test_keys.py \
     tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
+STRATA_MIRROR_LIVES=12 "$python" -m pytest -q tests/mirrors/test_readers_behind_ddl.py
+STRATA_VIEW_LIVES=12 "$python" -m pytest -q tests/jobs/test_view_laws.py
 STRATA_LOAD=20 "$python" -m pytest -q tests/jobs/test_dump_load.py
 STRATA_DUMPS_BESIDE_RENAMES=60 STRATA_DUMPS_UNNUMBERED=20 STRATA_ODD_TABLES=5 "$python" -m pytest -q \
     tests/jobs/test_dump_beside_renames.py tests/jobs/test_dump_unnumbered.py tests/reconcile/test_odd_tables.py
