@@ -25,6 +25,7 @@ from strata.kernels.result_rows import (
     walk_rows,
 )
 from strata.kernels.status import CORRUPT, DONE, FULL
+from strata.rows.select.calendar import day_text, moment_text
 
 FORMS = np.array(
     [(FIXED, 4), (TEXT, 0), (EXACT, 2), (DATE, 0), (MOMENT, 0), (TIME, 0), (DECIMAL, 2), (DIGITS, 0)], np.int64
@@ -84,11 +85,22 @@ def test_values_of_each_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [(3, b"\0"), (3, b"\x04\xe8\x07\x02\x1e"), (4, b"\0"), (4, b"\x04\x00\x00\x00\x00")]
+    ("column", "value", "shown"),
+    [
+        (3, b"\0", "0000-00-00"),
+        (3, b"\x04\xe8\x07\x02\x1e", "2024-02-30"),
+        (3, b"\x04\x00\x00\x01\x01", "0000-01-01"),
+        (4, b"\0", "0000-00-00 00:00:00.000000"),
+        (4, b"\x04\x00\x00\x00\x00", "0000-00-00 00:00:00.000000"),
+        (4, b"\x0b\xe8\x07\x00\x0f\x17\x3b\x3a\x3f\x42\x0f\x00", "2024-00-15 23:59:58.999999"),
+    ],
 )
-def test_dates_of_no_calendar_are_absent(column: int, value: bytes) -> None:
-    status, _, cells, _, rows = walk(row([*VALUES[:column], value, *VALUES[column + 1 :]]) + END)
-    assert (status, rows, int(cells[column, 0])) == (Packet.END_OF_STREAM, 1, 1)
+def test_dates_of_no_calendar_keep_their_parts(column: int, value: bytes, shown: str) -> None:
+    status, _, cells, out, rows = walk(row([*VALUES[:column], value, *VALUES[column + 1 :]]) + END)
+    assert (status, rows) == (Packet.END_OF_STREAM, 1)
+    place, size = int(cells[column, 0]), 4 if column == 3 else 8
+    cell = int.from_bytes(out[place : place + size].tobytes(), "little", signed=True)
+    assert (day_text(cell) if column == 3 else moment_text(cell, 6)) == shown
 
 
 @pytest.mark.parametrize("text", ["0.00", "-0.01", "1" * 36 + ".25", "-" + "9" * 36 + ".99", "123456789.10"])

@@ -40,7 +40,7 @@ def test_what_is_no_manifest_is_told(content: bytes) -> None:
 
 
 def test_a_newer_number_is_told() -> None:
-    content = made().to_json().replace(b'"format":1', b'"format":999')
+    content = made().to_json().replace(f'"format":{FORMAT}'.encode(), b'"format":999')
     with pytest.raises(DamagedFileError, match="format 999"):
         read_manifest(content, "here")
 
@@ -54,6 +54,14 @@ def test_only_the_same_dump_is_continued() -> None:
         Manifest.begin("s", TableName("shop", "orders"), 3, ORDERS, "another"),
     ):
         assert not made().goes_on_from(other)
+
+
+def test_chunks_without_texts_are_read_again() -> None:
+    begun = Manifest.begin("s", TableName("shop", "orders"), 3, ORDERS, UUID)
+    old = RECORDED / "dump-manifest-1.json"
+    assert not read_manifest(old.read_bytes(), str(old)).goes_on_from(begun)
+    new = RECORDED / f"dump-manifest-{FORMAT}.json"
+    assert read_manifest(new.read_bytes(), str(new)).goes_on_from(begun)
 
 
 def made() -> Manifest:

@@ -103,7 +103,6 @@ INCONCLUSIVE = {
         "",
         "images before changes lack _before.v",
     ),
-    "zero_date": ("CREATE TABLE t (d DATE PRIMARY KEY); INSERT INTO t VALUES ('0000-00-00');", "", "no calendar has"),
 }
 """What nobody can say: the past, what happens behind what is published, and the reason."""
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata.checks.arrow_values import equals, flags_of, numbers_of
-from strata.checks.image_chain import hash_keys
+from strata.checks.image_chain import hash_keys, texts_of, with_texts
 from strata.checks.names import column_name
 from strata.kernels.chains import FOUND, LEFT
 from strata.rows.row_hashes import hash_rows
@@ -127,19 +127,26 @@ class OpenedFile:
         names = [self.column(name) for name in keys]
         for group in self._groups():
             if len(names) > 1 or self._may_have(group, names[0], wanted):
-                yield from self._images_in(group, names, wanted)
+                yield from self._images_in(group, names, keys, wanted)
 
-    def _images_in(self, group: int, names: Sequence[str], wanted: Ints) -> Iterator[Left]:
+    def _images_in(self, group: int, names: Sequence[str], keys: Sequence[str], wanted: Ints) -> Iterator[Left]:
         places = ["_op", "_seq", "_row"]
-        batch = self._read(group, [*names, *places, *(f"_before.{name}" for name in names)])
+        batch = self._read(group, [*names, *places, "_invalid", *(f"_before.{name}" for name in names)])
         op = batch.column("_op")
         is_insert, is_delete = flags_of(equals(op, "insert")), flags_of(equals(op, "delete"))
         seq, row = numbers_of(batch.column("_seq")), numbers_of(batch.column("_row"))
         before = batch.column("_before")
         images = dict(zip([field.name for field in before.type], before.flatten(), strict=True))
-        found = hash_keys([images[name] for name in names], batch.num_rows)
+        before_keys = [images[name] for name in names]
+        invalid = batch.column("_invalid")
+        before_texts = texts_of(invalid, "_before.", keys)
+        found = with_texts(hash_keys(before_keys, batch.num_rows), before_texts)
         # A key is never NULL: a partial image lacks what the change has left as it was.
-        left = hash_keys([pc.coalesce(batch.column(name), images[name]) for name in names], batch.num_rows)
+        after = [(batch.column(name), text) for name, text in zip(names, texts_of(invalid, "", keys), strict=True)]
+        pairs = [
+            _coalesced(*new, *old) for new, old in zip(after, zip(before_keys, before_texts, strict=True), strict=True)
+        ]
+        left = with_texts(hash_keys([value for value, _ in pairs], batch.num_rows), [text for _, text in pairs])
         last: dict[int, Left] = {}
         for side, hashes, has in ((FOUND, found, ~is_insert), (LEFT, left, ~is_delete)):
             for at in np.flatnonzero(has & np.isin(hashes, wanted)).tolist():
@@ -167,12 +174,19 @@ class OpenedFile:
             mine = [number for number, left in enumerate(lefts) if left.group == group]
             batch = self._read(group, [*columns, "_missing", "_invalid"])
             rows = batch.take(_numbers([lefts[number].at for number in mine]))
-            hashes[mine] = hash_rows([rows.column(name) for name in columns], len(mine))
-            is_whole[mine] = flags_of(rows.column("_missing").is_null()) & flags_of(rows.column("_invalid").is_null())
+            invalid = rows.column("_invalid")
+            texts = texts_of(invalid, "", names)
+            hashes[mine] = with_texts(hash_rows([rows.column(name) for name in columns], len(mine)), texts)
+            is_whole[mine] = flags_of(rows.column("_missing").is_null()) & ~_have_differences(invalid)
         return hashes, is_whole
 
-    def before_hashes(self, names: Sequence[str], at: Sequence[int]) -> Ints:
+    def before_hashes(self, names: Sequence[str], noted: Sequence[str | None], at: Sequence[int]) -> Ints:
         """A hash of what changes found in each of some rows, which are counted through the file.
+
+        Args:
+            names: The columns.
+            noted: What they are called in `_invalid`; None for one that it never has.
+            at: The rows.
 
         Raises:
             UnreadableEarlierError: It is not what it should be.
@@ -183,10 +197,11 @@ class OpenedFile:
             end = begin + self._parquet.metadata.row_group(group).num_rows
             mine = [number for number, one in enumerate(at) if begin <= one < end]
             if mine:
-                images = self._read(group, ["_before"]).column("_before")
-                images = images.take(_numbers([at[number] - begin for number in mine]))
+                rows = self._read(group, ["_before", "_invalid"])
+                rows = rows.take(_numbers([at[number] - begin for number in mine]))
+                images, texts = rows.column("_before"), texts_of(rows.column("_invalid"), "_before.", noted)
                 found = dict(zip([field.name for field in images.type], images.flatten(), strict=True))
-                hashes[mine] = hash_rows([found[name] for name in names], len(mine))
+                hashes[mine] = with_texts(hash_rows([found[name] for name in names], len(mine)), texts)
             begin = end
         return hashes
 
@@ -222,6 +237,23 @@ class OpenedFile:
                 is_known = found is not None and found.has_min_max and found.has_null_count and not found.null_count
                 return (found.min, found.max) if is_known else None
         return None
+
+
+def _coalesced(
+    value: pa.Array, text: pa.Array | None, other: pa.Array, other_text: pa.Array | None
+) -> tuple[pa.Array, pa.Array | None]:
+    """A column and its texts, of another image where there is neither."""
+    if text is None and other_text is None:
+        return pc.coalesce(value, other), None
+    texts = [pa.nulls(len(value), pa.string()) if one is None else one for one in (text, other_text)]
+    has = pc.or_(value.is_valid(), texts[0].is_valid())
+    return pc.if_else(has, value, other), pc.if_else(has, *texts)
+
+
+def _have_differences(invalid: pa.Array) -> Flags:
+    """Whether the map of a row has what changed in a document: all else begins with a digit."""
+    found = [any(not text[:1].isdigit() for _, text in entries or ()) for entries in invalid.to_pylist()]
+    return np.array(found, np.bool_)
 
 
 def _numbers(values: Sequence[int]) -> Any:

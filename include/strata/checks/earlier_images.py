@@ -253,7 +253,8 @@ class _Work:
             mine = OpenedFile(EarlierFile(now.url, self.search.interval, version=now.version_id))
             earlier, is_whole = file.hashes([pairs[name] for name in names], left, mine.kinds_before(names))
             is_same = file.version == now.version_id
-            found = wanted.image[places] if is_same else mine.before_hashes(names, wanted.at[places].tolist())
+            noted = self._chain(now).invalid_of(names)
+            found = wanted.image[places] if is_same else mine.before_hashes(names, noted, wanted.at[places].tolist())
         except UnreadableEarlierError:
             self._found.not_compared[UNREADABLE] += len(left)
             return

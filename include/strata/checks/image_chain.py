@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from strata.checks.arrow_values import column_of, flags_of, whole_numbers
 from strata.checks.rules import frame_column
 from strata.kernels.chains import FOUND, HAS_FOUND, HAS_LEFT, follow_keys, interleave
+from strata.rows.arrow import BEFORE
 from strata.rows.row_hashes import hash_rows
 
 if TYPE_CHECKING:
@@ -108,8 +110,9 @@ class Gathered:
         after = {name: rows.column(frame_column(name)) for name in chain.columns}
         before = rows.column("_before")
         names = [before.type.field(at).name for at in range(before.type.num_fields)]
-        found = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, has_found)
-        left = _hashes(after, chain, has_left)
+        invalid = rows.column("_invalid")
+        found = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, has_found, (invalid, f"{BEFORE}."))
+        left = _hashes(after, chain, has_left, (invalid, ""))
         sides = has_found * np.uint8(HAS_FOUND) | has_left * np.uint8(HAS_LEFT)
         if interleave(sides, *found, *left, self._so_far, self._events, self._sides) < 0:
             raise ValueError(f"no room for {len(sides)} rows behind {self._so_far[0]}")
@@ -121,16 +124,57 @@ class Gathered:
         return Events(key, image, self._sides[:made], at)
 
 
-def _hashes(columns: Mapping[str, Column], chain: ImageChain, has: Flags) -> tuple[Ints, Ints]:
-    """Of each image the hash of its key, and of all of it: of all rows, or of those only that have one."""
+def _hashes(
+    columns: Mapping[str, Column], chain: ImageChain, has: Flags, noted: tuple[Column, str]
+) -> tuple[Ints, Ints]:
+    """Of each image the hash of its key, and of all of it: of all rows, or of those only that have one.
+
+    Args:
+        columns: Of the images.
+        chain: Which of them count.
+        has: Rows that have such an image.
+        noted: The map `_invalid` of the rows, and what stands in front of the columns' names there.
+    """
+    invalid, prefix = noted
     images, count = {name: columns[name] for name in chain.columns}, len(has)
     # To copy the rows costs as much as to hash half of them.
     if 2 * np.count_nonzero(has) < count:
         some = pa.table(images).filter(column_of(has)).combine_chunks()
         # To make one array of none Arrow imports pandas, which takes a third of a second.
         images = {name: some[name].combine_chunks() if len(some) else column[:0] for name, column in images.items()}
-        count = len(some)
-    return hash_keys([images[name] for name in chain.keys], count), hash_rows(images.values(), count)
+        count, invalid = len(some), invalid.filter(column_of(has))
+    keys = hash_keys([images[name] for name in chain.keys], count)
+    return (
+        with_texts(keys, texts_of(invalid, prefix, chain.invalid_of(chain.keys))),
+        with_texts(hash_rows(images.values(), count), texts_of(invalid, prefix, chain.invalid_of(chain.columns))),
+    )
+
+
+def texts_of(invalid: Column, prefix: str, names: Sequence[str | None]) -> list[pa.Array | None]:
+    """What the map `_invalid` of some rows has of each of some columns; None for none.
+
+    Args:
+        invalid: The map.
+        prefix: What stands in front of the columns' names there.
+        names: What it calls the columns; None for one that it never has.
+    """
+    if invalid.null_count == len(invalid):
+        return [None] * len(names)
+    found = [None if name is None else pc.map_lookup(invalid, f"{prefix}{name}", "first") for name in names]
+    arrays = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in found]
+    return [None if one is None or one.null_count == len(one) else one for one in arrays]
+
+
+def with_texts(hashes: Ints, texts: Sequence[pa.Array | None]) -> Ints:
+    """Hashes of the values of some columns, with what `_invalid` has of these: most rows have nothing there, and their
+    hashes stay as they are."""
+    for at, column in enumerate(texts):
+        if column is not None:
+            there = flags_of(column.is_valid())
+            some = column.filter(column_of(there))
+            hashes = hashes.copy()
+            hashes[there] ^= hash_rows([some], len(some)) * np.int64(2 * at + 1)
+    return hashes
 
 
 def hash_keys(keys: Sequence[Any], count: int) -> Ints:

@@ -337,14 +337,17 @@ def _quoted(
 ) -> tuple[Example, ...]:
     if not rows:
         return ()
-    table = parquet.read(columns=[*POSITION, *chain.keys, "_before"], use_threads=False)
+    table = parquet.read(columns=[*POSITION, *chain.keys, "_before", "_invalid"], use_threads=False)
     examples = []
     for at, side in rows:
         place = {name: table[name][at].as_py() for name in POSITION}
         image = (
             table["_before"][at].as_py() if side == FOUND else {name: table[name][at].as_py() for name in chain.keys}
         )
-        key = sensitive.shown({name: (image or {}).get(name) for name in chain.keys})
+        texts = dict(table["_invalid"][at].as_py() or ())
+        prefix = "_before." if side == FOUND else ""
+        noted = {name: texts.get(f"{prefix}{chain.invalid.get(name)}") for name in chain.keys}
+        key = sensitive.shown({name: noted[name] or (image or {}).get(name) for name in chain.keys})
         examples.append(Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **key})))
     return tuple(examples)
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from strata.checks.verdict import Severity
+from strata.rows.arrow import BEFORE, may_be_invalid
 from strata.schema.model.types import BLOBS, SPATIAL, TEXTS, ColumnType, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from strata.schema.model.definition import Column, TableDefinition
 
@@ -69,6 +70,12 @@ class ImageChain(Struct, frozen=True):
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
+    invalid: dict[str, str] = {}
+    """Of these, columns whose values `_invalid` may have to tell apart -> what they are called there."""
+
+    def invalid_of(self, names: Sequence[str]) -> list[str | None]:
+        """What some columns are called in `_invalid`; None for one that is never in it."""
+        return [self.invalid.get(name) for name in names]
 
 
 class Rule(Struct, frozen=True):
@@ -368,18 +375,24 @@ def history_rule(definition: TableDefinition, names: Mapping[str, str]) -> Rule:
         definition: A table with a primary key.
         names: From a column to what the change table calls it.
     """
-    keys = range(len(definition.primary_key))
     columns = [names[column.name] for column in definition.columns]
     key_columns = [names[column.name] for column in definition.columns if column.name in definition.primary_key]
 
+    invalid = {names[column.name]: column.name for column in definition.columns if may_be_invalid(column)}
+
     def side(number: int, of: Callable[[str], str], ops: str) -> str:
-        key = ", ".join(f"{of(name)} AS k{at}" for at, name in enumerate(key_columns))
+        prefix = f"{BEFORE}." if number == 0 else ""
+        texts = {name: f"try_element_at(_invalid, {_in_query(prefix + own)})" for name, own in invalid.items()}
+        whole = [*key_columns, *(name for name in key_columns if name in invalid)]
+        values = [*map(of, key_columns), *(texts[name] for name in whole[len(key_columns) :])]
+        key = ", ".join(f"{value} AS k{at}" for at, value in enumerate(values))
         # NULL leaves the hash as it is: whether a value is one is hashed beside it.
-        image = ", ".join(f"{of(name)}, isnull({of(name)})" for name in columns)
+        image = ", ".join(f"{value}, isnull({value})" for value in [*map(of, columns), *texts.values()])
         # The only parts from outside are names, quoted by `_identifier`.
         read = f"SELECT {key}, xxhash64({image}) AS image, {number} AS side, {_PLACE} FROM {{batch}}"  # noqa: S608  see above
         return f"{read} WHERE _op IN ({ops})"
 
+    keys = range(len(key_columns) + len(invalid.keys() & set(key_columns)))
     before = side(0, lambda name: f"_before.{_identifier(name)}", _UPDATE_DELETE)
     after = side(1, lambda name: _identifier(frame_column(name)), _INSERT_UPDATE)
     window = f"(PARTITION BY {', '.join(f'k{at}' for at in keys)} ORDER BY _seq, _row, side)"
@@ -392,7 +405,7 @@ def history_rule(definition: TableDefinition, names: Mapping[str, str]) -> Rule:
         Severity.WARNING,
         "what a change of a row found is what the change before it left",
         {"unexpected_rows_query": query},
-        chain=ImageChain(tuple(key_columns), tuple(columns)),
+        chain=ImageChain(tuple(key_columns), tuple(columns), invalid),
     )
 
 
@@ -415,6 +428,11 @@ def _literal(text: str) -> str:
     """A string literal of Spark SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def _in_query(text: str) -> str:
+    """A string literal in a query, which Great Expectations takes for a template."""
+    return _literal(text).replace("{", "{{").replace("}", "}}")
 
 
 def _identifier(name: str) -> str:

@@ -30,9 +30,9 @@ TEXT: Final = 1
 EXACT: Final = 2
 """The same, but of a length that is known; the cell has the bytes alone."""
 DATE: Final = 3
-"""The cell has days since 1970 in four bytes."""
+"""The cell has days since 1970 in four bytes; of a day that no calendar has `NO_DAY` and its parts."""
 MOMENT: Final = 4
-"""The cell has microseconds since 1970 in eight bytes."""
+"""The cell has microseconds since 1970 in eight bytes; on such a day `NO_MOMENT`, its parts and the time of day."""
 TIME: Final = 5
 """The cell has microseconds in eight bytes."""
 DECIMAL: Final = 6
@@ -50,6 +50,12 @@ ROWS: Final = 0
 USED: Final = 1
 """Bytes of `out` that are taken."""
 STATE_FIELDS: Final = 2
+
+NO_DAY: Final = -(1 << 31)
+"""Added to year << 9 | month << 5 | day. All days of the calendar up to the year 9999 are far above it."""
+NO_MOMENT: Final = -(1 << 63)
+"""Added to the same << CLOCK_BITS | microseconds of the day."""
+CLOCK_BITS: Final = 37
 
 LONGEST_PIECE: Final = 0xFFFFFF
 """A packet of this length is continued in the next one (manual, "Sending More Than 16Mb")."""
@@ -85,8 +91,16 @@ def _store(value: Int, size: Int, out: Bytes, to: Int) -> None:
 
 
 @part
+def _parts_of_day(data: Bytes, at: Int, size: Int) -> Int:
+    """Year, month and day of a date of 0, 4, 7 or 11 bytes in one number; 0 for the zero date."""
+    if size == 0:
+        return np.int64(0)
+    return load_u16(data, at) << np.int64(9) | load_u8(data, at + 2) << np.int64(5) | load_u8(data, at + 3)
+
+
+@part
 def _days(data: Bytes, at: Int, size: Int) -> Int:
-    """The day of a date of 0, 4, 7 or 11 bytes; NO_DATE if the calendar has none such."""
+    """The day of such a date; NO_DATE if the calendar has none such."""
     if size == 0:
         return np.int64(NO_DATE)
     return days_from_civil(load_u16(data, at), load_u8(data, at + 2), load_u8(data, at + 3))
@@ -99,17 +113,30 @@ def _clock(data: Bytes, at: Int) -> Int:
 
 
 @part
-def _moment(data: Bytes, at: Int, size: Int) -> Int:
-    """A date with its time in microseconds, NO_DATE as `_days`."""
-    days = _days(data, at, size)
-    if days == NO_DATE:
-        return days
-    micros = days * DAY
+def _time_of_day(data: Bytes, at: Int, size: Int) -> Int:
+    """The time of a date of 0, 4, 7 or 11 bytes in microseconds."""
+    micros = np.int64(0)
     if size >= 7:
         micros += _clock(data, at + 4)
     if size >= 11:
         micros += load_u32(data, at + 7)
     return micros
+
+
+@part
+def _date_cell(data: Bytes, at: Int, size: Int) -> Int:
+    """The cell of a DATE."""
+    days = _days(data, at, size)
+    return np.int64(NO_DAY) + _parts_of_day(data, at, size) if days == NO_DATE else days
+
+
+@part
+def _moment_cell(data: Bytes, at: Int, size: Int) -> Int:
+    """The cell of a DATETIME or TIMESTAMP."""
+    days, micros = _days(data, at, size), _time_of_day(data, at, size)
+    if days == NO_DATE:
+        return np.int64(NO_MOMENT) + (_parts_of_day(data, at, size) << np.int64(CLOCK_BITS) | micros)
+    return days * DAY + micros
 
 
 @part
@@ -191,9 +218,7 @@ def _temporal(data: Bytes, at: Int, size: Int, form: Int, out: Bytes, to: Int) -
         return np.int64(8)
     if size not in (0, 4, 7, 11):
         return np.int64(-1)
-    value = _days(data, at, size) if form == DATE else _moment(data, at, size)
-    if value == NO_DATE:
-        return np.int64(-2)
+    value = _date_cell(data, at, size) if form == DATE else _moment_cell(data, at, size)
     length = np.int64(4 if form == DATE else 8)
     _store(value, length, out, to)
     return length
@@ -201,8 +226,7 @@ def _temporal(data: Bytes, at: Int, size: Int, form: Int, out: Bytes, to: Int) -
 
 @part
 def _sized(data: Bytes, at: Int, size: Int, form: Int, width: Int, out: Bytes, to: Int) -> Int:
-    """Writes the cell of a value of `size` bytes at `at`; its length, -1 if it contradicts its form, -2 if no type of
-    Arrow has the value."""
+    """Writes the cell of a value of `size` bytes at `at`; its length, -1 if it contradicts its form."""
     if form == TEXT:
         _store(size, np.int64(4), out, to)
         copy_bytes(data, at, out, to + 4, size)
@@ -254,11 +278,8 @@ def walk_row(data: Bytes, at: Int, end: Int, forms: IntRows, cells: Cells, out: 
             if length == -1:
                 return np.int64(CORRUPT)
         at += size
-        if length < 0:
-            cells[place] = ABSENT_CELL
-        else:
-            cells[place] = to
-            to += length
+        cells[place] = to
+        to += length
     if at != end:
         return np.int64(CORRUPT)
     state[ROWS] = row + 1
@@ -277,7 +298,7 @@ def walk_rows(
         begin: Where a packet begins.
         end: Behind the last byte.
         forms: `FORM_FIELDS` numbers a column.
-        cells: Takes where each cell begins in `out`, column by column; ABSENT_CELL for what Arrow does not express.
+        cells: Takes where each cell begins in `out`, column by column.
         out: Takes the cells; its first bytes are not used, since places 0 and 1 mean something else.
         state: `STATE_FIELDS` numbers that go on from call to call.
 
@@ -320,12 +341,3 @@ def gather_16(buf: Bytes, base: Int, cells: Cells, out: Ints) -> None:
             low, high = load_i64(buf, at), load_i64(buf, at + 8)
         out[2 * i] = low
         out[2 * i + 1] = high
-
-
-@kernel
-def count_absent(cells: Cells) -> Int:
-    """How many cells Arrow does not express."""
-    found = np.int64(0)
-    for i in range(cells.shape[0]):
-        found += np.int64(cells[i] == ABSENT_CELL)
-    return found

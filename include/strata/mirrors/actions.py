@@ -26,6 +26,8 @@ class LiveFile(Struct, frozen=True):
     """In the file, dead ones included."""
     modified_ms: int
     vector: Vector | None = None
+    has_invalid: bool = False
+    """Of a file that was just written: whether it has the map of what its columns do not hold."""
 
     @property
     def live_rows(self) -> int:

@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 from strata.errors import MirrorDivergedError
 from strata.mirrors.data_files import read_some_rows
 from strata.mirrors.key_index import BOUND_BYTES, KeyIndex
+from strata.mirrors.layout import exact_key
 from strata.mirrors.reduce import reduce_changes
 from strata.mirrors.staged import Staged
 from strata.mirrors.vectors import rows_of
-from strata.tables.convert import state_schema
+from strata.tables.convert import exact_schema
 from strata.tables.port import CommitConflictError
 from strata.tables.state import only
+from strata.tables.verbatim import exact_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,7 +45,7 @@ class Applier:
     def __init__(self, mirror: Mirror, bound_bytes: int = BOUND_BYTES) -> None:
         self.mirror = mirror
         self._bound_bytes = bound_bytes
-        self._index = KeyIndex(_named_by(mirror), mirror.schema, bound_bytes)
+        self._index = KeyIndex(_named_by(mirror), mirror.exact_schema, bound_bytes)
         self._for = mirror.identity, mirror.snapshot.schema_text, _named_by(mirror)
 
     def apply(self, changes: pa.Table, position: MirrorPosition, rest: Pieces = tuple) -> Mirror:
@@ -87,7 +89,7 @@ class Applier:
         refuse_foreign(self.mirror)
         seen = self.mirror.identity, self.mirror.snapshot.schema_text, _named_by(self.mirror)
         if seen != self._for:
-            self._index = KeyIndex(_named_by(self.mirror), self.mirror.schema, self._bound_bytes)
+            self._index = KeyIndex(_named_by(self.mirror), self.mirror.exact_schema, self._bound_bytes)
             self._for = seen
 
     def _attempt(self, pieces: Iterable[pa.Table], position: MirrorPosition) -> None:
@@ -96,11 +98,11 @@ class Applier:
             return
         staged, count = Staged(mirror, self._index), 0
         for piece in pieces:
-            fresh = only(piece, pc.greater(piece["_seq"], mirror.position.seq))
+            fresh = exact_changes(only(piece, pc.greater(piece["_seq"], mirror.position.seq)), mirror.definition)
             if fresh.num_rows:
                 count += fresh.num_rows
                 rows_under = partial(self._rows_under, staged)
-                staged.take(reduce_changes(fresh, mirror.definition, mirror.key, rows_under))
+                staged.take(reduce_changes(fresh, mirror.definition, exact_key(mirror.definition), rows_under))
         if count:
             self.mirror = mirror.commit(
                 staged.actions(),
@@ -115,12 +117,13 @@ class Applier:
         mirror = staged.mirror
         found = self._index.find_known(mirror, keys)
         files = mirror.snapshot.files
-        parts = [read_some_rows(mirror.url, files[path], mirror.schema, rows_of(rows)) for path, rows in found.items()]
-        return pa.concat_tables([mirror.schema.empty_table(), *parts])
+        schema = mirror.exact_schema
+        parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in found.items()]
+        return pa.concat_tables([schema.empty_table(), *parts])
 
 
 def _named_by(mirror: Mirror) -> tuple[str, ...]:
-    return mirror.key or tuple(state_schema(mirror.definition).names)
+    return exact_key(mirror.definition) or tuple(exact_schema(mirror.definition).names)
 
 
 def _counts(staged: Staged, changes: int) -> dict[str, str]:

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from strata.errors import LakeUnavailableError, Usage
 from strata.mirrors.layout import key_columns
 from strata.mirrors.taken import Taken
-from strata.rows.arrow import BEFORE
+from strata.rows.arrow import BEFORE, INVALID
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.convert import state_schema
@@ -232,6 +232,7 @@ class PublishedChanges:
     def _none(self, span: VersionRange) -> pa.Table:
         schema = state_schema(span.definition)
         names = {"_op": pa.string(), "_seq": pa.int64(), "_row": pa.int64(), "_schema_version": pa.int64()}
+        names["_invalid"] = INVALID
         images = pa.struct(list(_before(schema, span.definition)))
         fields = [*schema, pa.field(BEFORE, images), *(pa.field(*one) for one in names.items())]
         return pa.schema(fields).empty_table()

@@ -14,7 +14,9 @@ from strata.errors import DamagedFileError
 from strata.mirrors.actions import LiveFile
 from strata.mirrors.log import now_ms
 from strata.mirrors.renames import NUMBER, name_in_files, same_as
+from strata.rows.arrow import INVALID
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
+from strata.tables.verbatim import INVALID_COLUMN, closed, column_of_verbatim, opened
 from strata.wire.storage import arrow_file_system, lake_errors, write_file
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
 
+_MAP = pa.field(INVALID_COLUMN, INVALID)
 FILE_ROWS = 1 << 20
 """Rows of one file at most."""
 FILE_BYTES = 64 << 20
@@ -38,34 +41,63 @@ def write_rows(
     Args:
         url: The table.
         schema: Its columns, with their names in files; what the parts lack is NULL.
-        parts: Rows.
+        parts: Rows. What columns of texts hold (`tables/verbatim.py`) goes into the map `_invalid`, which only files
+            have that need it.
         unsynced: Gets the files that a power cut may still take, for the commit (`log.commit`).
 
     Raises:
         LakeUnavailableError: The storage refuses.
     """
-    groups, file = RowGroups(), _File(url, unsynced)
-    stored = pa.schema([_stored(field) for field in schema])
+    writing = _Files(url, schema, unsynced)
     for part in parts:
-        for batch in _fitted(part, stored, [same_as(field) for field in schema]).to_batches(max_chunksize=1 << 16):
-            group = groups.add(batch)
+        yield from writing.put(part)
+    yield from writing.close()
+
+
+class _Files:
+    """Files of one call, one after the other."""
+
+    def __init__(self, url: str, schema: pa.Schema, unsynced: list[str] | None) -> None:
+        own = [field for field in schema if field.name != INVALID_COLUMN]
+        self._url, self._unsynced = url, unsynced
+        self._called = [same_as(field) for field in own]
+        self._stored = pa.schema([_stored(field) for field in own])
+        self._groups, self._file = RowGroups(), _File(url, unsynced)
+
+    def put(self, part: pa.Table | pa.RecordBatch) -> Iterator[LiveFile]:
+        """Takes rows; gives the files that have become full."""
+        rows, invalid = _fitted(part, self._stored, self._called), _map_of(part)
+        if invalid is not None and not self._file.has_invalid:
+            yield from self.close()
+            self._file = _File(self._url, self._unsynced, has_invalid=True)
+        if self._file.has_invalid:
+            rows = rows.append_column(_MAP, _or_nothing(invalid, rows.num_rows))
+        for batch in rows.to_batches(max_chunksize=1 << 16):
+            group = self._groups.add(batch)
             if group is not None:
-                file.add(group)
-            if file.is_full:
-                yield file.close()
-                file = _File(url, unsynced)
-    group = groups.take()
-    if group is not None:
-        file.add(group)
-    if file.rows:
-        yield file.close()
+                self._file.add(group)
+            if self._file.is_full:
+                yield self._next()
+
+    def close(self) -> Iterator[LiveFile]:
+        """What has been gathered, if there is anything."""
+        group = self._groups.take()
+        if group is not None:
+            self._file.add(group)
+        if self._file.rows:
+            yield self._next()
+
+    def _next(self) -> LiveFile:
+        done, self._file = self._file, _File(self._url, self._unsynced, has_invalid=self._file.has_invalid)
+        return done.close()
 
 
 class _File:
     """One file in memory."""
 
-    def __init__(self, url: str, unsynced: list[str] | None) -> None:
+    def __init__(self, url: str, unsynced: list[str] | None, *, has_invalid: bool = False) -> None:
         self._url = url
+        self.has_invalid = has_invalid
         self._unsynced = unsynced
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
@@ -87,7 +119,7 @@ class _File:
         content = self._sink.getvalue()
         path = f"data/{uuid.uuid4().hex}.parquet"
         write_file(f"{self._url}/{path}", content, unsynced=self._unsynced)
-        return LiveFile(path, content.size, self.rows, now_ms())
+        return LiveFile(path, content.size, self.rows, now_ms(), has_invalid=self.has_invalid)
 
 
 def _stored(field: pa.Field) -> pa.Field:
@@ -98,19 +130,43 @@ def _stored(field: pa.Field) -> pa.Field:
 def _there(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
     """Of the columns those that a file has, as it calls them."""
     wanted = {name_in_files(field) for field in schema}
+    if any(column_of_verbatim(field.name) is not None for field in schema):
+        wanted.add(INVALID_COLUMN)
     return [name for name in parquet.schema_arrow.names if name in wanted]
 
 
 def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence[str]) -> pa.Table:
     """Rows in these columns, of which the part calls each otherwise."""
     names = part.schema.names
+    there = {name: part.column(names.index(name)) for name in called if name in names}
+    texts = [name for name in called if name not in there and column_of_verbatim(name) is not None]
+    if texts:
+        there |= opened(_map_in(part), texts, part.num_rows)
     columns = [
-        part.column(names.index(name)) if name in names else pa.nulls(part.num_rows, field.type)
+        there[name] if name in there else pa.nulls(part.num_rows, field.type)
         for field, name in zip(schema, called, strict=True)
     ]
     return pa.Table.from_arrays(
         [_as_chunks(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
+
+
+def _map_in(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
+    """The map of what the columns do not hold; None if no row has any."""
+    found = _as_chunks(part.column(INVALID_COLUMN), _MAP) if INVALID_COLUMN in part.schema.names else None
+    return found if found is not None and found.null_count < len(found) else None
+
+
+def _map_of(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
+    """The map for rows that are to be written."""
+    if INVALID_COLUMN in part.schema.names:
+        return _map_in(part)
+    made = closed(part)
+    return None if made is None else pa.chunked_array([made])
+
+
+def _or_nothing(invalid: pa.ChunkedArray | None, count: int) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(count, INVALID)]) if invalid is None else invalid
 
 
 def _as_chunks(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -126,7 +182,7 @@ def read_file_rows(
     Args:
         url: The table.
         file: The file.
-        schema: Columns; those that the file lacks are NULL.
+        schema: Columns; those that the file lacks are NULL. Columns of texts come from the map `_invalid`.
         dead: Numbers of the rows that do not count, ascending.
         rows_at_once: Of a batch, at most.
 

@@ -22,6 +22,7 @@ from strata.mirrors.vectors import read_vector
 from strata.rows.row_hashes import hash_rows
 from strata.tables.distinct import distinct
 from strata.tables.state import row_codes
+from strata.tables.verbatim import column_of_verbatim
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,7 +201,9 @@ def _missing(mirror: Mirror, wanted: Wanted, of_key: Ints, code: int) -> MirrorD
 
 
 def _wrong(mirror: Mirror, keys: pa.Table, at: int) -> MirrorDivergedError:
-    shown = ", ".join(f"{name} = {str(keys[name][at])[:40]}" for name in keys.schema.names[:4])
+    own = [name for name in keys.schema.names if column_of_verbatim(name) is None]
+    texts = {column_of_verbatim(name): keys[name][at].as_py() for name in keys.schema.names}
+    shown = ", ".join(f"{name} = {str(texts.get(name) or keys[name][at])[:40]}" for name in own[:4])
     return MirrorDivergedError(
         f"a change does not fit the mirror's rows at {shown}",
         source=mirror.source,

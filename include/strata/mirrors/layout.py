@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from strata.schema.model.definition import KeyKind, TableName
-from strata.tables.convert import state_schema
+from strata.tables.convert import exact_schema, state_schema
 from strata.tables.layout import column_name, name_of_path, path_name
+from strata.tables.verbatim import exact_names
 from strata.wire.storage import list_folders
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ def mirrored_tables(lake: str, source: str) -> list[TableName]:
 def mirror_schema(definition: TableDefinition) -> pa.Schema:
     """The columns of a mirror: the table's own, as its change table calls them, and `_seq`."""
     return state_schema(definition).append(pa.field(SEQ, pa.int64()))
+
+
+def exact_mirror_schema(definition: TableDefinition) -> pa.Schema:
+    """The same with the texts of what columns do not hold: rows of a mirror in memory."""
+    return exact_schema(definition).append(pa.field(SEQ, pa.int64()))
+
+
+def exact_key(definition: TableDefinition) -> tuple[str, ...]:
+    """`key_columns` with those of texts: no two keys of the server have the same values in all of them."""
+    return exact_names(definition, key_columns(definition))
 
 
 def key_columns(definition: TableDefinition) -> tuple[str, ...]:

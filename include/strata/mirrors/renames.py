@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from strata.mirrors.layout import SEQ, mirror_schema
+from strata.rows.arrow import INVALID
 from strata.schema.history.column_lineage import Lineage
 from strata.schema.model.folding import fold_name
 from strata.schema.model.patterns import matches
 from strata.tables.layout import column_name
+from strata.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -153,6 +155,36 @@ def _carried(
     return _mapped(field, name_in_files(known), numbers)
 
 
+def with_invalid(columns: pa.Schema, before: pa.Schema | None = None, highest: int = 0) -> pa.Schema:
+    """Columns of a mirror with the map of what these do not hold; files always call it so.
+
+    Args:
+        columns: Of the mirror.
+        before: Those that it had: there the map may have a number already.
+        highest: Number that was given last, if files have other names for columns.
+    """
+    if INVALID_COLUMN in columns.names:
+        return columns
+    plain = pa.field(INVALID_COLUMN, INVALID)
+    if not is_mapped(columns):
+        return columns.append(plain)
+    at = -1 if before is None else before.get_field_index(INVALID_COLUMN)
+    if before is not None and at >= 0 and IN_FILES in (before.field(at).metadata or {}):
+        return columns.append(before.field(at))
+    first = 1 + max(highest, *map(_highest, columns))
+    return columns.append(_mapped(plain, INVALID_COLUMN, count(first)))
+
+
+def without_invalid(columns: pa.Schema) -> pa.Schema:
+    """Columns of a mirror without that map."""
+    return pa.schema([field for field in columns if field.name != INVALID_COLUMN])
+
+
+def highest_number(properties: Mapping[str, str]) -> int:
+    """The number that was given to a column last, by a mirror's properties."""
+    return int(properties.get(_HIGHEST, 0))
+
+
 def _mapped(field: pa.Field, name: str, numbers: Iterator[int]) -> pa.Field:
     """With a name in files and a number; so has each field inside of it, under its own name."""
     metadata = {**(field.metadata or {}), IN_FILES: name.encode(), NUMBER: str(next(numbers)).encode()}
@@ -177,7 +209,7 @@ def mapping_properties(columns: pa.Schema, before: Mapping[str, str]) -> dict[st
     """
     if not is_mapped(columns):
         return {_MODE: None, _HIGHEST: None}
-    highest = max([int(before.get(_HIGHEST, 0)), *map(_highest, columns)])
+    highest = max([highest_number(before), *map(_highest, columns)])
     return {_MODE: "name", _HIGHEST: str(highest)}
 
 

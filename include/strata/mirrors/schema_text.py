@@ -3,13 +3,16 @@ Not here: which columns a mirror has (`layout.py`), by what name files have them
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from strata.mirrors.layout import mirror_schema
+from strata.mirrors.layout import SEQ, mirror_schema
 from strata.mirrors.renames import IN_FILES, NUMBER, SAME_AS
+from strata.rows.arrow import INVALID
+from strata.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition
@@ -31,6 +34,8 @@ _NAMES = {
 _ID: Final = "delta.columnMapping.id"
 _PHYSICAL: Final = IN_FILES.decode()
 _SAME: Final = SAME_AS.decode()
+_HAS_INVALID: Final = re.compile(rf'"name"\s*:\s*"{INVALID_COLUMN}"')
+"""No column of MySQL's has that name here, and quotes in names are escaped."""
 
 
 def schema_text(columns: pa.Schema) -> str:
@@ -46,6 +51,8 @@ def has_mapping(text: str) -> bool:
 def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
     """The columns of a mirror with what its `schemaString` says of them, names that they had among them."""
     own = mirror_schema(definition)
+    if _HAS_INVALID.search(text):
+        own = own.append(pa.field(INVALID_COLUMN, INVALID))
     if not has_mapping(text) and f'"{_SAME}":' not in text:
         return own
     found = {field["name"]: field for field in msgspec.json.decode(text)["fields"]}
@@ -54,8 +61,9 @@ def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
         for name, said in found.items()
         if _SAME in said["metadata"]
     ]
+    at = own.get_field_index(SEQ)
     fields = list(own)
-    return pa.schema([_said(field, found[field.name]) for field in [*fields[:-1], *former, fields[-1]]])
+    return pa.schema([_said(field, found[field.name]) for field in [*fields[:at], *former, *fields[at:]]])
 
 
 def _said(field: pa.Field, found: dict[str, Any]) -> pa.Field:
@@ -91,6 +99,9 @@ def _type(kind: pa.DataType) -> Any:
         return {"type": "struct", "fields": [_field(kind.field(at)) for at in range(kind.num_fields)]}
     if pa.types.is_list(kind):
         return {"type": "array", "elementType": _type(kind.value_type), "containsNull": True}
+    if pa.types.is_map(kind):
+        inside = {"keyType": _type(kind.key_type), "valueType": _type(kind.item_type)}
+        return {"type": "map", **inside, "valueContainsNull": True}
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _NAMES[kind]

@@ -42,6 +42,8 @@ class Staged:
         """Files that the commit has to wait for."""
         self.rows_put = 0
         self.rows_gone = 0
+        self._invalid: list[dict[str, Any]] = []
+        """The action that gives the mirror the map of what its columns do not hold, if it had none."""
 
     def take(self, reduced: Reduced) -> None:
         """Adds what some changes amount to.
@@ -54,6 +56,7 @@ class Staged:
         dead = self._index.find(mirror, reduced.gone)
         put = [reduced.put] if reduced.put.num_rows else []
         added = list(write_rows(mirror.url, mirror.schema, put, self.unsynced))
+        self._invalid = self._invalid or mirror.invalid_column(added)
         files = dict(mirror.snapshot.files)
         for path, rows in dead.items():
             self._kill(files, path, rows)
@@ -88,6 +91,7 @@ class Staged:
         new = [file for path, file in files.items() if path not in self._before and path not in self._dead]
         marked = {path: self._dead[path] for path in files if path in self._dead}
         return [
+            *self._invalid,
             *(file.removed(now) for file in ended),
             *(file.added() for file in new),
             *(self._rewritten(marked) if self.mirror.mode is Mode.COPY_ON_WRITE else self._marked(marked)),
@@ -104,6 +108,6 @@ class Staged:
     def _rewritten(self, dead: Mapping[str, BitMap]) -> list[dict[str, Any]]:
         mirror, actions = self.mirror, []
         for path, gone in dead.items():
-            left = read_file_rows(mirror.url, mirror.snapshot.files[path], mirror.schema, rows_of(gone))
+            left = read_file_rows(mirror.url, mirror.snapshot.files[path], mirror.exact_schema, rows_of(gone))
             actions += [one.added() for one in write_rows(mirror.url, mirror.schema, left, self.unsynced)]
         return actions

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,12 +20,22 @@ from strata.mirrors.layout import key_columns, mirror_url
 from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, readable_versions
 from strata.mirrors.modes import Mode, properties_of, protocol_of
 from strata.mirrors.position import app_id
-from strata.mirrors.renames import Renames, first_columns, mapping_properties
+from strata.mirrors.renames import (
+    Renames,
+    first_columns,
+    highest_number,
+    mapping_properties,
+    with_invalid,
+    without_invalid,
+)
 from strata.mirrors.rows_from import RowsFrom
 from strata.mirrors.schema_text import columns_of, schema_text
 from strata.mirrors.vectors import read_vector, rows_of
+from strata.rows.arrow import is_labelled, may_be_invalid
 from strata.schema.model.definition import TableDefinition, TableName, definition_from_json
+from strata.tables.layout import column_name
 from strata.tables.port import CommitConflictError
+from strata.tables.verbatim import INVALID_COLUMN, verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +46,7 @@ if TYPE_CHECKING:
     from strata.mirrors.position import MirrorPosition
 
 _DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
-_IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
+_IDENTITY, _MODE, _EXACT = "strata.mirror", "strata.mirror_mode", "strata.exact"
 _DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.gone_columns"
 _DIVERGED, _ROWS_FROM = "strata.diverged", "strata.rows_from"
 _OWN: Final = {_DEFINITION, _FORMAT, _IDENTITY, _MODE}
@@ -71,7 +82,8 @@ class Mirror(Struct, frozen=True):
             source: The source's name.
             table: The table.
             definition: Its definition at the position.
-            batches: Rows in `state_schema(definition)`; a column `_seq` besides, where it is known. Read once, bounded.
+            batches: Rows in `state_schema(definition)`, or with texts (`exact_schema`); a column `_seq` besides, where
+                it is known. Read once, bounded.
             position: Where in the stream the table has exactly these rows.
             mode: How it takes changes.
             renames: What will become of columns that get another name.
@@ -99,14 +111,16 @@ class Mirror(Struct, frozen=True):
         identity = uuid.uuid4().hex
         if replacing is not None and not replacing.is_dropped:
             identity = replacing.identity
-        schema = first_columns(definition, renames)
-        added = list(write_rows(url, schema, batches))
+        columns = first_columns(definition, renames)
+        added = list(write_rows(url, columns, batches))
+        schema = with_invalid(columns) if has_invalid(added) else columns
         own = {
             "strata.source": source,
             "strata.table": str(table),
             _IDENTITY: identity,
             _MODE: mode.value,
             _ROWS_FROM: rows_from.value,
+            _EXACT: "1",
             _DEFINITION: definition.to_json(),
             _FORMAT: str(definition.stored_format),
             **mapping_properties(schema, {} if found is None else found.properties),
@@ -228,6 +242,26 @@ class Mirror(Struct, frozen=True):
         return None if found is None else RowsFrom(found)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether it has what its columns do not hold, as mirrors of older versions of Strata have not."""
+        return _EXACT in self.snapshot.properties or not verbatim_names(self.definition)
+
+    def lost_texts(self) -> tuple[str, ...]:
+        """Columns of a mirror that is not exact of which it has lost values: reads those that may be.
+
+        A NULL where there is none, and an empty label where two numbers have it. Of columns that may be NULL nobody can
+        tell.
+
+        Raises:
+            DamagedFileError: A file is gone or damaged.
+            LakeUnavailableError: The storage does not answer.
+        """
+        names = {column_name(one.name): one for one in self.definition.columns if may_be_invalid(one)}
+        names = {name: one for name, one in names.items() if not one.nullable or is_labelled(one)}
+        found = {name for rows in self.batches(list(names)) for name in names if _has_lost(rows[name])} if names else ()
+        return tuple(name for name in names if name in found)
+
+    @property
     def gone_columns(self) -> frozenset[str]:
         """Columns, folded, that data files have and the table has not any more; by their names in files."""
         return frozenset(filter(None, self.snapshot.properties.get(_GONE_COLUMNS, "").split("\n")))
@@ -236,6 +270,12 @@ class Mirror(Struct, frozen=True):
     def schema(self) -> pa.Schema:
         """Its columns, with what the log says of their names."""
         return columns_of(self.definition, self.snapshot.schema_text)
+
+    @property
+    def exact_schema(self) -> pa.Schema:
+        """Its columns without the map, but with those of texts."""
+        texts = [pa.field(name, pa.string()) for name in verbatim_names(self.definition).values()]
+        return pa.schema([*without_invalid(self.schema), *texts])
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -260,9 +300,16 @@ class Mirror(Struct, frozen=True):
         for file in self.snapshot.files.values():
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
+    def exact_batches(self) -> Iterator[pa.Table]:
+        """All rows in `exact_schema`, in no order, some at a time."""
+        schema = self.exact_schema
+        for file in self.snapshot.files.values():
+            yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
+
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, in no order."""
-        schema = names_of(self.schema, columns)
+        """All rows, in no order; the map `_invalid` if it is asked for."""
+        columns = without_invalid(self.schema).names if columns is None else columns
+        schema = names_of(with_invalid(self.schema), columns)
         return pa.concat_tables([schema.empty_table(), *self.batches(columns)])
 
     def commit(
@@ -317,6 +364,12 @@ class Mirror(Struct, frozen=True):
         kept = {key: value for key, value in properties.items() if value is not None}
         return _metadata(schema_text(columns), kept, self.snapshot.table_id, self.snapshot.created_ms)
 
+    def invalid_column(self, added: Iterable[LiveFile]) -> list[dict[str, Any]]:
+        """The action that gives it the map `_invalid`, if new files are the first that have it."""
+        if INVALID_COLUMN in self.schema.names or not has_invalid(added):
+            return []
+        return [self.metadata({}, schema=with_invalid(self.schema, None, highest_number(self.snapshot.properties)))]
+
     def dropped(self, position: MirrorPosition) -> Mirror:
         """Marked: the table is gone from the server; its rows stay readable as they were last, or (`stopped`) as they
         were when it could not go on."""
@@ -336,6 +389,17 @@ class Mirror(Struct, frozen=True):
         return self.with_properties({_ROWS_FROM: rows_from.value}, self.position)
 
 
+def _has_lost(values: pa.ChunkedArray) -> bool:
+    is_text = pa.types.is_string(values.type)
+    return bool(pc.any(pc.equal(values, "")).as_py()) if is_text else values.null_count > 0
+
+
+def has_invalid(added: Iterable[LiveFile]) -> bool:
+    """Whether any of some new files has the map of what its columns do not hold."""
+    return any(file.has_invalid for file in added)
+
+
+EXACT: Final = {_EXACT: "1"}
 GONE_COLUMNS: Final = _GONE_COLUMNS
 STOPPED: Final = _STOPPED
 BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}

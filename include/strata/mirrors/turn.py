@@ -13,13 +13,26 @@ from strata.mirrors.data_files import read_file_rows, write_rows
 from strata.mirrors.layout import SEQ
 from strata.mirrors.log import now_ms
 from strata.mirrors.modes import protocol_of
-from strata.mirrors.renames import Renames, first_columns, name_in_files, next_columns, origins_of, same_as
+from strata.mirrors.renames import (
+    Renames,
+    first_columns,
+    highest_number,
+    name_in_files,
+    next_columns,
+    origins_of,
+    same_as,
+    with_invalid,
+    without_invalid,
+)
 from strata.mirrors.schema_text import schema_text
-from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
+from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror, has_invalid
+from strata.rows.arrow import may_be_invalid
+from strata.schema.history.column_lineage import Lineage
 from strata.schema.history.effects import EffectKind
 from strata.schema.model.folding import fold_name
-from strata.tables.convert import convert_rows, state_schema
+from strata.tables.convert import convert_exact_rows, exact_schema
 from strata.tables.partition_rows import in_partitions
+from strata.tables.verbatim import INVALID_COLUMN, exact_changes, verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,6 +74,8 @@ def altered(mirror: Mirror, turn: Turn, position: MirrorPosition, renames: Renam
         return emptied(mirror, position, definition, renames)
     columns = next_columns(mirror.schema, mirror.definition, turn, renames)
     if _only_schema_changes(mirror, columns, turn, effect):
+        if INVALID_COLUMN in mirror.schema.names:
+            columns = with_invalid(columns, mirror.schema, highest_number(mirror.snapshot.properties))
         gone = (mirror.gone_columns | _in_files(mirror.schema)) - _in_files(columns)
         changed = {GONE_COLUMNS: "\n".join(sorted(gone)) or None, STOPPED: None}
         return mirror.commit(
@@ -83,7 +98,7 @@ def emptied(
     """
     now = now_ms()
     is_same = definition == mirror.definition
-    columns = mirror.schema if is_same else first_columns(definition, renames)
+    columns = without_invalid(mirror.schema) if is_same else first_columns(definition, renames)
     return mirror.commit(
         [
             *([] if is_same else [protocol_of(mirror.mode, schema_text(columns))]),
@@ -117,16 +132,20 @@ def rearranged(
         CommitConflictError: Somebody else has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
-    now, actions = now_ms(), []
+    now, actions, added = now_ms(), [], list(write_rows(mirror.url, mirror.schema, brought))
     for file in mirror.snapshot.files.values():
-        parts = [*read_file_rows(mirror.url, file, mirror.schema, mirror.dead_rows(file))]
+        parts = [*read_file_rows(mirror.url, file, mirror.exact_schema, mirror.dead_rows(file))]
         kept = [part.filter(pc.invert(pa.array(_held(part, mirror, held)))) for part in parts]
         if sum(part.num_rows for part in kept) < sum(part.num_rows for part in parts):
             actions.append(file.removed(now))
-            actions += [one.added() for one in write_rows(mirror.url, mirror.schema, kept)]
-    actions += [one.added() for one in write_rows(mirror.url, mirror.schema, brought)]
+            added += write_rows(mirror.url, mirror.schema, kept)
+    actions += [one.added() for one in added]
+    columns = mirror.schema
+    if has_invalid(added):
+        columns = with_invalid(columns, None, highest_number(mirror.snapshot.properties))
     about = {"strata.effect": (EffectKind.EXCHANGE if operation != "DELETE" else EffectKind.REMOVE).value}
-    return mirror.commit([mirror.metadata({STOPPED: None}), *actions], position, operation=operation, about=about)
+    actions.append(mirror.metadata({STOPPED: None}, schema=columns))
+    return mirror.commit(actions, position, operation=operation, about=about)
 
 
 def rows_held(mirror: Mirror, held: HeldRows) -> Iterator[pa.Table]:
@@ -135,7 +154,7 @@ def rows_held(mirror: Mirror, held: HeldRows) -> Iterator[pa.Table]:
     Raises:
         CannotFollowError: Which rows they are is not known.
     """
-    for rows in mirror.batches():
+    for rows in mirror.exact_batches():
         yield rows.filter(pa.array(_held(rows, mirror, held)))
 
 
@@ -154,10 +173,10 @@ def converted_rows(mirror: Mirror, turn: Turn) -> Iterator[pa.Table]:
     """
     definition = _definition_of(turn)
     refuse_unknown(_effect_of(turn), is_empty=mirror.snapshot.live_rows == 0)
-    names = state_schema(mirror.definition).names
-    for rows in mirror.batches():
+    names = exact_schema(mirror.definition).names
+    for rows in mirror.exact_batches():
         try:
-            found = convert_rows(
+            found = convert_exact_rows(
                 rows.select(names),
                 mirror.definition,
                 definition,
@@ -210,6 +229,8 @@ def _only_schema_changes(mirror: Mirror, columns: pa.Schema, turn: Turn, effect:
         return False
     if any(one.value is not None for one in effect.filled):
         return False
+    if not _keeps_texts(mirror, turn):
+        return False
     there = {name_in_files(field): field for field in mirror.schema}
     used = mirror.gone_columns | _in_files(mirror.schema)
     came_from = origins_of(mirror.definition, turn)
@@ -221,12 +242,29 @@ def _only_schema_changes(mirror: Mirror, columns: pa.Schema, turn: Turn, effect:
     return True
 
 
+def _keeps_texts(mirror: Mirror, turn: Turn) -> bool:
+    """Whether what files have of values that no column holds, by the names of their columns, stays as it is."""
+    if turn.definition is None:
+        return True
+    origins = Lineage(mirror.definition, turn.definition, turn.renamed_columns, turn.added_columns).origins
+    for new, old in origins:
+        gets_texts = may_be_invalid(new) and (not new.nullable if old is None else not may_be_invalid(old))
+        if gets_texts or (old is not None and may_be_invalid(new) and old.nullable and not new.nullable):
+            return mirror.snapshot.live_rows == 0
+    if INVALID_COLUMN not in mirror.schema.names:
+        return True
+    stays = {old.name for new, old in origins if old and (new.name, new.column_type) == (old.name, old.column_type)}
+    return stays >= verbatim_names(mirror.definition).keys()
+
+
 def _in_files(columns: pa.Schema) -> frozenset[str]:
     return frozenset(fold_name(name_in_files(field)) for field in columns)
 
 
 def _rewritten(mirror: Mirror, turn: Turn, position: MirrorPosition, schema: pa.Schema) -> Mirror:
     added = list(write_rows(mirror.url, schema, converted_rows(mirror, turn)))
+    if has_invalid(added):
+        schema = with_invalid(schema, mirror.schema, highest_number(mirror.snapshot.properties))
     now = now_ms()
     return mirror.commit(
         [
@@ -243,4 +281,4 @@ def _rewritten(mirror: Mirror, turn: Turn, position: MirrorPosition, schema: pa.
 
 def put_rows(changes: pa.Table, definition: TableDefinition) -> pa.Table:
     """The rows that inserts have put, with `_seq`."""
-    return changes.select([*state_schema(definition).names, SEQ])
+    return exact_changes(changes, definition).select([*exact_schema(definition).names, SEQ])

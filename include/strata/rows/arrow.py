@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from strata.schema.model.types import SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
+from strata.schema.model.types import LABELLED, SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +45,8 @@ ROW_FIELDS = (
 """What every change has beside its images; `_gtid` is NULL for anonymous transactions.
 
 `_missing` names the columns that a partial image lacks (`_before.NAME` in the before image), NULL if none is;
-`_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column.
+`_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column, and the numbers of
+labels whose text another number has.
 """
 
 
@@ -61,6 +62,27 @@ def arrow_type(column: Column) -> pa.DataType:
 def arrow_type_of(kind: ColumnType) -> pa.DataType:
     """As `arrow_type`, for a type that has been taken apart."""
     return ARROW_TYPES[kind.kind](kind)
+
+
+def may_be_invalid(column: Column) -> bool:
+    """Whether a column may have values that `_invalid` has to tell from others: dates that are none (zero, impossible,
+    of the year 0), and numbers of an ENUM or SET that have the text of another number.
+
+    Raises:
+        BadData: The column's type is no type of MySQL.
+    """
+    kind = parse_column_type(column.column_type)
+    if kind.kind in _CALENDAR:
+        return True
+    return kind.kind in LABELLED and ("" in kind.labels or len(set(kind.labels)) < len(kind.labels))
+
+
+def is_labelled(column: Column) -> bool:
+    """Whether it is an ENUM or SET."""
+    return parse_column_type(column.column_type).kind in LABELLED
+
+
+_CALENDAR = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
 
 
 def _decimal(kind: ColumnType) -> pa.DataType:

@@ -20,6 +20,8 @@ from strata.rows.gather import LONGEST_DATA, validity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from strata.kernels.arrays import Bytes, Cells, CodePoints, Ints, Offsets
     from strata.rows.region import Region
 
@@ -174,9 +176,11 @@ class GatherLabels(Struct, frozen=True, eq=False):
     labels: Labels
     measure: Callable[[Ints, Cells, Ints, Offsets, Bytes], int]
     copy: Callable[[Ints, Ints, Bytes, Offsets, Bytes], None]
+    ambiguous: Callable[[Ints], NDArray[np.bool_]] | None = None
+    """Which numbers have the text of another one; None where none has."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
-        """As `Gather`."""
+        """As `Gather`; a number whose text another one has stays there, and is noted in `faults`."""
         values = np.empty(len(cells), np.int64)
         gather_little_endian(region.buffer, region.base, cells, self.size, values)
         offsets = np.empty(len(cells) + 1, np.int32)
@@ -184,6 +188,9 @@ class GatherLabels(Struct, frozen=True, eq=False):
         starts = self.labels.starts
         data = np.empty(checked_length(int(self.measure(values, cells, starts, offsets, bad))), np.uint8)
         self.copy(values, starts, self.labels.text, offsets, data)
+        if self.ambiguous is not None:
+            for at in np.flatnonzero(self.ambiguous(values) & (cells > ABSENT_CELL) & (bad == 0)).tolist():
+                faults.add(at, str(values[at]), FaultKind.INVALID, "a number whose text another one has")
         if not bad.any():
             return text_array(pa.string(), cells, offsets, data)
         for row in np.flatnonzero(bad):
@@ -194,12 +201,31 @@ class GatherLabels(Struct, frozen=True, eq=False):
 
 def gather_enum(size: int, labels: tuple[str, ...]) -> GatherLabels:
     """ENUM in `size` bytes: the number of a label, 0 for the empty text of an invalid value."""
-    return GatherLabels(size, Labels.of(labels), strings.label_offsets, strings.copy_labels)
+    same = _same_texts(labels)
+    numbers = np.array([*([0] if "" in labels else []), *(at + 1 for at in same)], np.int64)
+    ambiguous = (lambda values: np.isin(values, numbers)) if len(numbers) else None
+    return GatherLabels(size, Labels.of(labels), strings.label_offsets, strings.copy_labels, ambiguous)
 
 
 def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
     """SET in `size` bytes: a bit for each label."""
-    return GatherLabels(size, Labels.of(labels), strings.set_offsets, strings.copy_sets)
+    # Its number has 64 bits, and a sign here.
+    members = np.uint64(sum(1 << at for at in _same_texts(labels))).astype(np.int64)
+    has_empty = "" in labels
+
+    def ambiguous(values: Ints) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = ((values & members) != 0) | ((values == 0) & has_empty)
+        return found
+
+    is_needed = bool(members) or has_empty
+    return GatherLabels(
+        size, Labels.of(labels), strings.set_offsets, strings.copy_sets, ambiguous if is_needed else None
+    )
+
+
+def _same_texts(labels: tuple[str, ...]) -> list[int]:
+    """Places of the labels that one in front of them is equal to: outside strict mode a table may have such."""
+    return [at for at, label in enumerate(labels) if labels.index(label) < at]
 
 
 class GatherGeometry(Struct, frozen=True):

@@ -122,7 +122,8 @@ def _images(
 def _leave_out(
     befores: list[dict[str, Any] | None], afters: list[dict[str, Any] | None], facts: dict[str, pa.Array]
 ) -> None:
-    """Takes away the columns that a partial image lacks; puts in the text of dates that are no dates."""
+    """Takes away the columns that a partial image lacks; puts in the text of dates that are no dates. A label whose
+    number is noted stays what it is."""
     for at, name in _entries(facts["_missing"]):
         _set(befores[at], afters[at], name, None)
     for at, (name, text) in _entries(facts["_invalid"]):
@@ -143,7 +144,7 @@ def _set(before: dict[str, Any] | None, after: dict[str, Any] | None, name: str,
         return
     if value is None:
         image.pop(key, None)
-    else:
+    elif image.get(key) is None:
         image[key] = value
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata.errors import ReadAgainError
-from strata.rows.arrow import GEOMETRY, arrow_type
+from strata.rows.arrow import GEOMETRY, arrow_type, may_be_invalid
 from strata.schema.history.column_lineage import Lineage
 from strata.schema.history.effects import EffectKind, effect_of_shapes
 from strata.schema.model.conversions import ValueClass, keeps_values, value_class
@@ -20,6 +20,8 @@ from strata.tables.layout import column_name
 from strata.tables.values.constants import constant
 from strata.tables.values.known import converted
 from strata.tables.values.pair import Pair
+from strata.tables.values.verbatim import constant_text, converted_texts
+from strata.tables.verbatim import verbatim_name, verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,6 +33,43 @@ if TYPE_CHECKING:
 def state_schema(definition: TableDefinition) -> pa.Schema:
     """The columns of a table's rows, as its change table calls them."""
     return pa.schema([pa.field(column_name(column.name), arrow_type(column)) for column in definition.columns])
+
+
+def exact_schema(definition: TableDefinition) -> pa.Schema:
+    """The same, then the columns of texts of what those do not hold."""
+    texts = [pa.field(name, pa.string()) for name in verbatim_names(definition).values()]
+    return pa.schema([*state_schema(definition), *texts])
+
+
+def convert_exact_rows(
+    rows: pa.Table,
+    old: TableDefinition,
+    new: TableDefinition,
+    renamed: Mapping[str, str],
+    added: Collection[str] = (),
+    effect: Effect | None = None,
+) -> pa.Table:
+    """Rows in `exact_schema` of one definition in that of another; arguments and errors as `convert_rows` has them."""
+    columns = Lineage(old, new, renamed, added)
+    if effect is None:
+        effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
+    found = convert_rows(rows, old, new, renamed, added, effect)
+    fills = {one.column: one.value for one in effect.filled}
+    texts_of = verbatim_names(old)
+    for column, before in columns.origins if rows.num_rows else ():
+        name, known = verbatim_name(column.name), None if before is None else texts_of.get(before.name)
+        if before is None:
+            texts = pa.chunked_array([constant_text(column, fills.get(column.name), rows.num_rows)])
+        elif known is None and not may_be_invalid(column):
+            continue
+        else:
+            nothing = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+            held = rows[column_name(before.name)], found[column_name(column.name)]
+            texts = converted_texts(nothing if known is None else rows[known], *held, before, column)
+        if may_be_invalid(column):
+            found = found.append_column(pa.field(name, pa.string()), texts)
+    schema = exact_schema(new)
+    return found.select(schema.names) if rows.num_rows else schema.empty_table()
 
 
 def convert_rows(

@@ -55,6 +55,11 @@ def column_name(name: str) -> str:
     return name
 
 
+def own_name(name: str) -> str:
+    """The inverse of `column_name`."""
+    return name[1:] if name.startswith("__") and column_name(name[1:]) == name else name
+
+
 def path_name(name: str) -> str:
     """A name as one part of a path, readable where it is plain.
 

@@ -15,6 +15,8 @@ from strata.schema.history.fills import NoFill, fill_of
 from strata.tables.distinct import distinct
 from strata.tables.layout import column_name
 from strata.tables.values.constants import constant
+from strata.tables.values.verbatim import constant_text
+from strata.tables.verbatim import exact_names, verbatim_name, verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +38,9 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     before a change takes one and to which each image after it adds one.
 
     Args:
-        state: The rows before, with the columns of `definition` as the change table calls them.
-        changes: Rows of the change table that one schema version has decoded, in any order.
+        state: The rows before, with the columns of `definition` as the change table calls them, or with texts too
+            (`verbatim.py`).
+        changes: Rows of the change table that one schema version has decoded, in any order; with texts if those have.
         definition: That version.
 
     Raises:
@@ -46,7 +49,8 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     """
     if changes.num_rows == 0:
         return state
-    key = [column_name(name) for name in definition.primary_key]
+    key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
+    key = [name for name in key if name in state.schema.names]
     refuse_unkeyed(definition, key, changes["_missing"])
     events = Events.of(in_order(changes), definition)
     if key:
@@ -85,11 +89,13 @@ class Events:
     def of(cls, changes: pa.Table, definition: TableDefinition) -> Events:
         """Of changes that are in order; images before may lack columns that nobody asks for."""
         names = {column.name: column_name(column.name) for column in definition.columns}
+        texts = {of: name for of, name in verbatim_names(definition).items() if name in changes.schema.names}
+        own = [*names.values(), *texts.values()]
         op = changes["_op"]
         is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
-        after = only(changes.select(list(names.values())), is_put)
+        after = only(changes.select(own), is_put)
         images = only(pa.chunked_array(changes["_before"].chunks, changes["_before"].type), is_taken)
-        there = [name for name in names.values() if images.type.get_field_index(name) >= 0]
+        there = [name for name in own if images.type.get_field_index(name) >= 0]
         before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in there], names=there)
         missing = only(changes["_missing"], is_put)
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
@@ -99,6 +105,8 @@ class Events:
         for column in definition.columns:
             after = _with_default(after, column, absent, inserted, put)
         absent = {name: where for name, where in absent.items() if len(where)}
+        # An image that lacks a column lacks what that does not hold, too.
+        absent |= {name: absent[names[of]] for of, name in texts.items() if names[of] in absent}
         events = cls(before, after, taken, put, absent)
         documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
         events.take_differences(only(changes["_invalid"], is_put), documents)
@@ -132,6 +140,9 @@ def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], ins
     value = fill_of(column)
     if isinstance(value, NoFill):
         raise Usage(f"inserted rows lack {column.name}, and the log does not tell what they have there")
+    text = verbatim_name(column.name)
+    if text in after.schema.names:
+        after = with_values(after, text, left_out, pa.chunked_array([constant_text(column, value, len(left_out))]))
     if value is None:
         return after
     return with_values(after, name, left_out, pa.chunked_array([constant(column, value, len(left_out))]))

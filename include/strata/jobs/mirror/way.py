@@ -19,7 +19,7 @@ from strata.mirrors.changes import PublishedChanges, VersionRange
 from strata.mirrors.key_index import BOUND_BYTES
 from strata.mirrors.layout import mirror_schema
 from strata.mirrors.rows_from import RowsFrom
-from strata.mirrors.table import Mirror
+from strata.mirrors.table import EXACT, Mirror
 from strata.mirrors.taken import Taken
 from strata.mirrors.turn import (
     CannotFollowError,
@@ -89,11 +89,13 @@ class Way:
             return None
         if self._cannot_go_on() is not None or not is_proven(mirror, self._all.happenings):
             return None
+        if not mirror.is_exact:
+            return None
         return None if self._pending() else self._end()
 
     def go(self) -> Followed:
         """As far as the mirror can be brought."""
-        self._lost = self._cannot_go_on()
+        self._lost = self._cannot_go_on() or self._inexact()
         is_unlogged = self._all.happenings.unlogged(self._table) is not None
         coming = [] if is_unlogged else [one for one in self._pending() if self._is_asked(one)]
         self._note_proof()
@@ -126,6 +128,18 @@ class Way:
         mirror = self._mirror
         if mirror is not None and self._lost is None and not is_proven(mirror, self._all.happenings):
             self._commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
+
+    def _inexact(self) -> Loss | None:
+        """Whether a mirror of an older version has lost what its columns do not hold; None if not, which it notes."""
+        mirror = self._mirror
+        if mirror is None or mirror.is_dropped or mirror.is_exact:
+            return None
+        lost = mirror.lost_texts()
+        if not lost:
+            self._commit(lambda at: at.with_properties(EXACT, at.position))
+            return None
+        names = ", ".join(lost)
+        return Loss(f"an older version of Strata has written {names} without dates or labels that no column holds")
 
     def _published_again(self) -> str | None:
         """Whether an interval that the mirror has applied has other rows since; None if not."""
@@ -275,7 +289,7 @@ class Way:
         if effect.takes_partition and self._turn is not None:
             self._make(self._turn, rows_held(before, held), position, RowsFrom.MIRROR)
         else:
-            self._commit(lambda at: rearranged(at, position, held, before.batches(), "EXCHANGE PARTITION"))
+            self._commit(lambda at: rearranged(at, position, held, before.exact_batches(), "EXCHANGE PARTITION"))
 
     def _is_empty(self) -> bool:
         return self._mirror is not None and self._lost is None and self._mirror.snapshot.live_rows == 0

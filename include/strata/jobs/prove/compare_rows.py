@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
-from strata.rows.arrow import arrow_type
+from strata.rows.arrow import arrow_type, is_labelled
 from strata.schema.model.types import SPATIAL, Family, TypeKind, kinds_of, parse_column_type
 from strata.tables.convert import state_schema
 from strata.tables.state import row_codes
+from strata.tables.verbatim import verbatim_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,13 @@ def compare_rows(state: TableState, rows: Sequence[Sequence[Any]], examples: int
     columns = list(zip(*rows, strict=True)) or [()] * len(state.definition.columns)
     arrays = [_array(column, values) for column, values in zip(state.definition.columns, columns, strict=True)]
     selected = pa.Table.from_arrays(arrays, schema=state_schema(state.definition))
-    both = pa.concat_tables([state.rows, selected])
+    for column, values in zip(state.definition.columns, columns, strict=True):
+        name = verbatim_name(column.name)
+        # Labels come as texts, whatever their numbers are.
+        if name in state.rows.schema.names and not is_labelled(column):
+            texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
+            selected = selected.append_column(name, texts)
+    both = pa.concat_tables([state.rows.select(selected.schema.names), selected])
     codes = row_codes(both)
     size = codes.max(initial=-1) + 1
     surplus = np.bincount(codes[: state.rows.num_rows], minlength=size) - np.bincount(

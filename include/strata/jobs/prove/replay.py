@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from strata.errors import SchemaGapError, Usage
 from strata.schema.history.turns import removals_of, turns_of
-from strata.tables.convert import convert_rows, state_schema
+from strata.tables.convert import convert_exact_rows, exact_schema, state_schema
 from strata.tables.read import read_columns
 from strata.tables.state import apply_changes
 from strata.tables.united import as_schema
+from strata.tables.verbatim import exact_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ class TableState(Struct, frozen=True):
 
     definition: TableDefinition
     rows: pa.Table
-    """Columns as the change table calls them."""
+    """Columns as the change table calls them, and those of texts of what these do not hold."""
 
 
 def replay_source(
@@ -158,15 +159,15 @@ class _Stage:
                 continue
             if state is None:
                 raise SchemaGapError(turn.gap or "there are changes of a table that is not there", table=str(name))
-            shaped = as_schema(of_turn, state_schema(state.definition))
+            shaped = exact_changes(as_schema(of_turn, state_schema(state.definition)), state.definition)
             played = self._apply(state.rows, shaped, state.definition)
             self._states[name] = TableState(state.definition, played)
 
 
 def _entered(turn: Turn, definition: TableDefinition, before: TableState | None) -> TableState:
     if before is None:
-        return TableState(definition, state_schema(definition).empty_table())
-    rows = convert_rows(
+        return TableState(definition, exact_schema(definition).empty_table())
+    rows = convert_exact_rows(
         before.rows, before.definition, definition, turn.renamed_columns, turn.added_columns, turn.effect
     )
     return TableState(definition, rows)

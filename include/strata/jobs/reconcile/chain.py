@@ -15,6 +15,7 @@ from strata.mirrors.complete import completed
 from strata.rows.arrow import BEFORE
 from strata.tables.layout import column_name
 from strata.tables.state import Events, apply_changes, row_codes
+from strata.tables.verbatim import coalesced, exact_names, own_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,12 +82,13 @@ class _Events:
         found = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
         left = _left(changes, definition).select(names)
         self._changes = changes
-        self._key = [column_name(name) for name in definition.primary_key] or names
+        own = [column_name(name) for name in definition.primary_key]
+        self._key = [name for name in exact_names(definition, own) if name in names] or names
         self._images = pa.concat_tables([state, found.cast(state.schema), left.cast(state.schema)])
         self._side = np.repeat([_LEFT, _FOUND, _LEFT], [state.num_rows, len(found_at), len(left_at)])
         self._at = np.concatenate([np.full(state.num_rows, -1, np.int64), found_at, left_at])
         has_all = pc.or_(pc.is_null(changes["_missing"]), pc.equal(op, "insert"))
-        whole = pc.and_(has_all, pc.is_null(changes["_invalid"]))
+        whole = pc.and_(has_all, pc.invert(_has_differences(changes, definition)))
         if not definition.primary_key:
             whole = pa.chunked_array([pa.array(np.ones(len(whole), bool))])
         self._is_whole = np.concatenate(
@@ -141,7 +143,7 @@ class _Events:
         names = [name for name in mine if left is None or found is None or left[name] != found[name]]
         return Difference(
             Side.BROKEN,
-            masked(mine, self._key, shown.hidden),
+            masked(mine, [name for name in self._key if name in mine], shown.hidden),
             left=None if left is None else masked(left, names, shown.hidden),
             found=None if found is None else masked(found, names, shown.hidden),
             gtid=self._changes["_gtid"][change].as_py() if change >= 0 else None,
@@ -165,9 +167,8 @@ class _Events:
         usable = found[self._at[lacking]]
         source[lacking] = np.where(usable >= 0, usable, lacking)
         others = keys.take(pa.array(source))
-        return pa.Table.from_arrays(
-            [pc.coalesce(keys[name], others[name]) for name in self._key], names=keys.schema.names
-        )
+        mine, theirs = ({name: rows[name] for name in self._key} for rows in (keys, others))
+        return pa.Table.from_arrays(list(coalesced(mine, theirs, self._key).values()), names=self._key)
 
     def _previous(self, at: int) -> dict[str, Any] | None:
         """The image in front of one of the same key."""
@@ -178,10 +179,20 @@ class _Events:
 
     def _row(self, at: int) -> dict[str, Any]:
         [found] = self._images.slice(at, 1).to_pylist()
-        return dict(found)
+        return own_texts(found)
 
     def _in_order(self, numbers: Codes) -> Codes:
         return numbers[np.argsort(self._at[numbers], kind="stable")]
+
+
+def _has_differences(changes: pa.Table, definition: TableDefinition) -> pa.Array:
+    """Whether an image has only what changed in a document."""
+    documents = [one.name for one in definition.columns if one.column_type == "json"]
+    found = pa.array(np.zeros(changes.num_rows, bool))
+    for name in (f"{image}{of}" for of in documents for image in ("", f"{BEFORE}.")):
+        if changes["_invalid"].null_count < changes.num_rows:
+            found = pc.or_(found, pc.is_valid(pc.map_lookup(changes["_invalid"], name, "first")))
+    return found
 
 
 def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:

@@ -13,6 +13,7 @@ from strata.checks.sensitive import MASK
 from strata.jobs.reconcile.report import Difference, Side
 from strata.tables.layout import column_name
 from strata.tables.state import row_codes
+from strata.tables.verbatim import column_of_verbatim, exact_names, own_texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -70,7 +71,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, sho
         shown: What may be shown.
     """
     definition = lake.state.definition
-    key = [column_name(name) for name in definition.primary_key]
+    key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
     sides = _Sides(lake, server, asked, key)
     hidden = sides.touched | sides.partial
     judged = ~hidden & (sides.in_server | sides.expected) & (sides.in_lake | sides.in_server)
@@ -91,7 +92,8 @@ class _Sides:
     """All keys that occur, numbered; an entry of each array is about one of them."""
 
     def __init__(self, lake: LakeRows, server: pa.Table, asked: pa.Table | None, key: list[str]) -> None:
-        self._lake, self._server, self._key = lake.state.rows, server, key
+        self._lake, self._server = lake.state.rows, server
+        self._key = [name for name in key if column_of_verbatim(name) is None]
         others = [lake.touched, lake.known, lake.partial, asked]
         parts = [lake.state.rows.select(key), server.select(key), *(other for other in others if other is not None)]
         codes = row_codes(pa.concat_tables(parts))
@@ -157,7 +159,7 @@ def _flags(codes: Codes, count: int) -> Flags:
 
 def _row(rows: pa.Table, at: int) -> dict[str, Any] | None:
     found: list[dict[str, Any]] = rows.slice(at, 1).to_pylist() if at >= 0 else []
-    return found[0] if found else None
+    return own_texts(found[0]) if found else None
 
 
 def _difference(
@@ -208,7 +210,5 @@ def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> Compare
 
 def doubled(rows: pa.Table, shown: Shown) -> tuple[Difference, ...]:
     """Changes that are there twice."""
-    names = rows.schema.names
-    return tuple(
-        Difference(Side.DOUBLED, masked(row, names, shown.hidden)) for row in rows.slice(0, shown.most).to_pylist()
-    )
+    found = map(own_texts, rows.slice(0, shown.most).to_pylist())
+    return tuple(Difference(Side.DOUBLED, masked(row, row.keys(), shown.hidden)) for row in found)

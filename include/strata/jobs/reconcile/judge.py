@@ -25,9 +25,10 @@ from strata.schema.apply.diff import diff
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.folding import fold_name
-from strata.tables.convert import state_schema
+from strata.tables.convert import exact_schema
 from strata.tables.layout import column_name
 from strata.tables.read import read_batches
+from strata.tables.verbatim import exact_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition, TableName
 
 _NO_KEYS = pa.table({})
-_NULL_KEYS = "its key holds zero dates, which the lake does not tell apart"
 
 
 def judge(
@@ -133,7 +133,7 @@ class _Judge:
             sides.take_server(server)
             sides.landed = sides.rows(self._landed(definition))
             if self._mirror is not None:
-                sides.mirror = sides.rows(_chosen_rows(chosen, self._mirror.mirror.batches()))
+                sides.mirror = sides.rows(_chosen_rows(chosen, self._mirror.mirror.exact_batches()))
             for name in [self._past.name] if self._mirror is not None else sorted(self._past.names):
                 sides.changes[name] = sides.changed(self._changes(name, chosen))
             if sides.are_held:
@@ -141,11 +141,11 @@ class _Judge:
             return self._in_parts(report, definition, sides, shown)
 
     def _incomparable(self, definition: TableDefinition, server: pa.Table | Parted) -> str | None:
-        key = {column_name(name) for name in definition.primary_key}
-        nulls = server.with_nulls if isinstance(server, Parted) else {one for one in key if server[one].null_count}
-        if nulls & key:
-            return _NULL_KEYS
-        if not key and self._mirror is None and not LakeTable(_nothing, self._past, self._reach).is_complete:
+        if (
+            not definition.primary_key
+            and self._mirror is None
+            and not LakeTable(_nothing, self._past, self._reach).is_complete
+        ):
             return "it has no primary key, and rows may be from before the stream"
         if isinstance(server, Parted) and server.columns != self._part_columns(definition):
             return "its key was changed while it was read: run this once more"
@@ -163,7 +163,8 @@ class _Judge:
 
     def _chosen(self, definition: TableDefinition, server: pa.Table) -> Chosen | None:
         """The keys of a sample; of a mirror any can be told, of changes those that never had other columns or types."""
-        asked, key = self._reading.asked, [column_name(name) for name in definition.primary_key]
+        names = [column_name(name) for name in definition.primary_key]
+        asked, key = self._reading.asked, list(exact_names(definition, names))
         if asked is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
             return None
         return Chosen(key, [server.select(key).cast(asked.schema), asked], defaults_of(self._past, tuple(key)))
@@ -175,11 +176,15 @@ class _Judge:
     def _in_memory(self, report: TableReport, sides: Sides, shown: Shown) -> TableReport:
         """Compares a table that is in memory."""
         mirrored, landed, server = (held_rows(one) for one in (sides.mirror, sides.landed, sides.server))
-        rows = None if self._mirror is None else pa.concat_tables([self._mirror.mirror.schema.empty_table(), *mirrored])
+        rows = (
+            None
+            if self._mirror is None
+            else pa.concat_tables([self._mirror.mirror.exact_schema.empty_table(), *mirrored])
+        )
         changes = {name: by_schema(held_rows(one)) for name, one in sides.changes.items()}
         lake = self._lake(LakeTable(lambda name: changes.get(name, []), self._past, self._reach, rows), landed)
         definition = lake.state.definition
-        theirs = pa.concat_tables(server).cast(state_schema(definition))
+        theirs = pa.concat_tables(server).cast(exact_schema(definition))
         report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=theirs.num_rows)
         if definition.primary_key:
             found = compare_by_key(lake, theirs, self._reading.asked, shown)
@@ -191,10 +196,10 @@ class _Judge:
 
     def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
         """Compares a large one."""
-        schema = state_schema(definition)
+        schema = exact_schema(definition)
         found, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
         for part, held in sides.parts():
-            mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.schema)
+            mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.exact_schema)
             lake = self._lake(LakeTable(held.read, self._past, self._reach, mirrored), held.landed)
             state = TableState(lake.state.definition, part.own(lake.state.rows))
             lake = replace(lake, state=state, touched=part.own(lake.touched))
@@ -219,13 +224,13 @@ class _Judge:
     def _landed(self, definition: TableDefinition) -> Iterator[pa.Table]:
         """Keys of changes that are landed and not published."""
         history = History(SchemaStore(self._engine), self._source.name)
-        schema = state_schema(definition)
+        schema = exact_schema(definition)
         key = definition.primary_key or tuple(column.name for column in definition.columns)
-        names = [column_name(name) for name in key]
+        names = exact_names(definition, [column_name(name) for name in key])
         wanted = pa.schema([schema.field(name) for name in names])
         for span in self._reach.left:
             for part in touched_keys(self._stream, history, self._reading.name, key, span):
-                yield part.rename_columns(names).cast(wanted)
+                yield part.rename_columns(list(names)).cast(wanted)
 
     def _said(self, report: TableReport, again: pa.Table, found: Compared, shown: Shown) -> TableReport:
         twice = doubled(again, shown)

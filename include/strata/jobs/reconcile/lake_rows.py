@@ -14,10 +14,11 @@ from strata.errors import Usage
 from strata.gtid.sets import Gtid
 from strata.jobs.prove.replay import TableState, replay
 from strata.rows.arrow import BEFORE
-from strata.tables.convert import state_schema
+from strata.tables.convert import exact_schema, state_schema
 from strata.tables.layout import METADATA, column_name
 from strata.tables.state import row_codes
 from strata.tables.united import as_schema
+from strata.tables.verbatim import INVALID_COLUMN, coalesced, exact_changes, exact_names, image_texts, with_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,14 +77,14 @@ class LakeTable:
         if definition is None:
             raise Usage("the history has no definition of it")
         if self._mirrored is not None:
-            state = TableState(definition, self._mirrored.select(state_schema(definition).names))
+            state = TableState(definition, self._mirrored.select(exact_schema(definition).names))
             touched = self._touched(definition, seen, settled)
             return LakeRows(state, touched, None, None, _keys_of(definition, []))
         state = self._replayed(self.changes)
         complete = self._until.complete_since()
         since = self._reach.since if complete is None else complete
         is_complete = self.is_complete
-        key = [column_name(name) for name in definition.primary_key]
+        key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
         return LakeRows(
             state=state,
             touched=self._touched(definition, seen, settled),
@@ -130,7 +131,7 @@ class LakeTable:
             unseen = _unseen(late["_gtid"], seen)
             chosen = late.filter(pc.or_(pc.greater(late["_seq"], self._reach.upto), unseen))
             if chosen.num_rows:
-                parts.append(_keys_of(definition, [as_schema(chosen, state_schema(definition))]))
+                parts.append(_keys_of(definition, [_exact(chosen, definition)]))
         return pa.concat_tables(parts)
 
     def _partial(self, definition: TableDefinition, key: Sequence[str], since: int) -> pa.Table | None:
@@ -146,7 +147,7 @@ class LakeTable:
             if pc.any(pc.and_(lacks, pc.not_equal(changes["_schema_version"], version))).as_py():
                 raise Usage("updates without all columns lie in front of a DDL, and the rows are older than the stream")
             changes = changes.filter(pc.equal(changes["_schema_version"], version))
-            found.append(as_schema(changes, state_schema(definition)))
+            found.append(_exact(changes, definition))
         return _first_is_partial(pa.concat_tables(found), key) if found else None
 
     def doubled(self, definition: TableDefinition) -> pa.Table:
@@ -156,7 +157,7 @@ class LakeTable:
         for twice in self._twice.get(self._past.name, ()):
             mine = twice.filter(pc.equal(twice["_schema_version"], None if last is None else last.version_id))
             if mine.num_rows:
-                found.append(_keys_of(definition, [as_schema(mine, state_schema(definition))]))
+                found.append(_keys_of(definition, [_exact(mine, definition)]))
         return pa.concat_tables(found)
 
 
@@ -170,7 +171,7 @@ def _parted(part: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _put_after(part: pa.Table) -> pa.Table:
-    return _inserts(part.filter(pc.not_equal(part["_op"], "delete")))
+    return _inserts(part.filter(pc.not_equal(part["_op"], "delete")), "")
 
 
 def _put_before(part: pa.Table) -> pa.Table:
@@ -183,15 +184,20 @@ def _put_before(part: pa.Table) -> pa.Table:
         has = field.name in inside
         values = pc.struct_field(images, [field.name]) if has else pa.nulls(taken.num_rows, field.type)
         taken = taken.set_column(at, field, values)
-    return _inserts(taken)
+    return _inserts(taken, BEFORE)
 
 
-def _inserts(part: pa.Table) -> pa.Table:
+def _exact(changes: pa.Table, definition: TableDefinition) -> pa.Table:
+    return exact_changes(as_schema(changes, state_schema(definition)), definition)
+
+
+def _inserts(part: pa.Table, image: str) -> pa.Table:
     """Rows as if each was an insert of a whole image."""
-    nothing = ("_missing", "_invalid", BEFORE)
+    nothing = ("_missing", BEFORE)
     columns = [
         pa.nulls(part.num_rows, field.type) if field.name in nothing else part[field.name] for field in part.schema
     ]
+    columns[part.schema.get_field_index(INVALID_COLUMN)] = image_texts(part[INVALID_COLUMN], image)
     columns[part.schema.get_field_index("_op")] = pa.array(["insert"] * part.num_rows, part.schema.field("_op").type)
     return pa.Table.from_arrays(columns, schema=part.schema)
 
@@ -205,8 +211,8 @@ def _unseen(gtids: pa.ChunkedArray, seen: GtidSet) -> pa.Array:
 
 def _keys_of(definition: TableDefinition, shaped: Sequence[pa.Table]) -> pa.Table:
     """The keys of both images of changes; the whole images where there is no key."""
-    schema = state_schema(definition)
-    wanted = [column_name(name) for name in definition.primary_key] or schema.names
+    schema = exact_schema(definition)
+    wanted = list(exact_names(definition, [column_name(name) for name in definition.primary_key])) or schema.names
     parts = [schema.empty_table().select(wanted)]
     for changes in shaped:
         parts.append(changes.filter(pc.not_equal(changes["_op"], "delete")).select(wanted))
@@ -214,15 +220,16 @@ def _keys_of(definition: TableDefinition, shaped: Sequence[pa.Table]) -> pa.Tabl
         parts.append(pa.Table.from_arrays([pc.struct_field(images, [name]) for name in wanted], names=wanted))
     found = pa.concat_tables(part.cast(parts[0].schema) for part in parts)
     # A partial image may lack its key, which it has kept.
-    return found.drop_null() if definition.primary_key else found
+    return with_all(found, wanted) if definition.primary_key else found
 
 
 def _first_is_partial(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     ordered = changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
     before = ordered[BEFORE]
-    keys = pa.Table.from_arrays(
-        [pc.coalesce(pc.struct_field(before, [name]), ordered[name]) for name in key], names=list(key)
+    found = coalesced(
+        {name: pc.struct_field(before, [name]) for name in key}, {name: ordered[name] for name in key}, key
     )
+    keys = pa.Table.from_arrays(list(found.values()), names=list(found))
     _, first = np.unique(row_codes(keys), return_index=True)
     lacks = pc.and_(pc.is_valid(ordered["_missing"]), pc.equal(ordered["_op"], "update")).take(pa.array(first))
     return keys.take(pa.array(first)).filter(lacks)

@@ -12,10 +12,13 @@ import pyarrow.compute as pc  # noqa: TID253  see above
 
 from strata.errors import UndecodableTextError, UnreadableValueError
 from strata.events.prepared import Placement
+from strata.rows.arrow import BEFORE
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.rows.plan import plan_slices
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.folding import fold_name
+from strata.tables.layout import column_name
+from strata.tables.verbatim import exact_names, opened, with_all
 from strata.wire.files import open_binlog
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ def touched_keys(
         stream: What has landed.
         history: Of the source.
         name: The table; it has one definition in this span.
-        key: Its columns that are wanted.
+        key: Its columns that are wanted; those of texts of what they do not hold follow (`exact_names`).
         span: Transactions first < seq <= last.
 
     Raises:
@@ -77,14 +80,21 @@ def _slices(stream: LandedStream, history: History, name: TableName, span: tuple
 
 def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]) -> Iterator[pa.Table]:
     """Of both images; columns are told by their place, since a table may call its own as we do ours."""
-    names = [fold_name(column.name) for column in definition.columns]
-    places = [names.index(fold_name(one)) for one in key]
-    befores, op = batch.column(len(names)).flatten(), batch.column(len(names) + 1)
-    for columns, without in (
-        ([batch.column(at) for at in places], "delete"),
-        ([befores[at] for at in places], "insert"),
+    own = [fold_name(column.name) for column in definition.columns]
+    places = [own.index(fold_name(one)) for one in key]
+    names = [column_name(definition.columns[at].name) for at in places]
+    befores, op, invalid = (
+        batch.column(len(own)).flatten(),
+        batch.column(len(own) + 1),
+        batch.column(batch.num_columns - 1),
+    )
+    texts = [name for name in exact_names(definition, names) if name not in names]
+    for columns, prefix, without in (
+        ([batch.column(at) for at in places], "", "delete"),
+        ([befores[at] for at in places], f"{BEFORE}.", "insert"),
     ):
-        found = pa.Table.from_arrays(columns, names=[str(at) for at in range(len(key))])
+        beside = opened(pa.chunked_array([invalid]), texts, batch.num_rows, prefix)
+        found = pa.Table.from_arrays([*columns, *beside.values()], names=[*names, *texts])
         found = found.filter(pc.not_equal(op, without))
         # A partial image after it may lack its key, which it has kept; in a table without one any value may be NULL.
-        yield found.drop_null() if definition.primary_key else found
+        yield with_all(found, [*names, *texts]) if definition.primary_key else found

@@ -60,11 +60,12 @@ def _binary(_kind: ColumnType, value: Any) -> str:
 
 
 def _label(kind: ColumnType, value: Any) -> str:
-    return str(kind.labels.index(value) + 1 if value else 0)
+    return str(kind.labels.index(value) + 1 if value in kind.labels else 0)
 
 
 def _members(kind: ColumnType, value: Any) -> str:
-    return str(sum(1 << kind.labels.index(one) for one in value.split(",")) if value else 0)
+    is_none = not value and value not in kind.labels
+    return str(0 if is_none else sum(1 << kind.labels.index(one) for one in value.split(",")))
 
 
 def _moment(_kind: ColumnType, value: datetime | date) -> str:

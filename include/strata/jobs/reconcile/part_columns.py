@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 
-from strata.rows.arrow import arrow_type
+from strata.rows.arrow import arrow_type, may_be_invalid
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.definition import Column
 from strata.tables.layout import column_name
+from strata.tables.verbatim import column_of_verbatim, exact_names
 
 if TYPE_CHECKING:
     from strata.jobs.reconcile.past import TablePast
@@ -31,7 +32,7 @@ def row_columns(definition: TableDefinition) -> tuple[str, ...]:
     """Columns that name a row, as the change table calls them: of a table without a key, those of which equal values
     have equal bytes."""
     names = definition.primary_key or [one.name for one in definition.columns if _is_simple(one)]
-    return tuple(map(column_name, names))
+    return exact_names(definition, [column_name(name) for name in names])
 
 
 def part_columns(past: TablePast) -> tuple[str, ...]:
@@ -51,13 +52,16 @@ def defaults_of(past: TablePast, columns: tuple[str, ...]) -> Defaults:
     for turn in past.turns:
         for column in turn.definition.columns if turn.definition is not None else ():
             value = fill_of(column) if column_name(column.name) in columns else None
-            if value is not None and not isinstance(value, NoFill):
+            is_zero = value is None and may_be_invalid(column) and not column.nullable
+            if (value is not None or is_zero) and not isinstance(value, NoFill):
                 found.setdefault(column_name(column.name), {})[turn.version_id] = column, value
     return found
 
 
 def _keeps(turn: Turn, name: str, last: TableDefinition | None, is_first: bool) -> bool:  # noqa: FBT001  of its caller
     """Whether a version has a column as the last one has it, and names rows by it."""
+    of = column_of_verbatim(name)
+    name = name if of is None else column_name(of)
     then, now = (_column(one, name) for one in (turn.definition, last))
     if turn.definition is None or then is None or now is None or name not in row_columns(turn.definition):
         return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
@@ -21,8 +21,10 @@ from msgspec import Struct
 from strata.errors import LakeUnavailableError, Usage
 from strata.rows.arrow import BEFORE
 from strata.rows.row_hashes import hash_rows
-from strata.tables.layout import column_name
+from strata.tables.layout import column_name, own_name
 from strata.tables.values.constants import constant
+from strata.tables.values.verbatim import constant_text
+from strata.tables.verbatim import INVALID_COLUMN, column_of_verbatim, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata.jobs.reconcile.part_columns import Defaults, Fill
+    from strata.schema.model.definition import Column
 
     Numbers = NDArray[np.int64]
     Columns = Sequence[pa.ChunkedArray]
@@ -85,8 +88,6 @@ class Parted:
         self._waiting_bytes = 0
         self._schema: pa.Schema | None = None
         self.rows = 0
-        self.with_nulls: set[str] = set()
-        """Columns of which some row had no value."""
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +106,6 @@ class Parted:
             Usage: They have other columns than those before.
             LakeUnavailableError: The folder for temporary files is full.
         """
-        self.with_nulls.update(name for name in rows.schema.names if rows[name].null_count)
         self._put(rows, self._numbers([rows[name] for name in self.columns], rows.num_rows))
 
     def put_all(self, parts: Iterable[pa.Table]) -> Self:
@@ -283,9 +283,13 @@ def images_of(
     is_insert, is_delete = (pc.equal(changes["_op"], op) for op in ("insert", "delete"))
     found, left = [], []
     for name in columns:
-        image, after, lacks = pc.struct_field(changes[BEFORE], [name]), changes[name], _lacks(changes["_missing"], name)
+        of = column_of_verbatim(name)
+        lacks = _lacks(changes["_missing"], own_name(name) if of is None else of)
+        image, after = _image_and_after(changes, name, of)
         if pc.any(pc.and_(lacks, is_insert)).as_py():
-            after = _with_defaults(after, changes["_schema_version"], pc.and_(lacks, is_insert), defaults.get(name, {}))
+            fills = defaults.get(name if of is None else column_name(of), {})
+            make = constant if of is None else constant_text
+            after = _with_defaults(after, changes["_schema_version"], pc.and_(lacks, is_insert), fills, make)
         # What the partial image after an update lacks has stayed.
         is_old = pc.or_(is_delete, pc.and_not(lacks, is_insert))
         left.append(pc.if_else(is_old, image, after))
@@ -293,12 +297,18 @@ def images_of(
     return found, left
 
 
-def _lacks(missing: pa.ChunkedArray, name: str) -> pa.Array:
-    """Whether the image after each change lacks a column."""
+def _image_and_after(changes: pa.Table, name: str, of: str | None) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """A column of both images, or the texts of what it does not hold."""
+    if of is None:
+        return pc.struct_field(changes[BEFORE], [name]), changes[name]
+    invalid, count = changes[INVALID_COLUMN], changes.num_rows
+    return opened(invalid, [name], count, f"{BEFORE}.")[name], opened(invalid, [name], count)[name]
+
+
+def _lacks(missing: pa.ChunkedArray, own: str) -> pa.Array:
+    """Whether the image after each change lacks a column, by its own name."""
     lacks = np.zeros(len(missing), bool)
     if missing.null_count < len(missing):
-        # There columns have their own names.
-        own = name[1:] if column_name(name[1:]) == name else name
         flat = missing.combine_chunks()
         parents, values = pc.list_parent_indices(flat), pc.list_flatten(flat)
         lacks[parents.filter(pc.equal(values, own)).to_numpy()] = True
@@ -306,12 +316,16 @@ def _lacks(missing: pa.ChunkedArray, name: str) -> pa.Array:
 
 
 def _with_defaults(
-    values: pa.ChunkedArray, versions: pa.ChunkedArray, which: pa.Array, fills: Mapping[int, Fill]
+    values: pa.ChunkedArray,
+    versions: pa.ChunkedArray,
+    which: pa.Array,
+    fills: Mapping[int, Fill],
+    make: Callable[[Column, Any, int], pa.Array],
 ) -> pa.ChunkedArray:
     for version, (column, value) in fills.items():
         mine = pc.and_(pc.equal(versions, version), which)
         if pc.any(mine).as_py():
-            values = pc.if_else(mine, constant(column, value, 1)[0], values)
+            values = pc.if_else(mine, make(column, value, 1)[0], values)
     return values
 
 

@@ -31,7 +31,7 @@ from strata.jobs.reconcile.sample import Sample, draw
 from strata.jobs.reconcile.server_rows import ServerRows, TableChangedError
 from strata.jobs.reconcile.tables import tables_of
 from strata.mirrors.layout import mirror_url
-from strata.tables.convert import state_schema
+from strata.tables.convert import exact_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -143,7 +143,7 @@ class _Comparison:
         """By which the table can be compared in parts; none if it cannot be."""
         has_mirror = mirror_of(self._source, name, 0) is not None
         columns = row_columns(definition) if has_mirror else part_columns(past.table(name))
-        return columns if set(columns) <= set(state_schema(definition).names) else ()
+        return columns if set(columns) <= set(exact_schema(definition).names) else ()
 
     def _sample(self, past: SourcePast, name: TableName, definition: TableDefinition) -> Sample:
         known = past.table(name).definition
@@ -197,7 +197,7 @@ def _held(
     found = gathered(batches, most_bytes, partial(Parted, columns) if columns else None)
     if isinstance(found, Parted):
         return found
-    return pa.concat_tables([state_schema(definition).empty_table(), *found])
+    return pa.concat_tables([exact_schema(definition).empty_table(), *found])
 
 
 def _unnumbered(name: TableName) -> TableReport:

@@ -18,6 +18,7 @@ from strata.rows.select.keys import select_key
 from strata.tables.layout import column_name
 from strata.tables.read import read_changes
 from strata.tables.state import row_codes
+from strata.tables.verbatim import column_of_verbatim, exact_names
 
 if TYPE_CHECKING:
     from strata.jobs.reconcile.literals import Key
@@ -39,7 +40,8 @@ class Sample(Struct, frozen=True):
     @property
     def asked(self) -> list[Key]:
         """The keys as Python has them."""
-        return [] if self.keys is None else _as_keys(self.keys)
+        names = [] if self.keys is None else [one for one in self.keys.schema.names if column_of_verbatim(one) is None]
+        return [] if self.keys is None else _as_keys(self.keys.select(names))
 
 
 def draw(lake: str, source: str, name: TableName, definition: TableDefinition, size: int) -> Sample:
@@ -63,12 +65,16 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
     except Usage:
         # Nothing is published, or the key has had types without a common one.
         rows = pa.schema(fields).empty_table()
+    # Of days that no calendar has ranges tell: keys that are asked for are values of columns.
     keys = rows.select(names).drop_null().cast(pa.schema(fields))
     _, first = np.unique(row_codes(keys), return_index=True)
     drawn = np.random.default_rng().permutation(first)[: max(size // 2, _RANGES)]
     starts = keys.take(pa.array(drawn[: _RANGES - 1]))
+    asked = keys.take(pa.array(drawn[: max(size // 2, 1)]))
+    for text in exact_names(definition, names)[len(names) :]:
+        asked = asked.append_column(text, pa.nulls(asked.num_rows, pa.string()))
     return Sample(
-        keys=keys.take(pa.array(drawn[: max(size // 2, 1)])),
+        keys=asked,
         starts=(None, *_as_keys(starts)),
         rows=max(size // 2 // _RANGES, 1),
     )

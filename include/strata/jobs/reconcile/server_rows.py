@@ -20,7 +20,8 @@ from strata.rows.select.keys import select_key
 from strata.rows.select.rows import SelectedRows, Selection
 from strata.rows.select.statement import prepare_session
 from strata.schema.live.engine import read_definition
-from strata.tables.convert import state_schema
+from strata.tables.convert import exact_schema
+from strata.tables.verbatim import verbatim_names
 from strata.wire.connection import ODD_ANSWERS, as_strata_error, connect
 from strata.wire.server_files import ServerFiles
 
@@ -87,8 +88,7 @@ class ServerRows:
             prepare_session(self._connection)
         # A global SERIALIZABLE would lock rows, READ UNCOMMITTED would show what is rolled back later.
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        # A key may hold a day that no calendar has, and a condition names it.
-        self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = 'ALLOW_INVALID_DATES'")
+        self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
 
     def close(self) -> None:
         """Ends the session."""
@@ -155,7 +155,7 @@ class ServerRows:
         """
         key = select_key(definition)
         if key is None:
-            yield from self._select(Selection(name, definition))
+            yield from self._select(_selection(name, definition))
         else:
             yield from self._range(name, definition, key, "", None)
 
@@ -184,7 +184,7 @@ class ServerRows:
         for at in range(0, len(wanted), _KEYS_AT_ONCE):
             asked = wanted[at : at + _KEYS_AT_ONCE]
             either = " OR ".join(f"({key.equal(border_of(definition, key.columns, one))})" for one in asked)
-            yield from self._select(Selection(name, definition, f"WHERE {either}"))
+            yield from self._select(_selection(name, definition, f"WHERE {either}"))
             time.sleep(self._pace.pause)
 
     def _range(
@@ -194,7 +194,7 @@ class ServerRows:
         while left is None or left > 0:
             size = self._pace.rows if left is None else min(left, self._pace.rows)
             tail = f"{key.hint()} {where} {key.order} LIMIT {size}"
-            rows = SelectedRows(self._client, Selection(name, definition, tail, key.columns))
+            rows = SelectedRows(self._client, _selection(name, definition, tail, key.columns))
             yield from self._batches(rows, definition)
             if rows.rows < size or rows.border is None:
                 return
@@ -207,7 +207,7 @@ class ServerRows:
         yield from self._batches(SelectedRows(self._client, selection), selection.definition)
 
     def _batches(self, rows: SelectedRows, definition: TableDefinition) -> Iterator[pa.Table]:
-        schema = state_schema(definition)
+        schema = exact_schema(definition)
         with self._errors():
             for batch in rows:
                 yield pa.Table.from_arrays(batch.columns, schema=schema)
@@ -240,6 +240,11 @@ class ServerRows:
             ) from None
         except ODD_ANSWERS as error:
             raise UnreadableTableError(f"what the server answers cannot be read: {one_line(str(error))}") from error
+
+
+def _selection(name: TableName, definition: TableDefinition, tail: str = "", border: tuple[str, ...] = ()) -> Selection:
+    """With the texts of what columns do not hold."""
+    return Selection(name, definition, tail, border, verbatim=verbatim_names(definition))
 
 
 def _require(key: SelectKey | None) -> SelectKey:

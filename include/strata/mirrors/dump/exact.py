@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from strata.mirrors.dump.aside import PARTS, Aside, Marks, hashes_of, parts_of
-from strata.mirrors.layout import SEQ, key_columns, mirror_schema
+from strata.mirrors.layout import SEQ, exact_key, exact_mirror_schema, key_columns
 from strata.mirrors.reduce import reduce_changes
 from strata.rows.arrow import BEFORE
 from strata.tables.layout import column_name
 from strata.tables.state import row_codes
+from strata.tables.verbatim import coalesced, exact_changes, verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,10 +68,11 @@ def exact_rows(
         NotRepeatableError: An image lacks what the rows may have only from before or behind it.
         LakeUnavailableError: The storage refuses, or is full.
     """
-    pieces = _larger(changes, rows_at_once=None, bytes_at_once=HELD_BYTES)
+    exact = (one for batch in changes for one in _exact(batch, definition))
+    pieces = _larger(exact, rows_at_once=None, bytes_at_once=HELD_BYTES)
     first, second = next(pieces, None), next(pieces, None)
     if first is None:
-        schema = mirror_schema(definition)
+        schema = exact_mirror_schema(definition)
         for batch in batches:
             yield _with_no_seq(pa.Table.from_batches([batch]), schema)
         return
@@ -98,7 +100,7 @@ def _by_parts(
     batches: Iterable[pa.RecordBatch], changes: Iterable[pa.Table], definition: TableDefinition, folder: DumpFolder
 ) -> Iterator[pa.Table]:
     """Changes, and rows that they may have touched, meet a part of all keys at a time."""
-    key, schema = key_columns(definition), mirror_schema(definition)
+    key, schema = exact_key(definition), exact_mirror_schema(definition)
     logged, rows_of, marks = Aside(folder, "changes"), Aside(folder, "rows"), Marks()
     for piece in changes:
         refuse_unrepeatable(piece, definition, key)
@@ -125,10 +127,10 @@ def _by_parts(
 def _key_hashes(changes: pa.Table, key: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The hashes of the keys before and after each change; of an insert, or of a delete, both are of the one it has."""
     images = pa.chunked_array(changes[BEFORE].chunks, changes[BEFORE].type)
-    pairs = [(pc.struct_field(images, [name]), changes[name]) for name in key]
+    before, after = {name: pc.struct_field(images, [name]) for name in key}, {name: changes[name] for name in key}
     # A partial image may lack its key, which it has kept.
-    before = hashes_of([pc.coalesce(old, new) for old, new in pairs], changes.num_rows)
-    return before, hashes_of([pc.coalesce(new, old) for old, new in pairs], changes.num_rows)
+    olds, news = coalesced(before, after, key), coalesced(after, before, key)
+    return hashes_of(list(olds.values()), changes.num_rows), hashes_of(list(news.values()), changes.num_rows)
 
 
 def _by_keys(
@@ -155,7 +157,7 @@ def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 def _together(batches: Iterable[pa.RecordBatch], changes: pa.Table, definition: TableDefinition) -> Iterator[pa.Table]:
     """Changes that are held, put on top of rows."""
-    key, schema = key_columns(definition), mirror_schema(definition)
+    key, schema = exact_key(definition), exact_mirror_schema(definition)
     refuse_unrepeatable(changes, definition, key)
     touched = _keys_of(changes, key)
     held = _Held([schema.empty_table()])
@@ -189,6 +191,7 @@ def refuse_unrepeatable(changes: pa.Table, definition: TableDefinition, key: Seq
     updated = partial.filter(pc.equal(partial["_op"], "update"))
     images = pa.chunked_array(updated[BEFORE].chunks, updated[BEFORE].type)
     by_name = {column_name(one.name): one.name for one in definition.columns}
+    by_name |= {name: of for of, name in verbatim_names(definition).items()}
     lists = updated["_missing"].to_pylist()
     for name in key:
         before = pc.struct_field(images, [name])
@@ -247,6 +250,11 @@ def _larger(
             held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
+
+
+def _exact(batch: pa.RecordBatch, definition: TableDefinition) -> list[pa.RecordBatch]:
+    found: list[pa.RecordBatch] = exact_changes(pa.Table.from_batches([batch]), definition).to_batches()
+    return found
 
 
 def _with_no_seq(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from strata.schema.model.definition import TableDefinition
 
-FORMAT: Final = 1
-"""Newest number of the stored form; every older one keeps opening."""
+FORMAT: Final = 2
+"""Newest number of the stored form; every older one keeps opening. Chunks of 1 have no texts of what columns do not
+hold, so that a dump does not go on from them."""
 
 
 class Bounds(Struct, frozen=True):
@@ -53,7 +54,7 @@ class Chunk(Struct, frozen=True):
     border: tuple[str, ...] = ()
     """Literals of the key of its last row, behind which the next one begins; empty for the last chunk."""
     invalid: dict[str, int] = {}
-    """Values of a column that no Arrow type expresses, as zero dates: they are NULL."""
+    """How many values its Arrow type does not tell apart from others, as zero dates."""
 
 
 class Manifest(Struct, frozen=True):

@@ -15,13 +15,13 @@ from strata.rows.select.keys import select_key
 from strata.rows.select.rows import SelectedRows, Selection
 from strata.rows.select.statement import prepare_session
 from strata.tables.convert import state_schema
+from strata.tables.verbatim import verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.mirrors.dump.folder import DumpFolder
     from strata.mirrors.dump.manifest import Bounds, Manifest
-    from strata.rows.select.keys import SelectKey
     from strata.wire.client import Client
 
 _ALTERED = frozenset({1054, 1146, 1176, 1412})
@@ -108,7 +108,8 @@ class TableReader:
         names = tuple(state_schema(self._definition).names)
         border = self._key.columns if self._key else ()
         most = self._chunk_rows()
-        selection = Selection(self.manifest.name, self._definition, self._tail(most), border, names)
+        texts = verbatim_names(self._definition)
+        selection = Selection(self.manifest.name, self._definition, self._tail(most), border, names, texts)
         rows = SelectedRows(self._connection, selection)
         number = len(self.manifest.chunks) + 1
         name = f"chunk-{number:06}.arrow"
@@ -116,7 +117,6 @@ class TableReader:
         self._snapshot.end()
         is_last = self._key is None or rows.rows < most
         chunk = Chunk(name, rows.rows, rows.bytes, bounds, () if is_last else rows.border or (), rows.invalid)
-        self._refuse_lost_keys(chunk)
         self.manifest = self.manifest.with_chunk(chunk, is_last=is_last)
         self._folder.save(self.manifest)
         return chunk
@@ -150,15 +150,6 @@ class TableReader:
         where = f"WHERE {behind} " if behind else ""
         return f"{key.hint()} {where}{key.order} LIMIT {most}"
 
-    def _refuse_lost_keys(self, chunk: Chunk) -> None:
-        lost = sorted(set(chunk.invalid) & set(_key_names(self._key, self._definition.primary_key)))
-        if lost:
-            raise Usage(
-                f"column {', '.join(lost)} of the key has zero or invalid dates, which no column of the lake expresses",
-                table=str(self.manifest.name),
-                remedy="Correct them on the server, or leave the table out of the mirrors.",
-            )
-
     def _estimated(self) -> Estimate:
         rows = self._rows(
             "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES "
@@ -177,7 +168,3 @@ class TableReader:
         with self._connection.cursor() as cursor:
             cursor.execute(query, (self.manifest.database, self.manifest.table))
             return list(cursor.fetchall())
-
-
-def _key_names(key: SelectKey | None, primary: tuple[str, ...]) -> tuple[str, ...]:
-    return key.columns if key else primary

@@ -25,6 +25,7 @@ from strata.rows.gather_text import (
     gather_enum,
     gather_set,
 )
+from strata.rows.select.calendar import GatherDays, GatherMoments
 from strata.schema.model.types import (
     BLOBS,
     INTEGERS,
@@ -176,18 +177,17 @@ def _set(kind: ColumnType, _: Column) -> _Form:
     return _Form(FIXED, 8, frozenset({FieldType.LONGLONG}), gather_set(8, kind.labels))
 
 
-def _date(kind: ColumnType, _: Column) -> _Form:
-    gather = GatherIntegers(arrow_type_of(kind), numbers.gather_4, 0x80000000, np.int32)
-    return _Form(DATE, 0, frozenset({FieldType.DATE, FieldType.NEWDATE}), gather)
+def _date(_: ColumnType, __: Column) -> _Form:
+    return _Form(DATE, 0, frozenset({FieldType.DATE, FieldType.NEWDATE}), GatherDays())
 
 
-def _datetime(_: ColumnType, __: Column) -> _Form:
-    return _Form(MOMENT, 0, frozenset({FieldType.DATETIME}), GatherLongs(pa.timestamp("us")))
+def _datetime(kind: ColumnType, _: Column) -> _Form:
+    return _Form(MOMENT, 0, frozenset({FieldType.DATETIME}), GatherMoments(pa.timestamp("us"), kind.length or 0))
 
 
-def _timestamp(_: ColumnType, __: Column) -> _Form:
+def _timestamp(kind: ColumnType, _: Column) -> _Form:
     # The session's time zone is UTC.
-    return _Form(MOMENT, 0, frozenset({FieldType.TIMESTAMP}), GatherLongs(TIMESTAMP_UTC))
+    return _Form(MOMENT, 0, frozenset({FieldType.TIMESTAMP}), GatherMoments(TIMESTAMP_UTC, kind.length or 0))
 
 
 def _time(_: ColumnType, __: Column) -> _Form:

@@ -6,12 +6,12 @@ Not here: reading (`rows.py`), how long a piece is (`mirrors/dump/`)."""
 from __future__ import annotations
 
 import struct
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from strata.kernels.result_rows import DATE, DECIMAL, TIME
+from strata.rows.select.calendar import day_text, moment_text
 from strata.rows.select.forms import quoted_name
 from strata.schema.model.definition import KeyKind
 from strata.schema.model.types import INTEGERS, LABELLED, STRINGS, Family, TypeKind, parse_column_type
@@ -142,18 +142,16 @@ def _decimal(plan: SelectColumn, region: Region, place: int) -> str:
 
 def _temporal(plan: SelectColumn, region: Region, place: int) -> str:
     if plan.form == DATE:
-        day = _EPOCH + timedelta(days=int.from_bytes(region.cell(place, 4), "little", signed=True))
-        return f"DATE'{day.date().isoformat()}'"
+        return f"DATE'{day_text(int.from_bytes(region.cell(place, 4), 'little', signed=True))}'"
     micros = int.from_bytes(region.cell(place, 8), "little", signed=True)
     if plan.form == TIME:
         seconds, fraction = divmod(abs(micros), 1_000_000)
         sign = "-" if micros < 0 else ""
         return f"TIME'{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}'"
-    moment = _EPOCH + timedelta(microseconds=micros)
-    return f"TIMESTAMP'{moment.isoformat(' ', 'microseconds')}'"
+    return f"TIMESTAMP'{moment_text(micros, _MOST_DIGITS)}'"
 
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a time without a zone, as DATETIME is
+_MOST_DIGITS: Final = 6
 _OTHERS: Final[dict[Family, Callable[[SelectColumn, Region, int], str]]] = {
     Family.FLOATING: _floating,
     Family.DECIMAL: _decimal,

@@ -16,7 +16,7 @@ from strata.kernels.packets import PACKET_HEADER_BYTES, Packet
 from strata.kernels.result_rows import FORM_FIELDS, IN_PIECES, LONGEST_PIECE, ROWS, STATE_FIELDS, USED
 from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.rows.arrow import arrow_type
-from strata.rows.faults import CorruptCell, Faults
+from strata.rows.faults import CorruptCell, Fault, Faults
 from strata.rows.region import MARGIN, Region
 from strata.rows.select.forms import SelectColumn, plan_column
 from strata.rows.select.keys import literal
@@ -24,7 +24,7 @@ from strata.rows.select.statement import select_statement
 from strata.wire.result_sets import ResultSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from strata.kernels.arrays import Bytes, Cells
     from strata.schema.model.definition import TableDefinition, TableName
@@ -51,6 +51,8 @@ class Selection(Struct, frozen=True):
     """Columns whose last values are wanted as literals."""
     field_names: tuple[str, ...] = ()
     """What the batches call the columns; as the table does, if empty."""
+    verbatim: Mapping[str, str] = {}
+    """Columns whose values no Arrow type may express -> the name of a column for the texts of those."""
 
 
 def select_rows(
@@ -78,18 +80,16 @@ class SelectedRows:
         self.bytes = 0
         """Of packets, so far."""
         self.invalid: dict[str, int] = {}
-        """How many values of a column no Arrow type expresses, as zero dates; they are NULL."""
+        """How many values of a column its Arrow type does not tell apart from others, as zero dates, which are NULL."""
         self.border: tuple[str, ...] | None = None
         """After the last batch: literals of the last row's values of the columns asked for; None without rows."""
         self._connection = connection
         self._plans = tuple(map(plan_column, selection.definition.columns))
         names = selection.field_names or tuple(plan.name for plan in self._plans)
-        self.schema = pa.schema(
-            [
-                pa.field(name, arrow_type(column))
-                for name, column in zip(names, selection.definition.columns, strict=True)
-            ]
-        )
+        own = [
+            pa.field(name, arrow_type(column)) for name, column in zip(names, selection.definition.columns, strict=True)
+        ]
+        self.schema = pa.schema([*own, *(pa.field(name, pa.string()) for name in selection.verbatim.values())])
         self._forms = np.array([(plan.form, plan.size) for plan in self._plans], np.int64).reshape(-1, FORM_FIELDS)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -129,36 +129,33 @@ class SelectedRows:
 
     def _batch(self, cells: _Cells) -> pa.RecordBatch:
         region = Region(cells.out, 0)
-        arrays = []
+        arrays, texts = [], []
         for at, plan in enumerate(self._plans):
-            places = cells.column(at)
-            self._count_invalid(plan, places)
-            arrays.append(self._gathered(plan, region, places))
+            array, faults = self._gathered(plan, region, cells.column(at))
+            arrays.append(array)
+            if plan.name in self.selection.verbatim:
+                texts.append(_texts_of(faults, cells.count))
         self.rows += cells.count
         if self.selection.border:
             self.border = self._last(region, cells)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return pa.RecordBatch.from_arrays([*arrays, *texts], schema=self.schema)
 
-    def _gathered(self, plan: SelectColumn, region: Region, places: Cells) -> pa.Array:
+    def _gathered(self, plan: SelectColumn, region: Region, places: Cells) -> tuple[pa.Array, list[Fault]]:
         faults = Faults()
         try:
             found = plan.gather(region, places, faults)
         except CorruptCell as error:
             raise CorruptEventError(f"column {plan.name}: {error.reason}", table=str(self.selection.name)) from None
-        if faults.found:
-            fault = faults.found[0]
+        fault = next((one for one in faults.found if one.kind.quarantines), None)
+        if fault is not None:
             raise UndecodableTextError(
                 f"column {plan.name} has a value that is {fault.reason}: {fault.verbatim[:100]}",
                 table=str(self.selection.name),
                 remedy="Correct the row on the server; a change log keeps such rows in quarantine.",
             )
-        return found
-
-    def _count_invalid(self, plan: SelectColumn, places: Cells) -> None:
-        if plan.form in (result_rows.DATE, result_rows.MOMENT):
-            found = int(result_rows.count_absent(places))
-            if found:
-                self.invalid[plan.name] = self.invalid.get(plan.name, 0) + found
+        if faults.found:
+            self.invalid[plan.name] = self.invalid.get(plan.name, 0) + len(faults.found)
+        return found, faults.found
 
     def _last(self, region: Region, cells: _Cells) -> tuple[str, ...]:
         found = []
@@ -166,12 +163,19 @@ class SelectedRows:
             at = next(k for k, plan in enumerate(self._plans) if plan.name == name)
             place = int(cells.column(at)[-1])
             if place <= ABSENT_CELL:
-                raise BadData(
-                    f"column {name} of a key is NULL, or a date that no calendar has",
-                    table=str(self.selection.name),
-                )
+                raise BadData(f"column {name} of a key is NULL", table=str(self.selection.name))
             found.append(literal(self.selection.definition.columns[at], self._plans[at], region, place))
         return tuple(found)
+
+
+def _texts_of(faults: list[Fault], count: int) -> pa.Array:
+    if not faults:
+        return pa.nulls(count, pa.string())
+    rows = np.array([fault.row for fault in faults])
+    places = np.full(count, -1, np.int64)
+    places[rows] = np.arange(len(faults))
+    texts = pa.array([fault.verbatim for fault in faults], pa.string())
+    return texts.take(pa.array(places, mask=places < 0))
 
 
 class _Cells:

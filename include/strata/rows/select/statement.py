@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 SESSION: Final = (
-    # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates are dates.
-    "SET SESSION sql_mode = ''",
+    # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates are dates, and so are days that
+    # no month has: a condition on a key may name one.
+    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",
     # Text comes in the bytes that its column has, as it is in the binlog.
     "SET SESSION character_set_results = NULL",
     "SET SESSION net_write_timeout = 3600",

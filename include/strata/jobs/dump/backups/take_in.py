@@ -25,6 +25,7 @@ from strata.schema.live.engine import LiveSchema
 from strata.schema.model.folding import fold_name
 from strata.schema.model.types import TypeKind, parse_column_type
 from strata.tables.convert import state_schema
+from strata.tables.verbatim import verbatim_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +112,9 @@ def _mirror_of(
         _refuse_other(dict(LiveSchema(connection).tables()).get(table), loaded)
         prepare_session(connection)
         names = tuple(state_schema(definition).names)
-        rows = SelectedRows(connection, Selection(table, loaded, field_names=names))
+        rows = SelectedRows(
+            connection, Selection(table, loaded, field_names=names, verbatim=verbatim_names(definition))
+        )
         made = make_mirror(source, table, definition, (stream, window), iter(rows))
     source.done(table)
     return TableDumped(

@@ -1,0 +1,64 @@
+"""Rows as a server prints them, and as a mirror has them with the texts of what no column of the lake holds.
+Not here: the statements (the tests beside this file)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from strata.schema.model.types import LABELLED, parse_column_type
+
+if TYPE_CHECKING:
+    import pymysql
+
+    from strata.mirrors.table import Mirror
+    from strata.schema.model.definition import Column, TableDefinition
+
+Rows = Counter[tuple[str, ...]]
+
+
+def selected(connection: pymysql.Connection, table: str, definition: TableDefinition) -> Rows:
+    """The rows of a server, each value as a text that it alone has: a label with its number."""
+    shown = ", ".join(_expression(column) for column in definition.columns)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {shown} FROM {table}")
+        return Counter(tuple(map(str, row)) for row in cursor.fetchall())
+
+
+def _expression(column: Column) -> str:
+    name = f"`{column.name}`"
+    kind = parse_column_type(column.column_type).kind
+    if kind in LABELLED:
+        return f"CAST({name} + 0 AS CHAR)"
+    return f"CAST({name} AS CHAR)" if kind.value in {"date", "datetime", "timestamp"} else name
+
+
+def mirrored(mirror: Mirror) -> Rows:
+    """The rows of a mirror in the same texts."""
+    names = [*mirror.schema.names]
+    found: Rows = Counter()
+    for row in mirror.to_arrow(names).to_pylist():
+        verbatim = dict(row.get("_invalid") or ())
+        found[tuple(_text(column, row[column.name], verbatim) for column in mirror.definition.columns)] += 1
+    return found
+
+
+def _text(column: Column, value: Any, verbatim: dict[str, str]) -> str:
+    kind = parse_column_type(column.column_type)
+    if column.name in verbatim:
+        return verbatim[column.name]
+    if value is not None and kind.kind in LABELLED:
+        return str(_number(kind, value))
+    if isinstance(value, datetime):
+        digits = kind.length or 0
+        return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond:06}"[: digits + 1] if digits else "")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _number(kind: Any, value: str) -> int:
+    if kind.kind.value == "enum":
+        return kind.labels.index(value) + 1 if value in kind.labels else 0
+    if value in kind.labels and value == "":
+        return 1 << kind.labels.index("")
+    return sum(1 << kind.labels.index(one) for one in value.split(",")) if value else 0
