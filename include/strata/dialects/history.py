@@ -154,11 +154,12 @@ class HistoryWriter(Writer):
             exp.alias_(exp.Literal.number(0), "segment", quoted=True),
         ]
         for at, (column, place) in enumerate(self._pairs(base)):
+            text = [exp.alias_(self._text(place, column), f"t{at}", quoted=True)] if column.has_texts else []
             if not self._history.has_key:
-                selected.append(exp.alias_(self._known(place, column), f"v{at}", quoted=True))
+                selected += [*text, exp.alias_(self._known(place, column), f"v{at}", quoted=True)]
                 continue
             if column.is_key:
-                selected.append(exp.alias_(self._value(place, column), f"k{at}", quoted=True))
+                selected += [exp.alias_(self._value(place, column), f"k{at}", quoted=True), *text]
             selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
         return exp.select(*selected).from_(self._relation(base.relation))
 
@@ -166,6 +167,8 @@ class HistoryWriter(Writer):
         """The image after a change, of a table without a key; what it lacks is in the one before."""
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
+            if column.has_texts:
+                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
             given = self._known(self._lacking(place), column)
             is_missing = self._lists("_missing", place.missing)
             found = exp.Case(
@@ -188,6 +191,8 @@ class HistoryWriter(Writer):
     def _taken_whole(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
+            if column.has_texts:
+                selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._old(place, column), f"v{at}", quoted=True))
         return selected
 
@@ -197,7 +202,12 @@ class HistoryWriter(Writer):
     def _columns(self) -> list[tuple[str, pa.DataType]]:
         found = self._event_columns()
         if not self._history.has_key:
-            own = [(f"v{at}", column.kind) for at, column in enumerate(self._source.columns)]
+            own = [
+                one
+                for at, column in enumerate(self._source.columns)
+                for one in ((f"t{at}", pa.string()), (f"v{at}", column.kind))
+                if column.has_texts or one[0].startswith("v")
+            ]
             found = [*found[:3], *own]
         return [*found[:3], *_happening(), ("segment", pa.int32()), *found[3:]]
 
@@ -210,15 +220,16 @@ class HistoryWriter(Writer):
     def _numbered(self) -> exp.Select:
         number: exp.Expr = exp.Literal.number(0)
         if not self._history.has_key:
-            number = self._along(exp.RowNumber(), ("segment", "put", *self._names("v")), ("seq", "row"))
+            whole = (*self._names("t"), *self._names("v"))
+            number = self._along(exp.RowNumber(), ("segment", "put", *whole), ("seq", "row"))
         return exp.select("*", exp.alias_(number, "number", quoted=True)).from_("events")
 
     def _spans(self) -> exp.Select:
         if self._history.has_key:
-            key: tuple[str, ...] = ("segment", *self._names("k"))
+            key: tuple[str, ...] = ("segment", *self._names("k"), *self._names("t"))
             order: tuple[str, ...] = ("seq", "row", "put")
         else:
-            key, order = ("segment", "number", *self._names("v")), ("taken",)
+            key, order = ("segment", "number", *self._names("t"), *self._names("v")), ("taken",)
         kept = [exp.Column(this=name_of(name)) for name in ("put", "segment", "since", "gtid", "time")]
         values = [self._filled(name, key, order) for name in self._names("v")]
         ends = [
@@ -254,7 +265,13 @@ class HistoryWriter(Writer):
         )
 
     def _names(self, letter: str) -> list[str]:
-        return [f"{letter}{at}" for at, column in enumerate(self._source.columns) if letter == "v" or column.is_key]
+        def is_there(column: ViewColumn) -> bool:
+            if letter == "v":
+                return True
+            is_named_by = column.is_key or (letter == "t" and not self._history.has_key)
+            return is_named_by and (letter == "k" or column.has_texts)
+
+        return [f"{letter}{at}" for at, column in enumerate(self._source.columns) if is_there(column)]
 
     # What is shown ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from sqlglot import exp
 
 from strata.dialects.engines import Dialect
+from strata.dialects.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,6 +75,8 @@ class ViewColumn(Struct, frozen=True):
     is_key: bool = False
     is_document: bool = False
     """JSON: the log may have only what changed in it."""
+    has_texts: bool = False
+    """Whether `_invalid` may have to tell its values apart."""
 
 
 class ViewSource(Struct, frozen=True):
@@ -135,7 +138,10 @@ class Writer:
         return exp.Window(
             this=function,
             partition_by=[
-                exp.Column(this=name_of(f"k{at}")) for at, one in enumerate(self._source.columns) if one.is_key
+                exp.Column(this=name_of(name))
+                for at, one in enumerate(self._source.columns)
+                if one.is_key
+                for name in ((f"k{at}", f"t{at}") if one.has_texts else (f"k{at}",))
             ],
             order=exp.Order(
                 expressions=[
@@ -185,15 +191,19 @@ class Writer:
     def _put(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         places = list(zip(self._source.columns, branch.places, strict=True))
-        keys = [self._key(place, column) for column, place in places if column.is_key]
-        same = [
-            exp.NullSafeEQ(this=key.copy(), expression=self._value(place, column, BEFORE))
-            for key, (column, place) in zip(keys, [pair for pair in places if pair[0].is_key], strict=True)
+        keys = [pair for pair in places if pair[0].is_key]
+        same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
+        same += [
+            (self._key_text(place, column), self._text(place, column, BEFORE))
+            for column, place in keys
+            if column.has_texts
         ]
-        stays = exp.and_(*same)
+        stays = exp.and_(*(exp.NullSafeEQ(this=after, expression=before) for after, before in same))
         for at, (column, place) in enumerate(places):
             if column.is_key:
                 selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
+            if column.is_key and column.has_texts:
+                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
         return selected
 
@@ -202,6 +212,8 @@ class Writer:
         for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if column.is_key:
                 selected.append(exp.alias_(self._old(place, column), f"k{at}", quoted=True))
+            if column.is_key and column.has_texts:
+                selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
         return selected
 
@@ -215,6 +227,12 @@ class Writer:
             exp.If(this=is_missing.copy(), true=self._old(place, column)),
         ]
         return exp.Case(ifs=branches, default=self._value(place, column))
+
+    def _key_text(self, place: Place, column: ViewColumn) -> exp.Expr:
+        """Likewise what `_invalid` has of it."""
+        is_missing = self._lists("_missing", place.missing)
+        old = self._text(place, column, BEFORE)
+        return exp.Case(ifs=[exp.If(this=is_missing, true=old)], default=self._text(place, column))
 
     def _held(self, place: Place, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
         """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
@@ -294,6 +312,8 @@ class Writer:
         for at, column in enumerate(self._source.columns):
             if column.is_key:
                 found.append((f"k{at}", column.kind))
+            if column.is_key and column.has_texts:
+                found.append((f"t{at}", pa.string()))
             found.append((f"v{at}", _held_type(column)))
         return found
 
@@ -319,6 +339,13 @@ class Writer:
         found = [column_of(name, inside) for name in place.physical]
         typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
+
+    def _text(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+        """What `_invalid` has of a column, NULL for nothing."""
+        if not place.physical or not place.missing:
+            return self._typed(exp.null(), pa.string())
+        name = f"{BEFORE}.{place.missing}" if inside else place.missing
+        return text_of(column_of("_invalid"), name, column.kind, self._dialect)
 
     def _typed(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
         return typed(value, kind, self._dialect)

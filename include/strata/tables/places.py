@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from strata.dialects.views import Branch, Place, ViewColumn
-from strata.rows.arrow import arrow_type
+from strata.rows.arrow import arrow_type, may_be_invalid
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.layout import column_name
@@ -37,6 +37,7 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
             kind,
             is_key=fold_name(column.name) in folded,
             is_document=column.column_type == "json",
+            has_texts=may_be_invalid(column),
         )
         for column, kind in zip(definition.columns, _stored(definition), strict=True)
     )

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from strata.dialects.history import VALIDITY
+from strata.dialects.texts import DAY, LONGEST, SECOND
 from strata.dialects.views import BEFORE, Place
 from strata.errors import Usage
 
@@ -110,9 +111,12 @@ class _Frame:
             pl.lit(None, pl.Datetime("us", "UTC")).alias("time"),
             pl.lit(0, pl.Int64).alias("segment"),
         ]
-        scanned = pl.scan_parquet(list(self._files[base.relation]), missing_columns="insert", glob=False)
-        told = [self._told(place, column) for column, place in self._pairs(base)]
-        return scanned.select(*when, *self._values(told, told))
+        pairs = list(self._pairs(base))
+        told = [self._told(place, column) for column, place in pairs]
+        texts = self._aliased([self._text(place, column) for column, place in pairs])
+        # Only some of them may have the map of what no column holds.
+        scanned = [pl.scan_parquet(file, missing_columns="insert", glob=False) for file in self._files[base.relation]]
+        return pl.concat(scanned, how="diagonal").select(*when, *texts, *self._values(told, told))
 
     def _put(self, branch: Branch) -> list[pl.Expr]:
         pairs = list(self._pairs(branch))
@@ -126,12 +130,18 @@ class _Frame:
                 for held, (column, place) in zip(named, pairs, strict=True)
                 if column.is_key
             ),
+            *(
+                self._key_text(place, column).ne_missing(self._text(place, column, BEFORE))
+                for column, place in pairs
+                if column.is_key and column.has_texts
+            ),
         )
         held = [
             name if column.is_key else self._held_put(place, column, moves)
             for name, (column, place) in zip(named, pairs, strict=True)
         ]
-        return self._values(held, named)
+        texts = self._aliased([self._key_text(place, column) for column, place in pairs])
+        return [*texts, *self._values(held, named)]
 
     def _key_put(self, place: Place, column: ViewColumn) -> pl.Expr:
         """Of the row after a change, where rows are told apart by it: what its image lacks is in the one before it,
@@ -163,8 +173,15 @@ class _Frame:
         )
 
     def _taken(self, branch: Branch) -> list[pl.Expr]:
-        old = [self._old(place, column) for column, place in self._pairs(branch)]
-        return self._values([pl.lit(None, self._held_kind(column)) for column in self._columns], old)
+        pairs = list(self._pairs(branch))
+        old = [self._old(place, column) for column, place in pairs]
+        texts = self._aliased([self._text(place, column, BEFORE) for column, place in pairs])
+        return [*texts, *self._values([pl.lit(None, self._held_kind(column)) for column in self._columns], old)]
+
+    def _aliased(self, texts: Sequence[pl.Expr]) -> list[pl.Expr]:
+        """Of what `_invalid` has of all columns, that of those that it tells apart."""
+        told = [self._has_text(column) for column in self._columns]
+        return [text.alias(f"t{at}") for at, text in enumerate(texts) if told[at]]
 
     def _values(self, held: Sequence[pl.Expr], named: Sequence[pl.Expr]) -> list[pl.Expr]:
         """The values of an event: what names its row, what it holds, and why nobody knows which row it is."""
@@ -179,6 +196,7 @@ class _Frame:
         """No events, in the columns of all: there may be none at all."""
         kinds: dict[str, Any] = {"put": pl.Int32, "seq": pl.Int64, "row": pl.Int64, "since": pl.Int64}
         kinds |= {"gtid": pl.String, "time": pl.Datetime("us", "UTC"), "segment": pl.Int64}
+        kinds |= dict.fromkeys(self._texts(), pl.String)
         for at, column in enumerate(self._columns):
             if column.is_key and self._source.has_key:
                 kinds[f"k{at}"] = self._kind(column)
@@ -190,14 +208,14 @@ class _Frame:
     # Spans --------------------------------------------------------------------------------------
 
     def _spans_by_key(self, events: pl.LazyFrame) -> pl.LazyFrame:
-        key = ["segment", *(f"k{at}" for at, column in enumerate(self._columns) if column.is_key)]
+        key = ["segment", *(f"k{at}" for at, column in enumerate(self._columns) if column.is_key), *self._texts()]
         ordered = events.sort(_ORDER)
         ends = [pl.col(name).shift(-1).over(key).alias(f"to_{name}") for name in ("seq", "gtid", "time")]
         values = [pl.col(f"v{at}").forward_fill().over(key) for at, _ in enumerate(self._columns)]
         return ordered.with_columns(*ends, *values)
 
     def _spans_by_row(self, events: pl.LazyFrame) -> pl.LazyFrame:
-        key = ["segment", *(f"v{at}" for at, _ in enumerate(self._columns))]
+        key = ["segment", *(f"v{at}" for at, _ in enumerate(self._columns)), *self._texts()]
         numbered = events.sort("seq", "row").with_columns(pl.int_range(pl.len()).over([*key, "put"]).alias("number"))
         ends = [pl.col(name).shift(-1).over([*key, "number"]).alias(f"to_{name}") for name in ("seq", "gtid", "time")]
         return numbered.sort("put", descending=True).with_columns(*ends)
@@ -274,12 +292,41 @@ class _Frame:
         lacks = self._why(column, "an image before a change lacks it, by which rows are told apart")
         return pl.when(_lists(f"{BEFORE}.{place.missing}")).then(lacks).otherwise(self._told(place, column, BEFORE))
 
+    def _has_text(self, column: ViewColumn) -> bool:
+        """Whether what `_invalid` has of it tells rows apart."""
+        return column.has_texts and (column.is_key or not self._source.has_key)
+
+    def _texts(self) -> list[str]:
+        return [f"t{at}" for at, column in enumerate(self._columns) if self._has_text(column)]
+
+    def _text(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
+        """What `_invalid` has of a column, as the view's SQL has it."""
+        if not place.physical or not place.missing:
+            return pl.lit(None, pl.String)
+        name = f"{BEFORE}.{place.missing}" if inside else place.missing
+        entry = pl.element().struct.field("key") == name
+        found = _entries().list.eval(pl.element().filter(entry).struct.field("value")).list.first()
+        if not pa.types.is_temporal(column.kind):
+            return found
+        length = found.str.len_chars()
+        longer = (
+            pl.when(length == len(DAY))
+            .then(found + LONGEST[len(DAY) :])
+            .when(length == len(SECOND))
+            .then(found + LONGEST[len(SECOND) :])
+        )
+        return longer.otherwise(found).str.pad_end(len(LONGEST), "0")
+
+    def _key_text(self, place: Place, column: ViewColumn) -> pl.Expr:
+        """Of the row after a change, likewise."""
+        return (
+            pl.when(_lists(place.missing)).then(self._text(place, column, BEFORE)).otherwise(self._text(place, column))
+        )
+
     def _is_partial(self, place: Place, column: ViewColumn) -> pl.Expr:
         if not column.is_document:
             return pl.lit(value=False)
-        # Of one type, whether this polars knows maps or not.
-        entries = pl.col("_invalid").cast(pl.List(pl.Struct({"key": pl.String, "value": pl.String})))
-        keys = entries.list.eval(pl.element().struct.field("key"))
+        keys = _entries().list.eval(pl.element().struct.field("key"))
         return keys.list.contains(place.missing).fill_null(value=False)
 
     def _why(self, column: ViewColumn, why: str) -> pl.Expr:
@@ -296,6 +343,11 @@ def _refuse_unnamed(events: pl.Series) -> pl.Series:
 def _held(value: pl.Expr, unknown: pl.Expr) -> pl.Expr:
     """A value, or why it is not known; NULL as a whole stands for that of the image before."""
     return pl.struct(value.alias("v"), unknown.alias("u"))
+
+
+def _entries() -> pl.Expr:
+    """The map `_invalid`, of one type whether this polars knows maps or not."""
+    return pl.col("_invalid").cast(pl.List(pl.Struct({"key": pl.String, "value": pl.String})))
 
 
 def _lists(name: str) -> pl.Expr:

@@ -29,6 +29,7 @@ from strata.tables.layout import column_name, table_url
 from strata.tables.lives import life_of
 from strata.tables.outputs import OUTPUT
 from strata.tables.places import branches_of, kinds_of, place_of, view_columns
+from strata.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,6 +184,8 @@ class MirrorHistory(Struct, frozen=True):
         kinds = kinds_of(era.definition)
         places = [place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)]
         found = [replace(one, physical=tuple(in_files[name] for name in one.physical)) for one in places]
+        if INVALID_COLUMN not in inside:
+            found = [replace(one, missing="") if one.physical else one for one in found]
         return Branch(_BASE, (), tuple(Place() if one.missing and not one.physical else one for one in found))
 
     def _had_key(self, era: Era, key: Sequence[str]) -> bool:
