@@ -202,6 +202,20 @@ def test_partial_images_are_not_compared(world: World) -> None:
     assert world.says(delete(21, image(1)), delete(22, image(2))) == (0, 0, {reasons.PARTIAL: 2})
 
 
+def test_days_of_no_calendar_are_keys_of_their_own(tmp_path: Path) -> None:
+    world = World(tmp_path, {1: definition({"d": "date NOT NULL", "at": "datetime"}, key=("d",))})
+    days = ("0000-00-00", "2024-00-15", "2024-02-31")
+    rows = [{"d": None, "at": None} for _ in days]
+    keys = [{"d": day, "at": "0000-00-00 00:00:00"} for day in days]
+    world.publish([insert(at, row, invalid=key) for at, (row, key) in enumerate(zip(rows, keys, strict=True), 1)])
+    found = [{f"_before.{name}": text for name, text in key.items()} for key in keys]
+    found[2]["_before.at"] = "2024-01-00 00:00:00"
+    later = [
+        {**delete(21 + at, row), "invalid": known} for at, (row, known) in enumerate(zip(rows, found, strict=True))
+    ]
+    assert world.says(*later) == (3, 1, {})
+
+
 def life(*columns: tuple[Sequence[tuple[int, str, str]], int | None], versions: tuple[int, ...] = (1, 2)) -> TableLife:
     """Columns as steps (version, name, kind) and their end; `key` in the kind makes it one of the key."""
     return TableLife(
