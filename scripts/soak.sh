@@ -19,6 +19,7 @@ STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_hops.py
 STRATA_ROUGH=60 "$python" -m pytest -q tests/groups/test_rough_life.py
 STRATA_MIRROR_LIVES=25 "$python" -m pytest -q tests/mirrors/test_random_lives.py tests/mirrors/test_partitions.py \
     tests/mirrors/test_older_tables.py
+STRATA_MIRROR_LIVES=8 "$python" -m pytest -q tests/mirrors/test_exact_lives.py
 STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cache/test_keys.py \
     tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
 STRATA_MIRROR_LIVES=12 "$python" -m pytest -q tests/mirrors/test_readers_behind_ddl.py

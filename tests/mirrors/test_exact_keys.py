@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from strata.jobs.dump.dump_table import DumpSettings, TableDump, TableDumped
@@ -109,6 +111,13 @@ def test_only_mirrors_that_need_it_have_another_column(world: MirrorWorld) -> No
         assert plain.schema.names == ["d", "t", "_seq"]
         assert odd.schema.names == ["d", "t", "_seq", "_invalid"]
         assert odd.to_arrow().schema.names == ["d", "t", "_seq"]
+        assert plain.to_arrow(["_invalid"]).column(0).to_pylist() == [None]
+        assert sorted(map(str, odd.to_arrow(["d", "_invalid"]).column("_invalid").to_pylist())) == [
+            "None",
+            "[('d', '2024-00-15')]",
+        ]
+        by_polars = pl.scan_delta(odd.url).select("d", pl.col("_invalid").is_null()).collect()
+        assert sorted(by_polars.rows(), key=str) == [(date(2024, 1, 1), True), (None, False)]
         assert_exact(world, connection, "plain", "odd")
 
 
