@@ -296,7 +296,7 @@ class Mirror(Struct, frozen=True):
             DamagedFileError: A file is gone or damaged.
             LakeUnavailableError: The storage does not answer.
         """
-        schema = names_of(self.schema, columns)
+        schema = self.schema if columns is None else names_of(with_invalid(self.schema), columns)
         for file in self.snapshot.files.values():
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
