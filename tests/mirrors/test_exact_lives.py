@@ -80,6 +80,8 @@ class Life:
     def __init__(self, random: Random, connection: pymysql.Connection) -> None:
         self.random, self.connection = random, connection
         self.kinds: dict[str, str] = {}
+        self.unkeyed: set[str] = set()
+        """Tables that had a key, by which MINIMAL images name rows."""
         for key, clause in KEYS.items():
             for kind in random.sample(list(KINDS), 4):
                 table = f"{key}_{kind}"
@@ -127,7 +129,9 @@ class Life:
             )
         )
         if random.random() < 0.04:
-            self.run(f"ALTER TABLE {table} {random.choice(ALTERS)}")
+            alter = random.choice(ALTERS)
+            if self.run(f"ALTER TABLE {table} {alter}") and "KEY" in alter:
+                self.unkeyed.add(table)
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
@@ -160,7 +164,8 @@ def test_whatever_select_tells_apart_stays_apart(server: MysqlServer, tmp_path: 
                     compact(mirror)
                 elif random.random() < 0.1:
                     dump(world, table)
-    shown = [check_views(world, table) + check_histories(world, table) for table in life.kinds]
+    keyed = [table for table in life.kinds if table not in life.unkeyed]
+    shown = [check_views(world, table) + check_histories(world, table) for table in keyed]
     print(f"{odd} mirrors with texts, {read_again} read again, {sum(shown)} views and histories")
     assert odd > ROUNDS * 4
     assert sum(shown) > len(shown)
