@@ -117,7 +117,7 @@ def test_only_mirrors_that_need_it_have_another_column(world: MirrorWorld) -> No
             "[('d', '2024-00-15')]",
         ]
         by_polars = pl.scan_delta(odd.url).select("d", pl.col("_invalid").is_null()).collect()
-        assert sorted(by_polars.rows(), key=str) == [(date(2024, 1, 1), True), (None, False)]
+        assert set(by_polars.rows()) == {(date(2024, 1, 1), True), (None, False)}
         assert_exact(world, connection, "plain", "odd")
 
 
