@@ -12,7 +12,7 @@ from msgspec import Struct
 from sqlglot import exp
 
 from strata.dialects.engines import Dialect
-from strata.dialects.texts import text_of
+from strata.dialects.texts import LONGEST, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,6 +77,8 @@ class ViewColumn(Struct, frozen=True):
     """JSON: the log may have only what changed in it."""
     has_texts: bool = False
     """Whether `_invalid` may have to tell its values apart."""
+    is_zero: bool = False
+    """Whether a row that was given nothing for it has the zero date."""
 
 
 class ViewSource(Struct, frozen=True):
@@ -231,8 +233,13 @@ class Writer:
     def _key_text(self, place: Place, column: ViewColumn) -> exp.Expr:
         """Likewise what `_invalid` has of it."""
         is_missing = self._lists("_missing", place.missing)
-        old = self._text(place, column, BEFORE)
-        return exp.Case(ifs=[exp.If(this=is_missing, true=old)], default=self._text(place, column))
+        is_insert = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
+        given = self._text(place.lacking or Place(), column)
+        cases = [
+            exp.If(this=exp.and_(is_missing.copy(), is_insert), true=given),
+            exp.If(this=is_missing, true=self._text(place, column, BEFORE)),
+        ]
+        return exp.Case(ifs=cases, default=self._text(place, column))
 
     def _held(self, place: Place, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
         """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
@@ -342,7 +349,10 @@ class Writer:
 
     def _text(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
         """What `_invalid` has of a column, NULL for nothing."""
-        if not place.physical or not place.missing:
+        if not place.physical:
+            is_zero = column.is_zero and place.literal is None and place.unknown is None
+            return self._typed(exp.Literal.string(LONGEST) if is_zero else exp.null(), pa.string())
+        if not place.missing:
             return self._typed(exp.null(), pa.string())
         name = f"{BEFORE}.{place.missing}" if inside else place.missing
         return text_of(column_of("_invalid"), name, column.kind, self._dialect)

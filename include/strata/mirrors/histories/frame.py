@@ -301,7 +301,10 @@ class _Frame:
 
     def _text(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
         """What `_invalid` has of a column, as the view's SQL has it."""
-        if not place.physical or not place.missing:
+        if not place.physical:
+            is_zero = column.is_zero and place.literal is None and place.unknown is None
+            return pl.lit(LONGEST if is_zero else None, pl.String)
+        if not place.missing:
             return pl.lit(None, pl.String)
         name = f"{BEFORE}.{place.missing}" if inside else place.missing
         entry = pl.element().struct.field("key") == name
@@ -319,8 +322,14 @@ class _Frame:
 
     def _key_text(self, place: Place, column: ViewColumn) -> pl.Expr:
         """Of the row after a change, likewise."""
+        given = pl.lit(None, pl.String) if place.lacking is None else self._text(place.lacking, column)
+        absent = _lists(place.missing)
         return (
-            pl.when(_lists(place.missing)).then(self._text(place, column, BEFORE)).otherwise(self._text(place, column))
+            pl.when(absent & (pl.col("_op") == "insert"))
+            .then(given)
+            .when(absent)
+            .then(self._text(place, column, BEFORE))
+            .otherwise(self._text(place, column))
         )
 
     def _is_partial(self, place: Place, column: ViewColumn) -> pl.Expr:
