@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import BEFORE, SHARED, ViewColumn, create_view, typed
+from strata.dialects.views import BEFORE, SHARED, create_view, typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.dialects.engines import Dialect
+    from strata.dialects.view_source import ViewColumn
 
 _BEHIND: Final = (*SHARED, "_schema_version", "_missing", "_invalid")
 

@@ -13,24 +13,13 @@ import pyarrow as pa
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import (
-    BEFORE,
-    Branch,
-    ViewSource,
-    Writer,
-    aliased,
-    column_of,
-    create_view,
-    is_in,
-    is_insert,
-    name_of,
-)
+from strata.dialects.views import BEFORE, Writer, aliased, column_of, create_view, is_in, is_insert, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata.dialects.engines import Dialect
-    from strata.dialects.views import Place, ViewColumn
+    from strata.dialects.view_source import Branch, Place, ViewColumn, ViewSource
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _WHEN: Final = (("gtid", "_gtid", pa.string()), ("time", "_committed_at", _UTC), ("seq", "_seq", pa.int64()))

@@ -8,14 +8,16 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from msgspec import Struct
 from sqlglot import exp
 
 from strata.dialects.engines import Dialect
 from strata.dialects.texts import LONGEST, text_of
+from strata.dialects.view_source import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from strata.dialects.view_source import Branch, ViewColumn, ViewSource
 
 BEFORE: Final = "_before"
 SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
@@ -37,63 +39,6 @@ _PLAIN_TYPES: Final = {
         pa.timestamp("us", tz="UTC"): "TIMESTAMP",
     },
 }  # fmt: skip
-
-
-class Place(Struct, frozen=True):
-    """Where rows of some versions have the value of a column."""
-
-    physical: tuple[str, ...] = ()
-    """Columns of the change table of which at most one has a value; none for a literal."""
-    is_cast: bool = False
-    """Whether they have other types than the column has now."""
-    missing: str = ""
-    """What the column is called in `_missing` and `_invalid`."""
-    literal: pa.Scalar | None = None
-    """Of the column's type; None for NULL."""
-    lacking: Place | None = None
-    """What an INSERT that does not name the column gives it."""
-    unknown: str | None = None
-    """Why the log does not tell the value."""
-
-
-class Branch(Struct, frozen=True):
-    """Rows of some versions in one change table."""
-
-    relation: str
-    versions: tuple[int, ...]
-    places: tuple[Place, ...]
-
-
-class ViewColumn(Struct, frozen=True):
-    """A column of the view."""
-
-    name: str
-    """In MySQL's table, and in the view of now."""
-    published: str
-    """In change tables, and in the view of all changes: other than our own columns there."""
-    kind: pa.DataType
-    is_key: bool = False
-    is_document: bool = False
-    """JSON: the log may have only what changed in it."""
-    has_texts: bool = False
-    """Whether `_invalid` may have to tell its values apart."""
-    is_zero: bool = False
-    """Whether a row that was given nothing for it has the zero date."""
-
-
-class ViewSource(Struct, frozen=True):
-    """What both views of a table are made of."""
-
-    columns: tuple[ViewColumn, ...]
-    relations: tuple[tuple[str, exp.Expr], ...]
-    """Change tables, by the names that branches have for them."""
-    branches: tuple[Branch, ...]
-    known: tuple[tuple[str, tuple[int, ...]], ...]
-    """Of each change table, the versions that are not this table's, or whose rows have been removed."""
-    removed_until: int
-    """Ordinal of the last transaction that removed all rows."""
-    message: str
-    """What is said when there are rows of a version that is newer than the view."""
 
 
 class Writer:
@@ -233,10 +178,9 @@ class Writer:
     def _key_text(self, place: Place, column: ViewColumn) -> exp.Expr:
         """Likewise what `_invalid` has of it."""
         is_missing = self._lists("_missing", place.missing)
-        is_insert = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
         given = self._text(place.lacking or Place(), column)
         cases = [
-            exp.If(this=exp.and_(is_missing.copy(), is_insert), true=given),
+            exp.If(this=exp.and_(is_missing.copy(), is_insert()), true=given),
             exp.If(this=is_missing, true=self._text(place, column, BEFORE)),
         ]
         return exp.Case(ifs=cases, default=self._text(place, column))

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from strata.mirrors.position import MirrorPosition
     from strata.mirrors.vectors import Vector
@@ -100,3 +100,8 @@ class Snapshot(Struct, frozen=True):
 def _escaped(path: str) -> str:
     """Paths of the log are URIs; ours hold nothing that is escaped, those of deltalake's `optimize` may."""
     return path.replace("%", "%25").replace(" ", "%20").replace(":", "%3A") if set(path) & set("% :") else path
+
+
+def has_invalid(added: Iterable[LiveFile]) -> bool:
+    """Whether any of some new files has the map of what its columns do not hold."""
+    return any(file.has_invalid for file in added)

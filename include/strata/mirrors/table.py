@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import DamagedFileError, Usage
+from strata.mirrors.actions import has_invalid
 from strata.mirrors.checkpoint import write_checkpoint_if_due
 from strata.mirrors.data_files import names_of, read_file_rows, write_rows
 from strata.mirrors.layout import key_columns, mirror_url
@@ -392,11 +393,6 @@ class Mirror(Struct, frozen=True):
 def _has_lost(values: pa.ChunkedArray) -> bool:
     is_text = pa.types.is_string(values.type)
     return bool(pc.any(pc.equal(values, "")).as_py()) if is_text else values.null_count > 0
-
-
-def has_invalid(added: Iterable[LiveFile]) -> bool:
-    """Whether any of some new files has the map of what its columns do not hold."""
-    return any(file.has_invalid for file in added)
 
 
 EXACT: Final = {_EXACT: "1"}

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata.errors import ReadAgainError, StrataError, Usage
+from strata.mirrors.actions import has_invalid
 from strata.mirrors.data_files import read_file_rows, write_rows
 from strata.mirrors.layout import SEQ
 from strata.mirrors.log import now_ms
@@ -25,7 +26,7 @@ from strata.mirrors.renames import (
     without_invalid,
 )
 from strata.mirrors.schema_text import schema_text
-from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror, has_invalid
+from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
 from strata.rows.arrow import may_be_invalid
 from strata.schema.history.column_lineage import Lineage
 from strata.schema.history.effects import EffectKind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from strata.dialects.views import Branch, Place, ViewColumn
+from strata.dialects.view_source import Branch, Place, ViewColumn
 from strata.rows.arrow import arrow_type, is_labelled, may_be_invalid
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name

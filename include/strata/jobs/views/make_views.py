@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.dialects.relations import Through, relation_of, schema_of, view_name
-from strata.dialects.views import ViewSource, Writer
+from strata.dialects.view_source import ViewSource
+from strata.dialects.views import Writer
 from strata.errors import Usage
 from strata.jobs.views.mirror_rows import Past, rows_of_mirror, standing_mirror, why_no_history
 from strata.mirrors.current import position_now
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from strata.dialects.engines import Dialect
     from strata.dialects.relations import Relation
-    from strata.dialects.views import ViewColumn
+    from strata.dialects.view_source import ViewColumn
     from strata.mirrors.table import Mirror
     from strata.tables.lives import Era, Life
 

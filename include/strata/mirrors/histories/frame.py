@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from strata.dialects.history import VALIDITY
 from strata.dialects.texts import DAY, LONGEST, SECOND
-from strata.dialects.views import BEFORE, Place
+from strata.dialects.view_source import Place
+from strata.dialects.views import BEFORE
 from strata.errors import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from strata.dialects.history import HistorySource
-    from strata.dialects.views import Branch, ViewColumn
+    from strata.dialects.view_source import Branch, ViewColumn
 
 _ORDER: Final = ["seq", "row", "put"]
 _PARTITION: Final = "_interval"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata.dialects.engines import Dialect
 from strata.dialects.history import VALIDITY, Emptied, HistorySource, HistoryWriter
 from strata.dialects.relations import Through, relation_of, schema_of, view_name
-from strata.dialects.views import Branch, Place, ViewSource
+from strata.dialects.view_source import Branch, Place, ViewSource
 from strata.errors import Usage
 from strata.mirrors.current import position_now
 from strata.mirrors.data_files import names_in
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.dialects.relations import ViewName
-    from strata.dialects.views import ViewColumn
+    from strata.dialects.view_source import ViewColumn
     from strata.gtid.token import Token
     from strata.mirrors.histories.beginning import Beginning
     from strata.mirrors.position import MirrorPosition
