@@ -7,9 +7,10 @@ import json
 import pytest
 
 from strata.cli.main import run
+from strata.gtid.place import FilePosition, Origin
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Origin, Token
+from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

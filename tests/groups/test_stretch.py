@@ -15,9 +15,11 @@ from strata.groups.pieces import Piece
 from strata.groups.stretch import Stretch
 from strata.groups.stretch_texts import GroupTexts, StretchTexts
 from strata.groups.vector import Vector
+from strata.gtid.place import Part, Place, kept_origins
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
-from strata.gtid.token import Part, Place, Token, kept_origins
-from strata.gtid.token_text import StepTexts, to_text
+from strata.gtid.token import Token
+from strata.gtid.token_seal import StepTexts
+from strata.gtid.token_text import to_text
 from strata.streams.decoding import StreamPart
 from strata.streams.events import Along, Ddl, ExecutedAlong
 from strata.streams.places import Places

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from strata.groups.vector import Vector
+from strata.gtid.place import Part, Place
 from strata.gtid.sets import Gtid, GtidSet
-from strata.gtid.token import Order, Part, Place, Token
-from strata.gtid.token_text import StepTexts, from_text, to_text
+from strata.gtid.token import Order, Token
+from strata.gtid.token_seal import StepTexts
+from strata.gtid.token_text import from_text, to_text
 
 UUIDS = [f"{digit * 8}-71ca-11e1-9e33-c80aa9429562" for digit in "123"]
 

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from strata.errors import IncomparableTokensError, InvalidTokenError
+from strata.gtid.place import FilePosition, Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet
-from strata.gtid.token import FilePosition, Order, Part, Place, Token, merge
-from strata.gtid.token_text import StepTexts, from_text, to_text
+from strata.gtid.token import Order, Token, merge
+from strata.gtid.token_seal import StepTexts
+from strata.gtid.token_text import from_text, to_text
 from tests.gtid.test_sets import A, B, pairs, random_set, sets
 
 FLIPPED = {Order.BEFORE: Order.AFTER, Order.AFTER: Order.BEFORE, Order.EQUAL: Order.EQUAL, Order.UNKNOWN: Order.UNKNOWN}
@@ -282,3 +284,8 @@ def test_the_server_says_the_same(mysql_server):
                 assert Token.of("s", left) | Token.of("s", right) == Token.of("s", GtidSet.parse(both))
     connection.close()
     assert seen == set(Order)
+
+
+def test_a_token_is_printed_as_its_text():
+    token = Token.of("shop", GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"))
+    assert str(token) == to_text(token) == f"{token}"

@@ -10,10 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import InvalidTokenError
+from strata.gtid.place import FilePosition, Origin, Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet
-from strata.gtid.token import FilePosition, Order, Origin, Part, Place, Token
-from strata.gtid.token_text import StepTexts, from_text, to_text
+from strata.gtid.token import Order, Token
+from strata.gtid.token_seal import StepTexts
+from strata.gtid.token_text import from_text, to_text
 from tests.gtid.test_sets import A, B
 from tests.gtid.test_token import AT_OR_BEFORE, FLIPPED, union
 

@@ -10,8 +10,9 @@ import pytest
 
 from strata.cli.main import run
 from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
+from strata.gtid.place import FilePosition, Place
 from strata.gtid.position import BinlogPosition
-from strata.gtid.token import FilePosition, Place, Token
+from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
 from tests.mysql_server import start_server
 from tests.streams.world import World

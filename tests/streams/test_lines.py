@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.gtid.sets import Gtid, GtidSet
-from strata.gtid.token_text import step_numbers
+from strata.gtid.token_seal import step_numbers
 from strata.rows.arrow import INVALID, MISSING, change_schema
 from strata.rows.decode import ChangeBatch
 from strata.rows.jsonl import TableLines

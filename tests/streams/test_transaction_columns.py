@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.events.changes.port import Transactions
+from strata.gtid.place import FilePosition, Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
-from strata.gtid.token import FilePosition, Part, Place, Token
+from strata.gtid.token import Token
 from strata.gtid.token_packed import growing
-from strata.gtid.token_text import StepTexts, to_text
+from strata.gtid.token_seal import StepTexts
+from strata.gtid.token_text import to_text
 from strata.streams.events import Along, ExecutedAlong
 from strata.streams.places import Places
 from strata.streams.positions import Begin, End

@@ -14,9 +14,10 @@ from pymysql.constants import CLIENT
 from scripts.state import REPOSITORY
 from strata import tokens
 from strata.errors import IncomparableTokensError, Usage
+from strata.gtid.place import FilePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Order, Token
+from strata.gtid.token import Order, Token
 from strata.tokens.session import gtids_of
 from tests.mysql_server import MysqlServer, start_server
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from strata.cache.server import CacheState
     from strata.cache.shapes import Shapes
-    from strata.gtid.token import Place, Token
+    from strata.gtid.place import Place
+    from strata.gtid.token import Token
     from strata.streams.events import Event
     from strata.streams.positions import Bound
     from strata.streams.stream import StreamedSource

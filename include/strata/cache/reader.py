@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.cache.shapes import Shapes
-    from strata.gtid.token import Place
+    from strata.gtid.place import Place
     from strata.tokens.queries import Connection
 
 MARK_SECONDS: Final = 60

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata.groups.readers import Ended, Position
+from strata.gtid.place import Place
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Place
 from strata.streams.decoding import StreamPart
 
 if TYPE_CHECKING:

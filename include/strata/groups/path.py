@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from strata.errors import SourceDivergedError, StrataError
 from strata.events.landed import LandedStream
 from strata.groups.clocks import Server
+from strata.gtid.place import Place, kept_origins
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Place, kept_origins
 from strata.streams.positions import Edge
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.groups.hops import Hop
     from strata.groups.vector import Vector
+    from strata.gtid.place import Place
     from strata.gtid.sets import GtidSet, Sid, Span
-    from strata.gtid.token import Place
     from strata.kernels.arrays import Ints
     from strata.rows.decode import ChangeBatch
     from strata.streams.events import TransactionPlace

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from strata.groups.clocks import Moment, Server
-    from strata.gtid.token import Place
+    from strata.gtid.place import Place
     from strata.streams.decoding import StreamPart
     from strata.streams.stream import ChangeStream
 

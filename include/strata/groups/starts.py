@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from strata.groups.clocks import Clocks
     from strata.groups.path import Path
-    from strata.gtid.token import Place
+    from strata.gtid.place import Place
     from strata.streams.positions import Bound, Start
     from strata.streams.stream import StreamedSource
     from strata.wire.server_now import ServerNow

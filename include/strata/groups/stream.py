@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from strata.groups.due import Due
     from strata.groups.hops import Hop
     from strata.groups.pieces import GroupHop
-    from strata.gtid.token import Place
+    from strata.gtid.place import Place
     from strata.streams.events import Event
     from strata.streams.stream import StreamedSource
     from strata.wire.server_now import ServerNow

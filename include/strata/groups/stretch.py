@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from strata.groups.due import Due, Part
     from strata.groups.pieces import Piece
     from strata.groups.vector import Vector
-    from strata.gtid.token_text import StepTexts
+    from strata.gtid.token_seal import StepTexts
     from strata.kernels.arrays import Ints
     from strata.streams.decoding import StreamPart
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from strata.groups.stretch import GroupPlaces, Stretch
     from strata.groups.vector import Vector
+    from strata.gtid.place import Place
     from strata.gtid.sets import Gtid
-    from strata.gtid.token import Place
     from strata.gtid.token_packed import Growing, PackedPlace
     from strata.kernels.arrays import Ints
     from strata.streams.events import TransactionPlace

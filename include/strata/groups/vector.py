@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
 
-from strata.gtid.token import Part, Place, Token
+from strata.gtid.place import Part, Place
+from strata.gtid.token import Token
 from strata.gtid.token_packed import PackedPlace, packed_place
-from strata.gtid.token_text import StepTexts, text_of
+from strata.gtid.token_seal import StepTexts, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from strata.gtid.place import FilePosition, Origin, Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import MAX_GNO, Gtid, GtidSet, Sid
-from strata.gtid.token import FilePosition, Origin, Part, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

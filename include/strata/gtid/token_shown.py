@@ -6,11 +6,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from strata.gtid.token import FilePosition
+from strata.gtid.place import FilePosition
 
 if TYPE_CHECKING:
+    from strata.gtid.place import Origin, Place
     from strata.gtid.sets import GtidSet
-    from strata.gtid.token import Origin, Place
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

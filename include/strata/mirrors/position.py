@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata.errors import DamagedFileError, InvalidGtidSetError, Usage
+from strata.gtid.place import kept_origins
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Token, kept_origins
+from strata.gtid.token import Token
 
 if TYPE_CHECKING:
     from strata.schema.model.definition import TableName

@@ -11,10 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.events.batch import add_gtids
+from strata.gtid.place import FilePosition, Part, Place, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
-from strata.gtid.token import FilePosition, Part, Place, Token, kept_origins
-from strata.gtid.token_text import StepTexts, to_text
+from strata.gtid.token import Token
+from strata.gtid.token_seal import StepTexts
+from strata.gtid.token_text import to_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

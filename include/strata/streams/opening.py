@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
+from strata.gtid.place import FilePosition, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Place
 from strata.streams.positions import Begin, Edge, End, micros
 from strata.wire.server_files import FIRST_OFFSET
 from strata.wire.server_now import ServerNow

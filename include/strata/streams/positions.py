@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata.errors import Usage
+from strata.gtid.place import FilePosition, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Place, Token
 from strata.gtid.token_text import from_text
 from strata.wire.server_now import ServerNow
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
     from strata.gtid.sets import Gtid
+    from strata.gtid.token import Token
     from strata.kernels.arrays import Ints
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

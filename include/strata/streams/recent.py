@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from strata.gtid.token import FilePosition, Place
+from strata.gtid.place import FilePosition, Place
 from strata.streams.decoding import row_seqs
 from strata.streams.positions import Begin
 

@@ -15,9 +15,10 @@ from strata.errors import SourceSettingsError, StatementFormatError, StrataError
 from strata.events.batch import add_gtids
 from strata.events.changes.port import Transactions, Waiting
 from strata.events.landed import LandedStream
+from strata.gtid.place import FilePosition, Place, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
-from strata.gtid.token import FilePosition, Place, Token, kept_origins
+from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.patterns import matches, require_matchable

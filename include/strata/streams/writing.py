@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from strata.gtid.token_text import step_numbers
+from strata.gtid.token_seal import step_numbers
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
 from strata.rows.texts import Texts

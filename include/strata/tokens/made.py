@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from strata.errors import Usage
+from strata.gtid.place import FilePosition, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Token, kept_origins
+from strata.gtid.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from strata.errors import IncomparableTokensError, SourceSettingsError, Usage
+from strata.gtid.place import FilePosition, Place, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import FilePosition, Order, Place, Token, kept_origins
+from strata.gtid.token import Order, Token
 from strata.tokens.made import ANY_SOURCE
 
 if TYPE_CHECKING:

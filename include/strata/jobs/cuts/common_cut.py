@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from strata.errors import MirrorBehindError
 from strata.events.landed import LandedStream
+from strata.gtid.place import Place
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Place, Token
+from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
 from strata.jobs.progress.group_status import group_status
 from strata.jobs.run.specs import from_micros

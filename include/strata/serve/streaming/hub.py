@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Sequence
 
-    from strata.gtid.token import Place
+    from strata.gtid.place import Place
     from strata.serve.streaming.asked import Wish
     from strata.streams.decoding import StreamPart
     from strata.streams.recent import RecentPart

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import AlreadyRunningError
+from strata.gtid.place import Place
 from strata.gtid.sets import GtidSet
-from strata.gtid.token import Place, Token
+from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
 from strata.serve.streaming.hub import Hub
 from strata.streams.events import Heartbeat
