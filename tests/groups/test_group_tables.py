@@ -18,6 +18,7 @@ from strata.gtid.token import Order
 from strata.gtid.token_text import from_text
 from strata.jobs.cuts.common_cut import common_cut
 from strata.jobs.cuts.read_mirrors import read_table
+from strata.jobs.land.clock_readings import reading_clock
 from strata.jobs.plan.owed import Request
 from strata.store.ledgers import IntervalLedger
 from tests.mirrors.world import MirrorWorld
@@ -66,11 +67,13 @@ class Worlds:
     def group(self) -> Group:
         return load_settings(self.environment).group("orders")
 
-    def publish(self, *names: str) -> int:
+    def publish(self, *names: str, end: int | None = None) -> int:
         """All that has been written, in an interval with the same end on each; returns that end."""
-        end = time.time_ns() // 1000
+        end = end or time.time_ns() // 1000
         for name in names or MEMBERS:
-            self.worlds[name].publish(Request(0, end))
+            source = self.worlds[name].source
+            with reading_clock(source.address, source.lake, name):
+                self.worlds[name].publish(Request(0, end))
             report = self.worlds[name].update()
             assert [(one.table, one.behind, one.error) for one in report.behind] == []
         return end
@@ -192,13 +195,13 @@ def test_a_cut_is_common_whatever_was_run(worlds: Worlds):
         worlds.publish(MEMBERS[number % 2])
     # Each is held by what the other one has besides, and has been read further than the last common end.
     found = worlds.cut()
-    assert (found.time, found.behind) == (end, ())
+    assert (found.time, found.behind, found.is_common) == (end, (), True)
     assert found.token.compare(common.token) is Order.EQUAL
     assert rows(read_table(worlds.group, "d.t", found), "_source", "id", "a") == expected
     # One that has written nothing since is whole, wherever its last interval ends.
     worlds.publish("shard_a")
     found = worlds.cut()
-    assert (found.time > end, found.behind) == (True, ())
+    assert (found.time > end, found.behind, found.is_common) == (True, (), True)
     assert rows(read_table(worlds.group, "d.t", found), "_source", "id", "a") == worlds.selected("t", "id, a")
 
 

@@ -34,13 +34,14 @@ def cut(
         return
     say_exactly(f"{found['token']}")
     say_exactly(f"  {found['group']} at {found['time']}")
-    if not found["is_common"]:
+    if found["is_common"] is False:
         say_exactly("  no time is the end of an interval of all: run the sources up to one (`strata run --until TIME`)")
     for one in found["sources"]:
         behind = "; more of it was committed before that time" if one["is_behind"] else ""
+        doubt = f"; not known to be common: {one['clock_doubt']}" if one["clock_doubt"] else ""
         lacking = f"; not whole: {', '.join(one['lacking'])}" if one["lacking"] else ""
         say_exactly(
-            f"  {one['source']}: transaction {one['seq']}, {one['gtid_executed'] or 'nothing'}{behind}{lacking}"
+            f"  {one['source']}: transaction {one['seq']}, {one['gtid_executed'] or 'nothing'}{behind}{doubt}{lacking}"
         )
 
 

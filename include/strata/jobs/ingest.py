@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from strata.jobs.check.own_at_versions import refuse_unknown_versions
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.lake.known_lake import known_if_stored, known_store
+from strata.jobs.land.clock_readings import reading_clock
 from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
 from strata.jobs.land.land_binlog import land_binlog
@@ -131,7 +133,10 @@ def land_binlogs(
     """`land` without the snapshot."""
     found = settings.source(source)
     engine = known_store(found)
-    landing, executed = _land(found, progress)
+    # What cuts through several servers depend on, and nothing else.
+    is_in_group = any(source in group.sources for group in settings.groups.values())
+    with reading_clock(found.address, found.lake, source) if is_in_group else nullcontext():
+        landing, executed = _land(found, progress)
     refuse_statement_format(found)
     deleted = retain_landed(found, engine, now=now_micros())
     return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))

@@ -3,7 +3,8 @@ Not here: reading them there (`read_mirrors.py`), how far the sources are (`jobs
 
 An interval of a group is published when it is so on every source. A cut takes whole intervals: if a change is in it,
 all earlier ones of its source are. Where the intervals of the sources end at other times, since some were run by hand,
-the cut goes back to the newest time before which no source has anything that is not in it.
+the cut goes back to the newest time before which no source has anything that is not in it. That is so by the servers'
+clocks; whether these were right is known where they were measured (`measured_clocks.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.errors import MirrorBehindError
 from strata.events.landed import LandedStream
@@ -21,6 +23,7 @@ from strata.gtid.place import Place
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
+from strata.jobs.cuts.measured_clocks import CutPlace, clock_doubts
 from strata.jobs.progress.group_status import group_status
 from strata.jobs.run.specs import from_micros
 from strata.store.database import OnMissing, open_store
@@ -53,6 +56,8 @@ class SourceCut(Struct, frozen=True):
     """Tables of which something in it failed, or is held: they are not whole."""
     is_behind: bool = False
     """Whether something was committed before the cut's time that is not in it, but in the next interval."""
+    clock_doubt: str = ""
+    """Why it is not known that its server's clock was right around the cut; empty: it was measured to be."""
 
 
 class Cut(Struct, frozen=True):
@@ -73,9 +78,16 @@ class Cut(Struct, frozen=True):
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """Sources that the cut has less of than of the others: no time is the end of an interval of all. Empty where it
-        is common: it has exactly what was committed before its time, on every source."""
+        """Sources that the cut has less of than of the others: no time is the end of an interval of all."""
         return tuple(one.source for one in self.sources if one.is_behind)
+
+    @property
+    def is_common(self) -> bool | None:
+        """Whether it has exactly what was committed before its time, on every source. None: it is not known, as some
+        servers' clocks were not measured to agree when it was written."""
+        if self.behind:
+            return False
+        return None if any(one.clock_doubt for one in self.sources) else True
 
     def of(self, source: str) -> SourceCut:
         """Where it goes through one of them."""
@@ -87,7 +99,7 @@ class Cut(Struct, frozen=True):
             "group": self.group,
             "time": from_micros(self.time).isoformat(),
             "token": to_text(self.token),
-            "is_common": not self.behind,
+            "is_common": self.is_common,
             "sources": [
                 {
                     "source": one.source,
@@ -96,6 +108,7 @@ class Cut(Struct, frozen=True):
                     "until": from_micros(one.until).isoformat() if one.until else None,
                     "lacking": list(one.lacking),
                     "is_behind": one.is_behind,
+                    "clock_doubt": one.clock_doubt or None,
                 }
                 for one in self.sources
             ],
@@ -131,7 +144,10 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
             )
         sources = [_Intervals(source, engines[source.name], _amount(status, source.name)) for source in group.sources]
         time = _common_time(sources, ends[holder] if at is None else min(at, ends[holder]))
-        return Cut(group.name, time, tuple(one.cut(time) for one in sources))
+        cuts = [one.cut(time) for one in sources]
+        places = {cut.source: one.place(cut.seq, time) for cut, one in zip(cuts, sources, strict=True)}
+        doubts = clock_doubts(places, group.clock_bound)
+        return Cut(group.name, time, tuple(replace(cut, clock_doubt=doubts.get(cut.source, "")) for cut in cuts))
     finally:
         for engine in engines.values():
             engine.dispose()
@@ -185,6 +201,10 @@ class _Intervals:
         )
         lacking = tuple(sorted({piece.name for piece in failed}))
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)
+
+    def place(self, seq: int, time: int) -> CutPlace:
+        """The same for who looks at its clock: ordinal of the last transaction that is in it, and the time."""
+        return CutPlace(self._source, self._landed, seq, time + self._amount, self._amount)
 
     @cached_property
     def _landed(self) -> LandedStream:
