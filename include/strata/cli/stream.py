@@ -90,10 +90,10 @@ def stream(  # noqa: PLR0913  one for each option
             raise Usage("--source and --group are two streams", remedy="Leave one of them out.")
         options = {"until": until, "follow": follow, "tables": table or (), "columns": names}
         changes, begins = _of_group(settings, group, start, hop or (), options)
-    if follow and not context.obj["json"]:
-        say(f"strata: {begins}; goes on with what comes until {until or 'Ctrl-C'}", err=True)
     # A line that has begun is written to its end.
     signal.signal(signal.SIGTERM, lambda *_: changes.close())
+    if follow and not context.obj["json"]:
+        say(f"strata: {begins}; goes on with what comes until {until or 'Ctrl-C'}", err=True)
     _write(changes)
 
 
