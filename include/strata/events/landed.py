@@ -20,7 +20,7 @@ from strata.wire.server_files import begins_at
 from strata.wire.storage import Folder, lake_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from strata.events.model import TransactionRecord
     from strata.gtid.position import ServerPlace
@@ -272,6 +272,9 @@ class LandedStream:
             if any(segment.name.binlog_file == position.file for segment in self.segments):
                 first = next(segment for segment in self.segments if segment.name.binlog_file == position.file)
                 return first.summary.first_seq - 1
+            around = _around(self.segments, position)
+            if around:
+                return around[0].summary.last_seq
             raise Usage(f"nothing has landed from {position.file}", source=self.source)
         # After a failover another server's file may have the same name: the newest one is meant.
         segment = inside[-1]
@@ -378,3 +381,13 @@ class LandedStream:
             gtid=str(executed),
             remedy=f"It goes from {self.executed_before() or 'the empty set'} to {self.executed() or 'the empty set'}.",
         )
+
+
+def _around(segments: Sequence[LandedSegment], position: BinlogPosition) -> tuple[LandedSegment, LandedSegment] | None:
+    """The last two segments between which a file lies that has no transactions; None if there are none."""
+    for before, after in reversed(list(pairwise(segments))):
+        first, last = (BinlogPosition.of(one.name.binlog_file, 0) for one in (before, after))
+        bases = {one.file.rpartition(".")[0] for one in (first, position, last)}
+        if len(bases) == 1 and first.file_number < position.file_number < last.file_number:
+            return before, after
+    return None

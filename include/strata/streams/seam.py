@@ -46,7 +46,7 @@ class Reached(Struct):
     executed: GtidSetBuilder = field(default_factory=GtidSetBuilder)
     clock: int = 0
     at: BinlogPosition | None = None
-    """Behind the last transaction in the server's file."""
+    """In the server's files: behind the last transaction, or behind the head of a file that follows it."""
     server_uuid: str = ""
     """Of the server whose file that is."""
 
@@ -211,6 +211,9 @@ class Seam:
         if reached.seq >= stream.first_seq:
             _, record = stream.record_at(reached.seq)
             reached.at = BinlogPosition.of(record.binlog_file, record.binlog_pos + record.end - record.begin)
+        elif not stream.last_seq:
+            # Nothing has been written since the stream began.
+            reached.at = BinlogPosition.of(stream.segments[0].name.binlog_file, stream.segments[0].name.offset)
         self._server.by_file |= stream.resume is Resume.FILE
         self._opened = True
 
@@ -229,6 +232,7 @@ class Seam:
             ).read()
             for item in live:
                 given = time.monotonic()
+                self._pass_head(item)
                 yield self._take(item)
                 if isinstance(item, Transactions):
                     self._last = LastTransaction.live(item, server.uuid)
@@ -237,6 +241,13 @@ class Seam:
         finally:
             stream.close()
         raise SourceUnavailableError("the server ended the stream", source=self._source)
+
+    def _pass_head(self, item: Item) -> None:
+        """A file may have nothing but its head for long."""
+        at = item.behind_head if isinstance(item, Waiting) else None
+        reached = self.reached
+        if self._server.by_file and at is not None and (reached.at is None or reached.at < at):
+            reached.at = at
 
     def _start(self, stream: BinlogStream, server: ServerState) -> bytes | BinlogPosition:
         reached = self.reached
@@ -301,7 +312,7 @@ class Seam:
                 offset=reached.at.offset,
                 remedy="It was reset, or lost its end in a crash: land it under another source name.",
             )
-        if self._last is not None and self._last.end == reached.at:
+        if self._last is not None and self._last.end <= reached.at and files.size(self._last.end.file) is not None:
             self._last.refuse_other_bytes(self._server.address)
         reached.server_uuid = server.uuid
         return reached.at

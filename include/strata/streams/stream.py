@@ -279,9 +279,17 @@ class ChangeStream:
                 began = True
                 if self._is_over():
                     return
+            if isinstance(item, Waiting):
+                self._pass_head(seam)
             yield item
             if self._is_over() or (isinstance(item, Waiting) and self._is_past_time()):
                 return
+
+    def _pass_head(self, seam: Seam) -> None:
+        """All in front of where the seam is has been looked at."""
+        reached = seam.reached
+        if self._at is not None and reached.at is not None and self._at.at < reached.at:
+            self._at = FilePosition(reached.server_uuid, reached.at)
 
     def _of_item(self, item: Transactions, decoding: Decoding) -> Iterator[StreamPart]:
         if item.batch.last_seq <= self._opening.skip_to and not item.batch.marks:

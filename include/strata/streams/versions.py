@@ -51,8 +51,8 @@ class StreamVersions:
         """Once something has come that the store does not have: most of what has landed has been tracked there."""
         if self._store.position(source) is None:
             self._track_ahead()
-        self._start: FileStart | None = None
-        """Of the file that is being read, until the tracker has been told of it."""
+        self._starts: list[FileStart] = []
+        """Of the file that is being read, and of those before it without transactions, until the tracker has them."""
         self._is_open = False
         self._known = 0
         self._versions: dict[tuple[TableName, int], TableVersion] = {}
@@ -75,7 +75,9 @@ class StreamVersions:
             CorruptEventError: A statement cannot be read.
         """
         if isinstance(item, FileStart):
-            self._start = item
+            if self._starts and self._starts[-1].is_landed:
+                self._starts.clear()
+            self._starts.append(item)
         elif isinstance(item, Transactions):
             if item.batch.last_seq > self.tracked.seq:
                 self._take(item, self._ahead or self._track_ahead())
@@ -93,9 +95,10 @@ class StreamVersions:
     def _take(self, item: Transactions, tracker: Tracker) -> None:
         if item.batch.last_seq <= tracker.position.seq:
             return
-        if self._start is not None:
-            take_item(tracker, self._start)
-            self._start, self._is_open = None, True
+        for start in self._starts:
+            take_item(tracker, start)
+            self._is_open = True
+        self._starts.clear()
         take_item(tracker, item)
         if tracker.report.versions != self._known:
             self._known = tracker.report.versions

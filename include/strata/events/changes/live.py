@@ -20,6 +20,7 @@ from strata.events.parse import parse_rotate
 from strata.events.places import arriving_chain
 from strata.events.scanner import TransactionScanner
 from strata.gtid.clock import CommitClock
+from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSetBuilder
 from strata.kernels import status as codes
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
@@ -114,6 +115,8 @@ class LiveSource:
                 # `send_format_description_event`).
                 restarted=any(event[_CREATED_AT : _CREATED_AT + 4]),
             )
+        elif kind == EventType.PREVIOUS_GTIDS:
+            yield Waiting(BinlogPosition.of(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
 
     def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
         found = 0

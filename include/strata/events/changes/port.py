@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from strata.events.model import TableMap, TransactionRecord
     from strata.events.salvage import Damage
     from strata.events.transactions import Statement
+    from strata.gtid.position import BinlogPosition
     from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
 
@@ -75,6 +76,9 @@ class Lost(Struct, frozen=True):
 
 class Waiting(Struct, frozen=True):
     """Nothing whole has come for now; only from a live server."""
+
+    behind_head: BinlogPosition | None = None
+    """Where the transactions of a file begin, once the server has sent all that is in front of them."""
 
 
 class FileEnd(Struct, frozen=True):

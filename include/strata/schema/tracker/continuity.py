@@ -39,20 +39,33 @@ def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -
     return not any(executed.overlaps(sid, span) for sid, span in run.spans)
 
 
-def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, at: TrackedPosition) -> str | None:
+def newest_file(at: TrackedPosition, before: FileStart | None) -> str | None:
+    """The newest file that has been read: that of the last transaction, or one behind it that has none.
+
+    Args:
+        at: Where the stream is.
+        before: The file that was read last.
+    """
+    files = [at.binlog_file] if at.binlog_file else []
+    if files and before is not None:
+        files.append(before.binlog_file)
+    return max(files, key=file_number, default=None)
+
+
+def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_file: str | None) -> str | None:
     """Why the stream has a hole in front of a file; None where it goes on.
 
     Args:
         start: Of the file.
         missing: What the server had executed before the file, and the stream does not have.
         executed: All that the stream has.
-        at: Where the stream is.
+        binlog_file: The newest file that has been read.
     """
     if missing:
         return f"transactions {missing} are missing from the stream"
     is_anonymous = not start.previous and not executed and not start.is_landed
-    if is_anonymous and not start.follows(at.binlog_file):
-        return f"the binlog files between {at.binlog_file} and {start.binlog_file} are missing"
+    if is_anonymous and not start.follows(binlog_file):
+        return f"the binlog files between {binlog_file} and {start.binlog_file} are missing"
     return None
 
 

@@ -28,7 +28,7 @@ from strata.schema.history.versions import (
 from strata.schema.model.definition import Unknown
 from strata.schema.replay.stored_catalog import Changed, Replay
 from strata.schema.replay.temporary import TemporaryTables
-from strata.schema.tracker.continuity import has_come, has_not_come, has_passed, hole_before
+from strata.schema.tracker.continuity import has_come, has_not_come, has_passed, hole_before, newest_file
 from strata.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, name_for_people, worst_first
 from strata.schema.tracker.reconcile import outcome_text, reconcile
 from strata.schema.tracker.statement_versions import version_of
@@ -115,10 +115,10 @@ class Tracker:
 
     def begin_file(self, start: FileStart) -> None:
         """A file or segment comes next; looks for what is missing between it and what came before."""
-        self._start, self._reached = start, 0
+        before, self._start, self._reached = self._start, start, 0
         self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
         if not self._is_new:
-            self._look_for_hole(start)
+            self._look_for_hole(start, before)
 
     def take(self, transaction: Transaction) -> None:
         """The next transaction of the file; one that has been tracked before is passed over."""
@@ -224,10 +224,10 @@ class Tracker:
             self._append(Version(place, Origin.GAP), self._replay.forget_everything(reason))
         self._moved = True
 
-    def _look_for_hole(self, start: FileStart) -> None:
+    def _look_for_hole(self, start: FileStart, before: FileStart | None) -> None:
         executed = self._executed.build()
         missing = (start.previous or GtidSet()) - executed
-        reason = hole_before(start, missing, executed, self._at)
+        reason = hole_before(start, missing, executed, newest_file(self._at, before))
         if reason is None:
             return
         self._executed = GtidSetBuilder(executed | missing)
