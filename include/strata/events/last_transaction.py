@@ -65,16 +65,20 @@ class LastTransaction(Struct, frozen=True):
 
     @classmethod
     def landed(cls, segment: LandedSegment, record: TransactionRecord | None = None) -> Self:
-        """A transaction of a segment, by default its last.
+        """A transaction of a segment, by default its last; where the stream only begins, the place there.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
         summary = segment.summary
-        record = segment.index.record(summary.last_seq) if record is None else record
+        if record is None and summary.transactions:
+            record = segment.index.record(summary.last_seq)
         with lake_errors(segment.url), _opened(segment) as file:
             file.seek(len(MAGIC))
             format_event = _read_event(file)
+            if record is None:
+                begin = BinlogPosition.of(summary.binlog_file, segment.name.offset)
+                return cls(summary.server_uuid, None, begin, begin, b"", format_event)
             file.seek(record.begin)
             head = file.read(min(record.end - record.begin, _PROOF_BYTES))
         begin = BinlogPosition.of(summary.binlog_file, record.binlog_pos)
@@ -91,6 +95,11 @@ class LastTransaction(Struct, frozen=True):
         end = BinlogPosition.of(record.binlog_file, record.binlog_pos + record.end - record.begin)
         return cls(server_uuid, record.gtid, begin, end, head)
 
+    @property
+    def begins_with_gtid(self) -> bool:
+        """Whether its first event says its GTID."""
+        return bool(self.head) and self.head[4] in _GTID_EVENTS
+
     def difference(self, address: ServerAddress, *, with_gtid: bool) -> str | None:
         """What a server has in the place where this one was; None if it has the same bytes there.
 
@@ -101,18 +110,19 @@ class LastTransaction(Struct, frozen=True):
         Raises:
             StrataError: As `BinlogStream.read`.
         """
-        skipped = 0 if with_gtid or self.head[4] not in _GTID_EVENTS else _length(self.head)
+        skipped = 0 if with_gtid or not self.begins_with_gtid else _length(self.head)
         begin = BinlogPosition.of(self.begin.file, self.begin.offset + skipped)
-        wanted, sent = self.head[skipped:], b""
+        wanted, sent, is_open = self.head[skipped:], b"", False
         stream = BinlogStream.open(address)
         try:
             for item in stream.read(begin):
                 if isinstance(item, Control):
                     if not self._is_of_file(item.event):
                         return f"{begin.file} was made at another time or by another version"
+                    is_open |= item.event[4] == EventType.FORMAT_DESCRIPTION
                 elif isinstance(item, Piece):
                     sent += bytes(item.data[: len(wanted) - len(sent)])
-                if len(sent) == len(wanted):
+                if is_open and len(sent) == len(wanted):
                     break
         except (BinlogUnreadableError, CorruptEventError):
             return f"no event begins at {begin}"
@@ -304,7 +314,7 @@ def _parsed(event: bytes) -> GtidEvent:
 
 def first_gtid_event(last: LastTransaction) -> tuple[GtidEvent, ...]:
     """That of a transaction, if it has one."""
-    return (_parsed(last.head[: _length(last.head)]),) if last.head[4] in _GTID_EVENTS else ()
+    return (_parsed(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
 
 
 def _length(header: bytes) -> int:

@@ -202,18 +202,21 @@ class SegmentRecorder:
         self._file.cut(self._whole)
         return tail
 
-    def finish(self) -> StreamEnd:
+    def finish(self, *, keep_empty: bool = False) -> StreamEnd:
         """Ends the segment behind its last whole transaction and publishes it with its index.
 
         The index gets its name first: a segment that can be seen has its index. A segment without transactions is
         dropped.
+
+        Args:
+            keep_empty: Whether it says where the stream begins, and is published without transactions, too.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full; nothing was published.
             SourceDivergedError: A transaction that had landed before was sent again.
         """
         self.scan()
-        if not self.transactions:
+        if not self.transactions and not keep_empty:
             self.discard()
             return self._after
         self._file.cut(self._whole)

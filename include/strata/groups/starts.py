@@ -110,7 +110,7 @@ class Starts:
     def _begin_at_time(self, source: str, clocks: Clocks) -> Bound:
         time = clocks.in_server(source, self._times[source])
         landed = LandedStream.open(self._sources[source].lake, source)
-        if landed.segments and landed.executed_before():
+        if landed.last_seq >= landed.first_seq and landed.executed_before():
             first = landed.record_at(landed.first_seq)[1].committed_at
             if time <= first and landed.executed_before() <= self._path.copied(source):
                 # It was made of a copy: what it has from before its first transaction was given by the old sources.

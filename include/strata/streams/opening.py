@@ -225,7 +225,7 @@ def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
     first, summary = landed.segments[0], landed.segments[-1].summary
     begin = BinlogPosition.of(first.name.binlog_file, first.name.offset)
     if at < begin:
-        if at.file == begin.file and landed.record_at(landed.first_seq)[1].begin == begin.offset:
+        if at.file == begin.file and _begins_with_file(landed):
             # In the head of the file, with which the stream begins.
             return landed.first_seq - 1, False
         raise BinlogPurgedError(
@@ -238,6 +238,12 @@ def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
         return landed.last_seq, at == end and at.file == end.file
     seq = landed.seq_at_position(at)
     return seq, _is_landed_event(landed, seq, at)
+
+
+def _begins_with_file(landed: LandedStream) -> bool:
+    """Whether nothing of the stream's first file is missing in front of what has landed."""
+    first = landed.segments[0]
+    return not first.summary.transactions or first.index.record(landed.first_seq).begin == first.name.offset
 
 
 def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool:

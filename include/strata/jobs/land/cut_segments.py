@@ -231,6 +231,30 @@ class SegmentCutter:
                 remedy="Land what is missing first: from a server or from files that still have it.",
             )
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything says where the stream begins: a segment, or the transactions of a lost lake."""
+        return not self.is_first or bool(self.published) or self.end.seq > 0
+
+    def begin_empty(self, offset: int) -> None:
+        """Publishes a segment without transactions, from behind the head of the file that was started: the stream
+        begins there, and what is written and purged before the next landing is missed by it.
+
+        Args:
+            offset: Where the head ends in the server's file.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        head = self._head
+        if self.has_begun or self._recorder is not None or head is None or not head.previous_event:
+            return
+        if _previous(head.previous_event, head) != self.end.executed:
+            # The server has passed over transactions of the file, which the stream does not have.
+            head = FileHead(head.binlog_file, head.form, head.format_event)
+        self._recorder = SegmentRecorder(self._folder, self.end, head, offset=offset, sender=self.sender)
+        self._publish(keep_empty=True)
+
     def append(self, data: memoryview) -> None:
         """Bytes of events of the file; they begin and end anywhere, but for the first after `start_file`."""
         if self._recorder is None:
@@ -299,11 +323,14 @@ class SegmentCutter:
             LakeUnavailableError: The storage refuses or is full.
             CorruptEventError: What arrived is damaged; the transactions before that are not published either.
         """
+        self._publish()
+
+    def _publish(self, *, keep_empty: bool = False) -> None:
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
         try:
-            end = recorder.finish()
+            end = recorder.finish(keep_empty=keep_empty)
         except StrataError:
             recorder.discard()
             raise

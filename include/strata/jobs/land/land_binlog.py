@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from strata.wire.connection import ServerAddress
 
 _REPORT_SECONDS = 1.0
+_LOG_POSITION = slice(13, 17)
+"""In an event's header: where it ends in its file."""
 
 
 def land_binlog(
@@ -96,8 +98,8 @@ class Landing:
         """
         stream = self._open()
         try:
-            if not self._has_arrived:
-                self._receive(stream, Until.END_OF_BINLOG, lambda _: self._has_arrived)
+            if not self._is_done():
+                self._receive(stream, Until.END_OF_BINLOG, lambda _: self._is_done())
         finally:
             stream.close()
         self.resume.check_complete()
@@ -125,6 +127,9 @@ class Landing:
             self._receive(stream, Until.CLOSED, at_item)
         finally:
             stream.close()
+
+    def _is_done(self) -> bool:
+        return self._has_arrived and self._cutter.has_begun
 
     def _open(self) -> BinlogStream:
         stream = BinlogStream.open(self._address)
@@ -187,6 +192,8 @@ class Landing:
             self._cutter.start_file(FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event))
         elif kind == EventType.PREVIOUS_GTIDS:
             self.resume.take_previous(event)
+            if self.resume.begins_empty():
+                self._cutter.begin_empty(int.from_bytes(event[_LOG_POSITION], "little"))
 
     def _note_arrival(self) -> None:
         # Only where the set has grown: comparing large sets for each piece would cost more than landing them.

@@ -99,6 +99,10 @@ class ByGtid:
         """Whether all that the server had executed is here."""
         return self.executed <= self._cutter.executed()
 
+    def begins_empty(self) -> bool:
+        """Whether nothing is to come for a stream that has nothing yet."""
+        return not self._cutter.has_begun and self.has_arrived()
+
     def transactions_left(self) -> int:
         """How many are to come, as far as is known."""
         return (self.executed - self._cutter.executed()).count()
@@ -212,6 +216,10 @@ class ByFile:
         """Whether all that the server had written is here."""
         file, offset = self._cutter.position()
         return bool(file) and BinlogPosition.of(file, offset) >= self._goal
+
+    def begins_empty(self) -> bool:
+        """Never: no dump can be taken of it, and the files of a quiet server are purged without a transaction."""
+        return False
 
     def transactions_left(self) -> int:
         """Nobody knows."""

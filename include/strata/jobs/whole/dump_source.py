@@ -143,12 +143,11 @@ def _caught_up(found: Source, engine: sa.Engine, settings: Settings) -> DumpSour
     first_snapshot(found.name, settings=settings)
     of = dump_source_of(found, engine)
     of.catch_up()
-    position = of.store.position(found.name)
-    if position is None or position.seq == 0:
+    if of.store.position(found.name) is None:
         raise Usage(
-            "nothing has been written on the server since its oldest binlog, or since the first snapshot: without a "
-            "transaction no table has a position, and a dump cannot say which rows it has",
+            "nothing has landed, and without GTIDs nothing says where the stream will begin: a dump cannot say which "
+            "rows it has",
             source=found.name,
-            remedy="Let the server commit something, in whatever table, then run the same again.",
+            remedy="Set gtid_mode = ON on the server, then run the same again.",
         )
     return of
