@@ -84,6 +84,23 @@ def test_a_binlog_that_was_reset_is_noticed(world: World) -> None:
     assert landed(world) == [0]
 
 
+def test_a_binlog_that_was_reset_and_has_as_many_is_noticed(world: World) -> None:
+    """Its newest file has the number of the one with which the stream began."""
+    [segment] = LandedStream.open(world.lake, world.name).segments
+    number, count = int(segment.name.binlog_file[-6:]), LandedStream.open(world.lake, world.name).executed().count()
+    world.server.run_sql("RESET BINARY LOGS AND GTIDS")
+    world.server.run_sql("INSERT INTO d.t VALUES ();" * (count + 1) + "FLUSH BINARY LOGS;" * (number - 1))
+    with pytest.raises(SourceDivergedError, match="made at another time"):
+        world.land()
+
+
+def test_a_quiet_server_that_purges_more_is_the_same(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    purge(world.server)
+    world.land()
+    assert landed(world) == [0]
+    assert caplog.text == ""
+
+
 def test_without_gtids_nothing_is_said_of_a_begin(tmp_path: Path) -> None:
     """Its files go without a transaction: a place in one of them would be lost."""
     with start_server(tmp_path / "server", *BY_FILE) as server:

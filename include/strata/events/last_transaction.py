@@ -193,6 +193,9 @@ def prove_history(
         SourceDivergedError: It has executed other transactions under the same numbers.
         StrataError: As `BinlogStream.read`.
     """
+    if not last.head:
+        _prove_begin(address, server, last)
+        return None
     difference = _difference(address, last) if last.server_uuid == server.uuid else None
     if last.server_uuid == server.uuid and difference is None:
         return None
@@ -210,6 +213,21 @@ def prove_history(
         f"whether the server has the same transactions as were landed up to {last.gtid} ({last.end}) could not be "
         "compared: it has purged them, or does not say when they were committed; its GTID sets contain them"
     )
+
+
+def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransaction) -> None:
+    """As `prove_history`, where nothing was read yet but the head of a file, which is gone on many a quiet server."""
+    if last.server_uuid != server.uuid:
+        return
+    stream = BinlogStream.open(address)
+    try:
+        if stream.files().size(last.begin.file) is None:
+            return
+    finally:
+        stream.close()
+    difference = last.difference(address, with_gtid=True)
+    if difference is not None:
+        raise last.diverged(difference)
 
 
 def _difference(address: ServerAddress, last: LastTransaction) -> str | None:
