@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What takes long or draws by lot: JSON that a server makes, kills of landings and of works on mirrors, random lives of
 # mirrored tables, a group of three servers, hops between servers, ten servers that are killed and whose clocks are set,
-# an Airflow whose parts are killed, caches among foreign traffic and before a replica that lags, a dump under load, new
-# examples of all properties, random DDL on a real server and what it makes of rows.
+# an Airflow whose parts are killed, caches among foreign traffic and before a replica that lags, storms at whose end
+# everything equals everything, a dump under load, new examples of all properties, random DDL on a real server and what
+# it makes of rows.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail
@@ -25,6 +26,7 @@ STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cach
     tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
 STRATA_MIRROR_LIVES=12 "$python" -m pytest -q tests/mirrors/test_readers_behind_ddl.py
 STRATA_VIEW_LIVES=12 "$python" -m pytest -q tests/jobs/test_view_laws.py
+STRATA_SEEDS=10 "$python" -m pytest -q tests/storm
 STRATA_LOAD=20 "$python" -m pytest -q tests/jobs/test_dump_load.py
 STRATA_DUMPS_BESIDE_RENAMES=60 STRATA_DUMPS_UNNUMBERED=20 STRATA_ODD_TABLES=5 "$python" -m pytest -q \
     tests/jobs/test_dump_beside_renames.py tests/jobs/test_dump_unnumbered.py tests/reconcile/test_odd_tables.py

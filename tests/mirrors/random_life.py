@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
 TABLES = {
@@ -19,6 +20,13 @@ TABLES = {
     "keyless": ("id INT", ""),
     "floats": ("id DOUBLE PRIMARY KEY", "id"),
 }
+ODD = {
+    "codes": ("a CHAR(6), b INT, PRIMARY KEY (a, b)", "a, b"),
+    "moments": ("id DATETIME PRIMARY KEY", "id"),
+    "zero_days": ("id DATE PRIMARY KEY", "id"),
+}
+"""Among them keys that are no dates, where `sql_mode` lets them in."""
+DAYS = ("0000-00-00", "2024-00-15", "2024-02-31", "2024-02-28", "2024-03-01")
 PLAIN = "n INT, t VARCHAR(30), e ENUM('x', 'y', 'z'), j JSON, d DECIMAL(8, 2), blo BLOB"
 ALTERS = (
     "ADD COLUMN {new} INT",
@@ -39,18 +47,19 @@ ALTERS = (
 class RandomLife:
     """Statements, one after the other; whoever runs them ignores those that the server refuses."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, tables: Mapping[str, tuple[str, str]] = TABLES) -> None:
         self._random = random
+        self._tables = tables
         self._new = 0
         self._extra: dict[str, list[str]] = {}
 
     def begin(self) -> list[str]:
         """The tables."""
-        return [self._create(table) for table in TABLES]
+        return [self._create(table) for table in self._tables]
 
     def step(self) -> list[str]:
         """What one session does next."""
-        table = self._random.choice(list(TABLES))
+        table = self._random.choice(list(self._tables))
         made = self._random.choices(
             [self._insert, self._update, self._rekey, self._delete, self._transaction, self._alter, self._rare],
             [6, 5, 3, 2, 2, 1, 1],
@@ -59,7 +68,7 @@ class RandomLife:
 
     def _create(self, table: str) -> str:
         self._extra[table] = []
-        return f"CREATE TABLE {table} ({TABLES[table][0]}, {PLAIN})"
+        return f"CREATE TABLE {table} ({self._tables[table][0]}, {PLAIN})"
 
     def _key(self, table: str) -> list[str]:
         number = self._random.randrange(12)
@@ -67,16 +76,19 @@ class RandomLife:
             "ints": [str(number - 5)],
             "bigs": [str(2**64 - 1 - number)],
             "pairs": [f"'{self._random.choice('aAbBäÄ')}{' ' * (number % 2)}'", str(number % 4)],
+            "codes": [f"'{self._random.choice(['', 'a', 'B', 'ü', 'aaaaaa'])}'", str(number % 3)],
             "exact": [f"{number - 6}.{number:03d}"],
             "bytes_": [f"0x{number:02x}00"],
             "days": [f"'2026-01-{number + 1:02d}'"],
             "only_unique": [f"'{'kK'[number % 2]}{number}'"],
             "keyless": [str(number % 3)],
+            "moments": [f"'{self._random.choice(DAYS)} {number:02d}:00:00'"],
+            "zero_days": [f"'{self._random.choice(DAYS)}'"],
             "floats": [self._random.choice(["0.5", "-1.25e300", "1e-300", "0", "3"])],
         }[table]
 
     def _where(self, table: str) -> str:
-        names = ["a", "b"] if table == "pairs" else ["id"]
+        names = _names(table)
         return " AND ".join(f"{name} = {value}" for name, value in zip(names, self._key(table), strict=True))
 
     def _plain(self) -> dict[str, str]:
@@ -92,7 +104,7 @@ class RandomLife:
 
     def _insert(self, table: str) -> list[str]:
         verb = self._random.choice(["INSERT INTO", "REPLACE INTO", "INSERT IGNORE INTO"])
-        names = ["a", "b"] if table == "pairs" else ["id"]
+        names = _names(table)
         plain = self._plain()
         rows = ", ".join(
             f"({', '.join([*self._key(table), *plain.values()])})" for _ in range(self._random.randrange(1, 8))
@@ -117,7 +129,7 @@ class RandomLife:
                 f"UPDATE {table} SET id = {other} WHERE id = {free}",
             ]
             return self._random.choice([["BEGIN", *swap, "COMMIT"], swap[:1]])
-        names = ["a", "b"] if table == "pairs" else ["id"]
+        names = _names(table)
         values = zip(names, self._key(table), strict=True)
         return [f"UPDATE {table} SET {', '.join(f'{a} = {b}' for a, b in values)} WHERE {self._where(table)}"]
 
@@ -167,3 +179,7 @@ class RandomLife:
                 [f"DROP TABLE IF EXISTS copy_{table}", f"CREATE TABLE copy_{table} SELECT * FROM {table}"],
             ]
         )
+
+
+def _names(table: str) -> list[str]:
+    return ["a", "b"] if table in {"pairs", "codes"} else ["id"]
