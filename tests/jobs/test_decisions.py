@@ -202,3 +202,20 @@ def test_it_may_die_before_any_write_and_be_done_again(tmp_path: Path, deed: Any
         assert left_behind(world) == expected, last
     # A discard is one transaction; a release begins, makes or changes the table, copies, commits, notes and settles.
     assert writes == 1 if deed is decide.discard else writes >= 6
+
+
+@pytest.mark.parametrize("deed", [decide.release, decide.discard], ids=["released", "discarded"])
+def test_a_backfill_that_fails_again_leaves_a_decision(world: World, deed: Any) -> None:
+    [start, _] = [one.withheld.piece.start for one in found(world)]
+    act(world, deed)
+    before = left_behind(world)
+    world.run(Request(start, start + 2 * PERIOD))
+    assert left_behind(world) == before
+    assert (found(world), world.open_pieces()) == ([], [])
+    assert not [one for one in source_status(world.source, world.engine, now=world.now).tables if one.failed_rows]
+    # What passes by then is published, whatever was decided.
+    world.failing = frozenset()
+    world.run(Request(start, start + 2 * PERIOD))
+    piece = TableIntervalLedger(world.engine).get("s", start, "d", "a")
+    assert piece is not None
+    assert (piece.state, piece.published_rows) == (State.PUBLISHED, 2)

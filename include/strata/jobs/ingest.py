@@ -245,12 +245,13 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
     engine = open_store(found.store_url)
     ledger, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
 
-    def is_published(planned: PlannedTable) -> bool:
+    def is_published(planned: PlannedTable, rows: int) -> bool:
         stored = ledger.get(source, planned.interval, planned.database, planned.table)
         if stored is None or stored.state not in {State.HELD, State.DISCARDED}:
             return stored is not None and stored.state is State.PUBLISHED
-        # What was released is more than the run may publish by itself.
-        return stored.run == run and decisions.is_decided(stored)
+        # What was released is more than a run may publish by itself.
+        is_less = stored.run == run or (stored.state is State.HELD and rows <= stored.published_rows)
+        return is_less and decisions.is_decided(stored)
 
     publication = Publication(found.lake, source, run, is_published=is_published)
     made = _published_before if publication.is_cleared else _publish
@@ -270,12 +271,15 @@ def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutco
 
 
 def _decided(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> TableOutcome | None:
-    """What somebody has decided on just these rows; None where nobody has, or the run publishes more by now."""
+    """What somebody has decided on these rows, whichever run decoded them: an interval has the same ones for ever. None
+    where nobody has, or the run publishes more by now."""
     if outcome.published and outcome.state not in _WITHHELD:
         return None
     planned = outcome.planned
     stored = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
-    if stored is None or stored.run != plan.run or not DecisionLedger(engine).is_decided(stored):
+    if stored is None or (outcome.published and stored.run != plan.run):
+        return None
+    if not DecisionLedger(engine).is_decided(stored):
         return None
     return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is State.HELD else None)
 

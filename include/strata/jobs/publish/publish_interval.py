@@ -155,7 +155,7 @@ class Publication:
     """The publication of one run. Iterating it commits table after table; each may be repeated after a kill."""
 
     def __init__(
-        self, lake: str, source: str, run: str, *, is_published: Callable[[PlannedTable], bool] = lambda _: False
+        self, lake: str, source: str, run: str, *, is_published: Callable[[PlannedTable, int], bool] = lambda *_: False
     ) -> None:
         """Reads what the run has left.
 
@@ -163,8 +163,8 @@ class Publication:
             lake: Folder or URL of the lake.
             source: The source's name.
             run: The run's key.
-            is_published: Whether readers see all rows of a table and interval already; a part of them then does not
-                take their place.
+            is_published: Whether readers see all rows of a table and interval already, or more than so many, which this
+                run has; these then do not take their place.
 
         Raises:
             ChecksFailedError: An interval with rows has no verdict, or one on other files.
@@ -201,7 +201,7 @@ class Publication:
         if failures:
             return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures, files))
         reason = self._left_out(planned)
-        if reason and self._is_published(planned):
+        if reason and self._is_published(planned, sum(file.rows for file in files)):
             return TableOutcome(planned, State.PUBLISHED)
         # A statement that does not tell its tables has a warning, and nothing to commit.
         try:
