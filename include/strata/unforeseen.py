@@ -24,15 +24,17 @@ def as_told(error: Exception, table: str | None = None) -> StrataError:
     return UnforeseenError(
         what_happened(error),
         table=table,
-        remedy="This is a fault of Strata, please report it. All other tables go on; the setting `exclude` does "
-        "without this one.",
+        remedy="All other tables go on; the setting `exclude` does without this one.",
     )
 
 
 def what_happened(error: Exception) -> str:
-    """The kind of an exception, and the last place of Strata's code that it came through."""
+    """What an error of Strata says; of another exception its kind, and the last place of Strata's code that it came
+    through."""
+    if isinstance(error, StrataError):
+        return error.message
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(_HERE)
     ]
     where = f" at {Path(frames[-1].filename).relative_to(_HERE)}:{frames[-1].lineno}" if frames else ""
-    return f"an unforeseen {type(error).__name__}{where}"
+    return f"an unforeseen {type(error).__name__}{where}, a fault of Strata: please report it"

@@ -96,7 +96,7 @@ def _not_judged(table: str, why: str) -> Failure:
         check="table_can_be_judged",
         column=None,
         severity=Severity.ERROR,
-        message=f"the table's checks ended with {why}, a fault of Strata: please report it",
+        message=f"the table's checks ended: {why}",
     )
 
 

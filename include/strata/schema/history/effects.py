@@ -197,7 +197,8 @@ def effect_of(
     if before is None:
         return _of_new_table(changes)
     if not changes:
-        return NO_EFFECT if before == after else read_again("no statement that is in the log made it so")
+        is_same = before.with_defaults_of(after) == after
+        return NO_EFFECT if is_same else read_again("no statement that is in the log made it so")
     alters = [change for change in changes if isinstance(change, AlterTable)]
     if not alters:
         return ALL_ROWS_GO  # CREATE OR REPLACE

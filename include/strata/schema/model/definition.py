@@ -164,6 +164,17 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
         folded = fold_name(name)
         return next((column for column in self.columns if fold_name(column.name) == folded), None)
 
+    def with_defaults_of(self, found: TableDefinition) -> TableDefinition:
+        """With what of the table as a whole is not known here and is there: it decides columns that are yet to be
+        added, and no row that there is."""
+        return replace(
+            self,
+            character_set=self.character_set or found.character_set,
+            collation=self.collation or found.collation,
+            engine=self.engine or found.engine,
+            row_format=self.row_format or found.row_format,
+        )
+
     def to_json(self) -> str:
         """The stored form: canonical JSON, fields that have their default value left out."""
         return _encoder.encode(self).decode()

@@ -100,14 +100,7 @@ def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableD
         else key
         for key in replayed.keys
     )
-    return replace(
-        replayed,
-        keys=keys,
-        engine=replayed.engine or found.engine,
-        row_format=replayed.row_format or found.row_format,
-        character_set=replayed.character_set or found.character_set,
-        collation=replayed.collation or found.collation,
-    )
+    return replace(replayed, keys=keys).with_defaults_of(found)
 
 
 def _with_length_of(part: KeyPart, found: KeyPart) -> KeyPart:
