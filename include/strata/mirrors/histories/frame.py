@@ -122,8 +122,9 @@ class _Frame:
     def _put(self, branch: Branch) -> list[pl.Expr]:
         pairs = list(self._pairs(branch))
         named = [self._key_put(place, column) for column, place in pairs]
+        texts = self._aliased([self._key_text(place, column) for column, place in pairs])
         if not self._source.has_key:
-            return self._values(named, named)
+            return [*texts, *self._values(named, named)]
         moves = pl.any_horizontal(
             pl.lit(value=False),
             *(
@@ -141,7 +142,6 @@ class _Frame:
             name if column.is_key else self._held_put(place, column, moves)
             for name, (column, place) in zip(named, pairs, strict=True)
         ]
-        texts = self._aliased([self._key_text(place, column) for column, place in pairs])
         return [*texts, *self._values(held, named)]
 
     def _key_put(self, place: Place, column: ViewColumn) -> pl.Expr:
