@@ -326,7 +326,9 @@ def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process, monkeypatch)
     assert_complete(server, lake)
 
 
-def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys):
+def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys, monkeypatch):
+    # Somebody else's width would break the words.
+    monkeypatch.delenv("COLUMNS", raising=False)
     write(server, random.Random(1))
     assert run(["run"]) == 0
     capsys.readouterr()

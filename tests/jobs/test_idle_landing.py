@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,6 +90,8 @@ def test_a_binlog_that_was_reset_and_has_as_many_is_noticed(world: World) -> Non
     """Its newest file has the number of the one with which the stream began."""
     [segment] = LandedStream.open(world.lake, world.name).segments
     number, count = int(segment.name.binlog_file[-6:]), LandedStream.open(world.lake, world.name).executed().count()
+    # A FORMAT_DESCRIPTION says in which second its file was begun.
+    time.sleep(1.1)
     world.server.run_sql("RESET BINARY LOGS AND GTIDS")
     world.server.run_sql("INSERT INTO d.t VALUES ();" * (count + 1) + "FLUSH BINARY LOGS;" * (number - 1))
     with pytest.raises(SourceDivergedError, match="made at another time"):
@@ -98,7 +102,7 @@ def test_a_quiet_server_that_purges_more_is_the_same(world: World, caplog: pytes
     purge(world.server)
     world.land()
     assert landed(world) == [0]
-    assert caplog.text == ""
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_without_gtids_nothing_is_said_of_a_begin(tmp_path: Path) -> None:

@@ -33,14 +33,6 @@ LOCK = "LOCK TABLES t WRITE"
 GOOD = "as any other"
 MADE = {
     GOOD: (PLAIN, ""),
-    "zero date in its key": (
-        "CREATE TABLE t (d DATE PRIMARY KEY, v INT); INSERT INTO t VALUES ('0000-00-00', 1), ('2024-01-01', 2);",
-        "",
-    ),
-    "no day of a month in its key": (
-        "CREATE TABLE t (d DATETIME PRIMARY KEY); INSERT INTO t VALUES ('2024-00-15 01:00:00'), ('2024-01-00');",
-        "",
-    ),
     "bytes that are no text": (
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET cp1251);"
         "INSERT INTO t VALUES (1, _binary x'9841');",

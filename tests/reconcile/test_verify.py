@@ -205,8 +205,8 @@ def test_who_asks_for_what_is_not_there_or_was_changed_is_told(
     world.run()
     for command, said in (
         (["mirror", "update"], " shop.t  stands: another program has changed the mirror"),
-        (["mirror", "list"], "changed by others:"),
-        (["mirror", "verify", "--table", "shop.t"], "and stands, since another program has changed it"),
+        (["mirror", "list"], "another program has changed the mirror: version"),
+        (["mirror", "verify", "--table", "shop.t"], "where it stands: another program has changed the mirror"),
     ):
         run(command)
         assert said in capsys.readouterr().out, command

@@ -72,7 +72,8 @@ def test_numbers_that_are_used_again(server, tmp_path, seed, caplog):
             assert land(server, tmp_path).transactions == 0
     landed = executed(server)
     assert LandedStream.open(str(tmp_path), "s").executed() == landed
-    assert not [record for record in caplog.records if record.name == "strata.land" and "purged" not in record.message]
+    warned = [one for one in caplog.records if one.name == "strata.land" and one.levelno >= logging.WARNING]
+    assert not [record for record in warned if "purged" not in record.message]
     kept = segments(tmp_path)
     server.run_sql("RESET BINARY LOGS AND GTIDS")
     uuid = server.run_sql("SELECT @@server_uuid").split()[1]
@@ -136,7 +137,7 @@ def test_what_was_purged_cannot_be_compared_and_that_is_said(server, tmp_path, c
     assert "could not be compared" in caplog.text
     caplog.clear()
     assert land(server, tmp_path).transactions == 0
-    assert caplog.text == "", "what has landed since is there"
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING], "what has landed since is there"
     assert landed <= LandedStream.open(str(tmp_path), "s").executed()
 
 

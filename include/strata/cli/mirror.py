@@ -52,10 +52,10 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
 
 def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
     for one in found:
-        rows = f", {counted(one.rows, 'row')}" if one.delta_version is not None else ""
-        at = (
-            f"at transaction {one.position.seq}" if one.position else "stands" if rows or one.error else "has no mirror"
-        )
+        # Rows that are not the table's are none to speak of.
+        rows = f", {counted(one.rows, 'row')}" if one.delta_version is not None and one.error is None else ""
+        stands = "stands" if rows or one.error else "has no mirror"
+        at = f"at transaction {one.position.seq}" if one.position and one.error is None else stands
         why = f": {one.behind}" if one.behind else ""
         say(f" {one.table}  {at}{', dropped' if one.dropped else ''}{rows}{why}")
 
@@ -120,7 +120,7 @@ def _state(one: ListedMirror, waiting: ReadAgain | None) -> str:
     others = f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
     asked = "" if waiting is None else f"to be read again: {waiting.reason}"
     cannot = one.error and f"cannot be opened: {one.error}"
-    state = cannot or one.stopped or asked or others or ("" if one.dropped else "follows")
+    state = cannot or others or one.stopped or asked or ("" if one.dropped else "follows")
     return ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
 
 
