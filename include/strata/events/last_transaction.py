@@ -5,6 +5,7 @@ Not here: where a stream goes on (`jobs/land/resume_landing.py`, `streams/seam.p
 from __future__ import annotations
 
 import zlib
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -219,12 +220,9 @@ def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransact
     """As `prove_history`, where nothing was read yet but the head of a file, which is gone on many a quiet server."""
     if last.server_uuid != server.uuid:
         return
-    stream = BinlogStream.open(address)
-    try:
+    with closing(BinlogStream.open(address)) as stream:
         if stream.files().size(last.begin.file) is None:
             return
-    finally:
-        stream.close()
     difference = last.difference(address, with_gtid=True)
     if difference is not None:
         raise last.diverged(difference)
@@ -255,16 +253,13 @@ def _gtid_events(address: ServerAddress, executed: GtidSet, wanted: dict[Gtid, G
     for gtid in wanted:
         several.add(gtid)
     found: dict[Gtid, GtidEvent] = {}
-    stream = BinlogStream.open(address)
-    try:
+    with closing(BinlogStream.open(address)) as stream:
         for raw in _events_sent(stream.read(encode_gtid_set(executed - several.build()))):
             event = _parsed(raw)
             if event.gtid in wanted and event.original_commit_timestamp:
                 found[event.gtid] = event
             if len(found) == len(wanted):
                 break
-    finally:
-        stream.close()
     return found
 
 

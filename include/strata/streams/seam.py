@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -65,11 +66,8 @@ class LiveServer:
         Raises:
             StrataError: It does not answer.
         """
-        stream = BinlogStream.open(self.address)
-        try:
+        with closing(BinlogStream.open(self.address)) as stream:
             return stream.state()
-        finally:
-            stream.close()
 
     def files(self) -> ServerFiles:
         """Which files it has.
@@ -77,11 +75,8 @@ class LiveServer:
         Raises:
             StrataError: It does not answer.
         """
-        stream = BinlogStream.open(self.address)
-        try:
+        with closing(BinlogStream.open(self.address)) as stream:
             return stream.files()
-        finally:
-            stream.close()
 
     def end(self) -> BinlogPosition:
         """Where it writes.
@@ -97,11 +92,8 @@ class LiveServer:
         Raises:
             StrataError: It does not answer.
         """
-        stream = BinlogStream.open(self.address)
-        try:
+        with closing(BinlogStream.open(self.address)) as stream:
             return stream.begins_event(at)
-        finally:
-            stream.close()
 
 
 class Seam:

@@ -4,6 +4,7 @@ Not here: what else it says of itself (`replication.py`)."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -41,12 +42,9 @@ def server_now(address: ServerAddress) -> ServerNow:
     Raises:
         StrataError: It does not answer, or writes no binlog.
     """
-    stream = BinlogStream.open(address)
-    try:
+    with closing(BinlogStream.open(address)) as stream:
         state = stream.state()
         return ServerNow(state.executed, None if state.numbers_all else stream.files().end)
-    finally:
-        stream.close()
 
 
 def servers_now(addresses: Mapping[str, ServerAddress]) -> dict[str, ServerNow]:

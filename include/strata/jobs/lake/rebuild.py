@@ -5,6 +5,7 @@ Not here: whether a lake is the right one (`known_lake.py`), landing (`jobs/land
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -116,11 +117,8 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
 
 def _begin(source: Source, ledger: LakeLedger) -> KnownPlace:
     """The earliest place of which the store knows the ordinal, and behind which the server has everything."""
-    stream = BinlogStream.open(source.address)
-    try:
+    with closing(BinlogStream.open(source.address)) as stream:
         server = stream.state()
-    finally:
-        stream.close()
     if not server.numbers_all:
         raise SourceSettingsError(
             "without GTIDs nothing tells which transactions of the server are those that the store knows",

@@ -4,6 +4,7 @@ Not here: the stream itself (`land_binlog.py`), cutting it (`cut_segments.py`)."
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -282,11 +283,8 @@ class LandingGoal(Struct, frozen=True):
         Raises:
             StrataError: As `BinlogStream.open`.
         """
-        stream = BinlogStream.open(address)
-        try:
+        with closing(BinlogStream.open(address)) as stream:
             return cls(address, stream.state(), stream.files())
-        finally:
-            stream.close()
 
     def is_reached(self, landed: LandedStream) -> bool:
         """Whether it has landed.
@@ -301,9 +299,6 @@ class LandingGoal(Struct, frozen=True):
 
     def _follows(self, start: BinlogPosition) -> bool:
         """Whether a transaction is behind a place: the ends and beginnings of files never land by themselves."""
-        stream = BinlogStream.open(self.address)
-        try:
+        with closing(BinlogStream.open(self.address)) as stream:
             pieces = (item.data for item in stream.read(start) if isinstance(item, Piece))
             return any(data[4] != EventType.STOP for data in pieces)
-        finally:
-            stream.close()

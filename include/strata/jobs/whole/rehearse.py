@@ -4,6 +4,7 @@ Not here: doing it (`run_source.py`)."""
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -92,11 +93,8 @@ def rehearse(wanted: Wanted, *, settings: Settings) -> Rehearsal:
 
 
 def _to_land(source: Source, stream: LandedStream) -> int | None:
-    binlog = BinlogStream.open(source.address)
-    try:
+    with closing(BinlogStream.open(source.address)) as binlog:
         server = binlog.state()
-    finally:
-        binlog.close()
     if not server.numbers_all:
         return None
     landed = stream.executed() if stream.segments else server.purged
