@@ -66,19 +66,10 @@ class Applier:
             Usage: An image lacks columns that are known from nowhere.
             LakeUnavailableError: The storage does not answer, or others kept coming first.
         """
-        return self.committed(lambda: self._attempt(chain([changes], rest()), position))
-
-    def committed(self, attempt: Callable[[], None]) -> Mirror:
-        """Tries something on the newest state of the mirror until no other commit comes in between.
-
-        Raises:
-            MirrorDivergedError: Another program has changed the mirror's rows.
-            CommitConflictError: Others kept coming first.
-        """
         for _ in range(ATTEMPTS):
             self._look_again()
             try:
-                attempt()
+                self._attempt(chain([changes], rest()), position)
             except CommitConflictError:
                 continue
             return self.mirror
