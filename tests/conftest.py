@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 properties.load_profile()
 
 # `make test` starts the tests: a `make` that one of them runs would speak as that one's part, of folders it enters.
-for _name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+# Columns and lines: readline, where somebody imports it, sets them for all processes that are started behind it.
+for _name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "COLUMNS", "LINES"):
     os.environ.pop(_name, None)
+    os.unsetenv(_name)
 
 
 # Installed for `make test` only; and what `make check` leaves out.
@@ -46,6 +48,14 @@ def mysql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServ
     """One server for the whole run; a test makes databases of its own in it."""
     with start_server(tmp_path_factory.mktemp("mysql")) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    """A server for one file of tests, whose binlog is theirs alone; the file's `SERVER_OPTIONS` are its options."""
+    options = getattr(request.module, "SERVER_OPTIONS", ())
+    with start_server(tmp_path_factory.mktemp("mysql"), *options) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

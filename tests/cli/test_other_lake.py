@@ -21,7 +21,6 @@ from strata.schema.model.definition import TableName
 from strata.store.lakes import LakeLedger
 from strata.tables.read import read_changes
 from tests.jobs.spark_in_process import in_process
-from tests.mysql_server import start_server
 
 __all__ = ["in_process"]
 
@@ -46,12 +45,6 @@ WRITES = (
     ["mirror", "vacuum"],
     ["quarantine", "discard", "--all", "--because", "test"],
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with start_server(tmp_path_factory.mktemp("mysql")) as server:
-        yield server
 
 
 @pytest.fixture
@@ -326,9 +319,7 @@ def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process, monkeypatch)
     assert_complete(server, lake)
 
 
-def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys, monkeypatch):
-    # Somebody else's width would break the words.
-    monkeypatch.delenv("COLUMNS", raising=False)
+def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     capsys.readouterr()

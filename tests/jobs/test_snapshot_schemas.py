@@ -21,15 +21,8 @@ from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.values import to_plain
 from strata.wire.connection import ServerAddress
-from tests.mysql_server import start_server
 
 T = TableName("shop", "t")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with start_server(tmp_path_factory.mktemp("server")) as server:
-        yield server
 
 
 @pytest.fixture

@@ -26,11 +26,9 @@ from tests.jobs.test_views import Kind, load_delta, of_kind
 from tests.mirrors import history_check
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from strata.schema.model.definition import TableDefinition
@@ -144,12 +142,6 @@ class Life:
     def _image(self, table: str) -> list[str]:
         image = self._random.choice(["FULL", "MINIMAL", "MINIMAL", "NOBLOB"])
         return [f"SET SESSION binlog_row_image = {image}", *self._insert(table)]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 class Judge:

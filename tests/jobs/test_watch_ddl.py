@@ -13,17 +13,11 @@ from strata.errors import SettingsError, SourceDivergedError, SourceUnavailableE
 from strata.jobs.watch.watch_ddl import DdlWatch
 from strata.store.database import open_store
 from strata.store.notified import NotifiedLedger
-from tests.mysql_server import launch, start_server
+from tests.mysql_server import launch
 
 pytestmark = pytest.mark.mysql
 
 WITHIN_SECONDS = 10
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with start_server(tmp_path_factory.mktemp("server")) as server:
-        yield server
 
 
 @pytest.fixture

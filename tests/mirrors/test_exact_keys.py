@@ -15,10 +15,9 @@ from strata.schema.model.definition import TableName
 from tests.jobs.test_dump import source_of
 from tests.mirrors.exact_rows import mirrored, selected
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import pymysql
@@ -39,12 +38,6 @@ KEYS = {
     "label": ("d ENUM('a', '') PRIMARY KEY", ["0", "'a'", "2"]),
     "labels": ("d SET('a', '') PRIMARY KEY", ["0", "'a'", "2", "3"]),
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

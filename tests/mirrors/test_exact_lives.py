@@ -26,10 +26,8 @@ from tests.mirrors import history_check
 from tests.mirrors.exact_rows import mirrored, selected
 from tests.mirrors.test_exact_keys import dump
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -66,12 +64,6 @@ ALTERS = (
     "DROP PRIMARY KEY",
     "ADD COLUMN x INT FIRST",
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 class Life:

@@ -22,12 +22,9 @@ from strata.store.table_intervals import State, TableIntervalLedger
 from tests.docs.pages import read_blocks
 from tests.mirrors.server_zones import load_zones
 from tests.mirrors.world import MirrorWorld, assert_rows
-from tests.mysql_server import start_server
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from strata.jobs.mirror.update_mirrors import MirrorOutcome
     from tests.mysql_server import MysqlServer
 
@@ -35,12 +32,6 @@ __all__ = ["spark"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "mirrors.md"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ from strata.cli.main import run
 from strata.events.landed import LandedStream
 from tests.jobs.spark_in_process import in_process
 from tests.mirrors.test_read_again import Shop
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -27,12 +25,6 @@ FILLED = (
     "CREATE TABLE bare (a INT); INSERT INTO bare VALUES (1), (1); CREATE TABLE none (id INT PRIMARY KEY)"
 )
 TABLES = ("t", "bare", "none")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("idle")) as running:
-        yield running
 
 
 @pytest.fixture(params=BEGINS)

@@ -26,10 +26,8 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from tests.mirrors.test_mirror_readers import by_deltalake
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from strata.mirrors.table import Mirror
@@ -48,12 +46,6 @@ with MirrorLocks(lake, "s", ServerAddress.from_url(url)).alone(TableName("shop",
     print("held", flush=True)
     time.sleep(600)
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -16,10 +16,8 @@ from strata.store.read_again import ReadAgainLedger
 from strata.store.table_intervals import State, TableIntervalLedger
 from strata.tables.commit import publish
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from strata.jobs.mirror.update_mirrors import MirrorOutcome
@@ -27,12 +25,6 @@ if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

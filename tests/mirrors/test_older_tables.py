@@ -12,10 +12,8 @@ import pytest
 from strata.cli.main import run
 from tests.jobs.spark_in_process import in_process
 from tests.mirrors.shop import Shop
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -53,12 +51,6 @@ STATEMENTS = (
     "UPDATE {t} SET n = {n} WHERE id < 3",
     "DELETE FROM {t} WHERE id = 2",
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -14,10 +14,8 @@ from strata.schema.history.turns import removals_of
 from tests.mirrors.random_partitions import TABLES, PartitionLife
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -26,12 +24,6 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "2"))
 ROUNDS, STEPS = 4, 40
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.mark.parametrize("seed", range(LIVES))

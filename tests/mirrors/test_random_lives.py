@@ -17,10 +17,8 @@ from strata.schema.model.definition import TableName
 from tests.mirrors import history_check
 from tests.mirrors.random_life import TABLES, RandomLife
 from tests.mirrors.world import MirrorWorld, assert_rows
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -29,12 +27,6 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 LIVES = int(os.environ.get("STRATA_MIRROR_LIVES", "2"))
 ROUNDS, STEPS = 6, 25
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.mark.parametrize("seed", range(LIVES))

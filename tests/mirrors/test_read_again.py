@@ -22,10 +22,8 @@ from strata.store.verdicts import VerdictLedger
 from strata.tables.commit import publish
 from tests.jobs.spark_in_process import in_process
 from tests.mirrors.shop import Shop
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -39,12 +37,6 @@ UUIDS = (
     "SET binlog_format = STATEMENT;"
     "ALTER TABLE t ADD COLUMN u VARCHAR(36) CHARACTER SET ascii DEFAULT (UUID()); SET binlog_format = ROW"
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -25,10 +25,9 @@ from strata.tables.layout import table_url
 from tests.jobs.test_views import load_delta
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -139,12 +138,6 @@ def assert_found(rows: pa.Table, url: str, readers: list[Filter]) -> None:
             )
             for reader in readers:
                 assert (reader(url, field.name, value), reader) == (wanted, reader), (field, value)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.mark.parametrize("seed", range(LIVES))

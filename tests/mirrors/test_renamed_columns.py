@@ -16,23 +16,14 @@ from strata.schema.model.definition import TableName
 from tests.mirrors import history_check
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_duckdb, by_polars
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from strata.mirrors.table import Mirror
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 def policy_of(table: TableName) -> Renames:

@@ -19,10 +19,9 @@ from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
 from tests.jobs.spark_in_process import in_process
 from tests.mirrors.shop import Shop
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tests.mysql_server import MysqlServer
 
@@ -30,12 +29,6 @@ __all__ = ["in_process"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 OFF = "mirror_read_again = false"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -8,11 +8,9 @@ import pytest
 
 from strata.jobs import ingest
 from strata.jobs.reconcile.report import Outcome
-from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -21,12 +19,6 @@ pytestmark = pytest.mark.mysql
 
 ANY_DATE = "SET sql_mode = 'ALLOW_INVALID_DATES'; "
 DAYS = ["0000-00-00", "2024-00-15", "2024-02-31", "0000-01-01", "2024-01-15"]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.fixture(params=["", 'mirrors = ["shop.*"]'], ids=["changes", "mirrors"])

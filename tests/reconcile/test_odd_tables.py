@@ -11,11 +11,9 @@ import pytest
 
 from strata.jobs.reconcile import server_rows
 from strata.jobs.reconcile.report import Outcome
-from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -59,12 +57,6 @@ MADE = {
     "dropped, quietly": (PLAIN, f"{QUIETLY} DROP TABLE t"),
 }
 """What a table is made by, and what happens to it once it is published."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        yield running
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -19,7 +19,6 @@ from strata.jobs.reconcile.report import Against, Outcome, Side
 from strata.jobs.reconcile.server_rows import Pace, ServerRows, TableChangedError
 from strata.schema.model.definition import TableName
 from strata.wire.connection import ServerAddress
-from tests.mysql_server import start_server
 from tests.reconcile.live_world import HELD_BYTES, LiveWorld
 
 if TYPE_CHECKING:
@@ -34,11 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as running:
-        yield running
+SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 
 @pytest.fixture

@@ -20,22 +20,15 @@ from strata.jobs.whole.dump_source import dump_source
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from strata.tables.layout import table_url
-from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from strata.jobs.reconcile.report import TableReport
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as running:
-        yield running
+SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 
 @pytest.fixture

@@ -19,16 +19,17 @@ from strata.jobs.reconcile.report import Against, Outcome, Side
 from strata.mirrors.layout import mirror_url
 from strata.schema.model.definition import TableName
 from strata.tables.layout import table_url
-from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from strata.jobs.reconcile.report import TableReport
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
+
+SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 LIFE = """
 CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), d DATE);
@@ -41,12 +42,6 @@ ALTER TABLE t RENAME COLUMN v TO w, ADD COLUMN n INT NOT NULL DEFAULT 7;
 UPDATE t SET w = 'y' WHERE id = 2; UPDATE t SET n = 8 WHERE id = 3; DELETE FROM t WHERE id = 9;
 CREATE TABLE bag (a INT); INSERT INTO bag VALUES (1), (1), (2); DELETE FROM bag LIMIT 1; UPDATE bag SET a = 3;
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as running:
-        yield running
 
 
 @pytest.fixture

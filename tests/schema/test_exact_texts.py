@@ -20,11 +20,9 @@ from strata.schema.model.definition import TableName
 from strata.schema.model.types import quoted_label
 from strata.wire.connection import connect
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 from tests.properties import TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from strata.schema.history.versions import StoredEntry
@@ -33,18 +31,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
+SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+
 SEEDS = [random.randrange(1 << 30) for _ in range(TIMES)] or [7]
 COLLATIONS = (
     "utf8mb4_bin", "utf8mb4_0900_ai_ci", "utf16_bin", "utf16le_bin", "utf32_bin", "ucs2_bin", "utf8mb3_bin",
     "gb18030_bin", "latin1_bin", "cp1251_bin", "binary",
 )  # fmt: skip
 CHARACTERS = ((0x21, 0x7E), (0xA1, 0x17F), (0x410, 0x44F), (0x4E00, 0x9FA5), (0x10000, 0x1F9FF), (0x20000, 0x10FFFD))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("server"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as server:
-        yield server
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.store.database import open_store
 from strata.wire.connection import ServerAddress, connect
 from strata.wire.session import SESSION_VARIABLES
-from tests.mysql_server import start_server
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
+
+SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 GONE = {"show_old_temporals"}
 """Variables that the server of the tests does not have any more."""
@@ -74,12 +75,6 @@ INSERT INTO wide VALUES (1, 'a', '2020-01-01 01:02:03.456', 'x', 1.5, '2024-02-2
   (2, 'b ', NULL, '😀', -1.5, NULL, NULL, 4294967295), (3, '', '1999-01-01', NULL, NULL, NULL, '', 0);
 INSERT INTO texts VALUES (REPEAT('k', 600), 1), (CONCAT(REPEAT('k', 600), 'a'), 2), (CONCAT(REPEAT('k', 599), 'a'), 3);
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql"), "--gtid-mode=ON", "--enforce-gtid-consistency=ON") as running:
-        yield running
 
 
 @pytest.fixture
