@@ -7,7 +7,8 @@ import json
 import pytest
 
 from strata.cli.main import run
-from strata.gtid.place import FilePosition, Origin
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Origin
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token

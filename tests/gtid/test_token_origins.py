@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import InvalidTokenError
-from strata.gtid.place import FilePosition, Origin, Part, Place
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Origin, Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet
 from strata.gtid.token import Order, Token

@@ -10,7 +10,8 @@ import pytest
 
 from strata.cli.main import run
 from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
-from strata.gtid.place import FilePosition, Place
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.token import Token
 from strata.gtid.token_text import to_text

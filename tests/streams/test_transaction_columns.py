@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.events.changes.port import Transactions
-from strata.gtid.place import FilePosition, Part, Place
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata.gtid.token import Token
@@ -85,9 +86,9 @@ def test_the_steps_that_a_reader_has_are_found():
     batch = batch_of_gtids([Gtid.of(A, 5), Gtid.of(A, 6)], [1, 2], first_seq=3)
     inside = Place("s", GtidSet.parse(f"{A}:1-5"), "", 0, (Part(Gtid.of(A, 6), 4), Part(Gtid.of(B, 6), 9)))
     assert Begin(inside).steps_given(batch) == {4: 4}
-    at = FilePosition(A, BinlogPosition.of("b.000002", 4 + BYTES), 3)
-    assert Begin(Place("s", at)).steps_given(batch) == {4: 3}
-    assert Begin(Place("s", FilePosition(A, BinlogPosition.of("b.000002", 5), 3))).steps_given(batch) == {}
+    at, elsewhere = BinlogPosition.of("b.000002", 4 + BYTES), BinlogPosition.of("b.000002", 5)
+    assert Begin(Place("s", FilePosition(A, at), parts=(Part(at, 3),))).steps_given(batch) == {4: 3}
+    assert Begin(Place("s", FilePosition(A, elsewhere), parts=(Part(elsewhere, 3),))).steps_given(batch) == {}
 
 
 # Texts --------------------------------------------------------------------------------------------------

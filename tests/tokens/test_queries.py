@@ -14,7 +14,7 @@ from pymysql.constants import CLIENT
 from scripts.state import REPOSITORY
 from strata import tokens
 from strata.errors import IncomparableTokensError, Usage
-from strata.gtid.place import FilePosition
+from strata.gtid.file_position import FilePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Order, Token

@@ -9,27 +9,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.errors import IncomparableTokensError
-from strata.gtid.position import BinlogPosition  # noqa: TC001  msgspec asks for it when it packs
 from strata.gtid.sets import Gtid, GtidSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-
-class FilePosition(Struct, frozen=True):
-    """Where a server without GTIDs is: everything in front of an offset of its binlog."""
-
-    server_uuid: str
-    """Its files are its own: the same number on another server is another file."""
-    at: BinlogPosition
-    steps: int = 0
-    """How many statements and rows behind it have been given, of the transaction that begins there."""
+    from strata.gtid.port import Position
+    from strata.gtid.position import BinlogPosition
 
 
 class Part(Struct, frozen=True):
     """A transaction of which not all has been given."""
 
-    gtid: Gtid
+    transaction: Gtid | BinlogPosition
+    """As its position counts it: a file has the transaction that begins where the position is."""
     steps: int
     """How many of its statements and rows have been, in the order of the stream."""
 
@@ -38,7 +31,7 @@ class Origin(Struct, frozen=True):
     """What a source holds of another one, whose rows a resharding or a filtered replication copied."""
 
     source: str
-    position: GtidSet | FilePosition
+    position: Position
     """All up to here has been copied, as far as the copy has any of it. Where the GTIDs were kept this is the copy's
     own position."""
     lineage: str = ""
@@ -50,14 +43,14 @@ class Origin(Struct, frozen=True):
         return Place(self.source, self.position, self.lineage)
 
 
-def kept_origins(copied_from: Mapping[str, str], position: GtidSet | FilePosition) -> tuple[Origin, ...]:
+def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Origin, ...]:
     """What a position holds of other sources by copies that kept their GTIDs.
 
     Args:
         copied_from: Names of the other sources, and their lineages.
         position: Of the copy. A place in files says nothing of another server's.
     """
-    if not isinstance(position, GtidSet):
+    if not position.is_shared:
         return ()
     return tuple(Origin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
 
@@ -66,7 +59,7 @@ class Place(Struct, frozen=True):
     """Where the stream of one source is."""
 
     source: str
-    position: GtidSet | FilePosition
+    position: Position
     """What has been executed."""
     lineage: str = ""
     """Names the history of the source. After `RESET BINARY LOGS AND GTIDS`, or when the source was built anew, the same
@@ -84,18 +77,12 @@ class Place(Struct, frozen=True):
         """Whether `other` has provably executed all of this: the same history, and it contains this position."""
         if not self._is_comparable(other):
             return False
-        mine, its = self.position, other.position
-        if isinstance(mine, GtidSet) and isinstance(its, GtidSet):
-            return mine <= its and all(map(other._has, self.parts))
-        if isinstance(mine, FilePosition) and isinstance(its, FilePosition):
-            return (mine.at, mine.steps) <= (its.at, its.steps)
-        return False
+        return self.position <= other.position and all(map(other._has, self.parts))
 
     def _has(self, part: Part) -> bool:
-        its = self.position
-        if isinstance(its, GtidSet) and its.contains(part.gtid):
+        if self.position.contains(part.transaction):
             return True
-        return any(one.gtid == part.gtid and one.steps >= part.steps for one in self.parts)
+        return any(mine.transaction == part.transaction and mine.steps >= part.steps for mine in self.parts)
 
     def union(self, other: Place) -> Place:
         """The least place that both are within.
@@ -109,14 +96,8 @@ class Place(Struct, frozen=True):
                 source=self.source,
                 remedy="Keep the token of the history that goes on.",
             )
-        mine, its = self.position, other.position
-        position: GtidSet | FilePosition
-        parts: tuple[Part, ...] = ()
-        if isinstance(mine, GtidSet) and isinstance(its, GtidSet):
-            position = both = mine | its
-            parts = _farthest(part for part in (*self.parts, *other.parts) if not both.contains(part.gtid))
-        else:
-            position = self.position if other.is_within(self) else other.position
+        position = self.position | other.position
+        parts = _farthest(part for part in (*self.parts, *other.parts) if not position.contains(part.transaction))
         committed_at = max(self.committed_at, other.committed_at)
         return Place(
             self.source, position, self.lineage, committed_at, parts, lineages_of(self.origins + other.origins)
@@ -129,7 +110,8 @@ class Place(Struct, frozen=True):
         """All transactions that it stands for, those of which it has only a part among them; None for a file."""
         if not isinstance(self.position, GtidSet):
             return None
-        return reduce(GtidSet.add, (part.gtid for part in self.parts), self.position)
+        inside = (part.transaction for part in self.parts if isinstance(part.transaction, Gtid))
+        return reduce(GtidSet.add, inside, self.position)
 
     @property
     def history(self) -> tuple[str, str]:
@@ -138,18 +120,15 @@ class Place(Struct, frozen=True):
 
     @property
     def _history(self) -> str:
-        numbered = (
-            f"files of server {self.position.server_uuid}" if isinstance(self.position, FilePosition) else "GTIDs"
-        )
-        return f"{numbered}, lineage {self.lineage!r}"
+        return f"{self.position.counted}, lineage {self.lineage!r}"
 
 
 def _farthest(parts: Iterable[Part]) -> tuple[Part, ...]:
     """One for each transaction, in the order of their texts."""
     found: dict[str, Part] = {}
     for part in parts:
-        known = found.get(str(part.gtid))
-        found[str(part.gtid)] = part if known is None or known.steps < part.steps else known
+        known = found.get(str(part.transaction))
+        found[str(part.transaction)] = part if known is None or known.steps < part.steps else known
     return tuple(found[text] for text in sorted(found))
 
 

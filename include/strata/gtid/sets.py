@@ -104,6 +104,16 @@ class GtidSet(Struct, frozen=True):
         """Each UUID and tag, in order, with its spans."""
         return iter(self._spans)
 
+    @property
+    def counted(self) -> str:
+        """GTIDs, whichever servers numbered them."""
+        return "GTIDs"
+
+    @property
+    def is_shared(self) -> bool:
+        """A replica keeps the GTIDs of what it applies."""
+        return True
+
     def contains(self, gtid: Gtid) -> bool:
         """Whether the set holds this one transaction."""
         spans = self._of(gtid.sid)
@@ -163,6 +173,10 @@ class GtidSet(Struct, frozen=True):
             text = f"{sid.tag}:{text}" if sid.tag else text
             parts[sid.uuid] = f"{parts[sid.uuid]}:{text}" if sid.uuid in parts else f"{sid.uuid}:{text}"
         return ",".join(parts.values())
+
+    def describe(self) -> dict[str, str | int]:
+        """As `gtid_executed`."""
+        return {"gtid_executed": str(self)}
 
     def _of(self, sid: Sid) -> tuple[Span, ...]:
         return next((spans for known, spans in self._spans if known == sid), ())

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from strata.gtid.place import FilePosition, Origin, Place, lineages_of
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Origin, Place, lineages_of
 from strata.gtid.token_packed import packed_place
 from strata.gtid.token_seal import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.gtid.sets import GtidSet
+    from strata.gtid.port import Position
 
 
 __all__ = ["FilePosition", "Order", "Origin", "Place", "Token", "merge"]
@@ -51,7 +52,7 @@ class Token(Struct, frozen=True):
     def of(
         cls,
         source: str,
-        position: GtidSet | FilePosition,
+        position: Position,
         *,
         lineage: str = "",
         committed_at: int = 0,

@@ -11,13 +11,15 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from strata.gtid.place import FilePosition, Origin, Part, Place
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Origin, Part, Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import MAX_GNO, Gtid, GtidSet, Sid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from strata.gtid.port import Position
     from strata.gtid.sets import Span
 
 WHOLE, PARTIAL, COPIED = "v1", "v2", "v3"
@@ -109,7 +111,7 @@ def packed_place(place: Place, known: PackedPlace | None = None, *, stands: bool
     """
     name = known.name if known else _encode(place.source) + _encode(place.lineage)
     position = known.position if known and stands else _encode(_packed_position(place.position))
-    inside, steps = _NOTHING, tuple(_steps_of(place))
+    inside, steps = _NOTHING, tuple(part.steps for part in place.parts)
     if steps:
         inside = _encode(_packed_parts(place))
     # Put together here: most of the places of a group stand still from one text to the next.
@@ -210,9 +212,8 @@ def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterat
 
 def _with_origins(place: Place, packed: _CopiedPlace) -> Place:
     """A place with what it was copied from."""
-    known = replace(place.position, steps=0) if isinstance(place.position, FilePosition) else place.position
     origins = tuple(
-        Origin(one.source, known if one.position is None else _unpacked_position(one.position), one.lineage)
+        Origin(one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage)
         for one in packed.origins
     )
     # In another order, or one of them twice, they would have another text.
@@ -225,20 +226,18 @@ def _uuid_bytes(text: str) -> bytes:
     return UUID(text).bytes
 
 
-def _packed_position(found: GtidSet | FilePosition) -> _File | _Gtids:
-    if isinstance(found, FilePosition):
-        return _File(_uuid_bytes(found.server_uuid), found.at.file, found.at.offset)
-    return _Gtids([_packed_server(sid, spans) for sid, spans in found.items()])
+def _packed_position(found: Position) -> _File | _Gtids:
+    match found:
+        case FilePosition():
+            return _File(_uuid_bytes(found.server_uuid), found.at.file, found.at.offset)
+        case GtidSet():
+            return _Gtids([_packed_server(sid, spans) for sid, spans in found.items()])
+        case _:
+            raise TypeError(f"tokens have no form for {type(found).__name__}")
 
 
 def _packed_server(sid: Sid, spans: Sequence[Span]) -> _OfServer:
     return _OfServer(_uuid_bytes(sid.uuid), sid.tag, [bound for span in spans for bound in span])
-
-
-def _steps_of(place: Place) -> list[int]:
-    if isinstance(place.position, FilePosition):
-        return [place.position.steps] if place.position.steps else []
-    return [part.steps for part in place.parts]
 
 
 def _packed_origins(place: Place) -> list[_Origin]:
@@ -249,31 +248,37 @@ def _packed_origins(place: Place) -> list[_Origin]:
 
 
 def _packed_parts(place: Place) -> list[_Gtid | Literal[0]]:
-    inside: list[_Gtid | Literal[0]] = [
-        _Gtid(_uuid_bytes(part.gtid.sid.uuid), part.gtid.sid.tag, part.gtid.gno) for part in place.parts
-    ]
-    if isinstance(place.position, FilePosition) and place.position.steps:
-        inside = [0]
-    return inside
+    return [_packed_transaction(part.transaction) for part in place.parts]
+
+
+def _packed_transaction(found: Gtid | BinlogPosition) -> _Gtid | Literal[0]:
+    """In a file it begins where the position is."""
+    if isinstance(found, BinlogPosition):
+        return 0
+    return _Gtid(_uuid_bytes(found.sid.uuid), found.sid.tag, found.gno)
 
 
 def _unpacked_partial(packed: _PartialPlace, steps: list[int]) -> Place:
     place = _unpacked(packed)
-    if isinstance(place.position, FilePosition):
-        return replace(place, position=replace(place.position, steps=sum(steps)))
-    parts = tuple(
-        Part(Gtid(Sid(str(UUID(bytes=one.uuid)), one.tag), one.gno), count)
-        for one, count in zip(packed.inside, steps, strict=True)
-        if one != 0
+    parts = (
+        Part(_unpacked_transaction(one, place.position), count) for one, count in zip(packed.inside, steps, strict=True)
     )
-    return replace(place, parts=parts)
+    return replace(place, parts=tuple(parts))
+
+
+def _unpacked_transaction(packed: _Gtid | Literal[0], position: Position) -> Gtid | BinlogPosition:
+    if isinstance(position, FilePosition) and packed == 0:
+        return position.at
+    if isinstance(position, FilePosition) or packed == 0:
+        raise msgspec.DecodeError("a transaction of another kind than the position")
+    return Gtid(Sid(str(UUID(bytes=packed.uuid)), packed.tag), packed.gno)
 
 
 def _unpacked(place: _Place) -> Place:
     return Place(place.source, _unpacked_position(place.position), place.lineage, place.committed_at)
 
 
-def _unpacked_position(found: _Gtids | _File) -> GtidSet | FilePosition:
+def _unpacked_position(found: _Gtids | _File) -> Position:
     if isinstance(found, _File):
         return FilePosition(str(UUID(bytes=found.uuid)), BinlogPosition.of(found.file, found.offset))
     if any(one.bounds != sorted(one.bounds) for one in found.servers):

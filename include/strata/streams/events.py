@@ -11,9 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.events.batch import add_gtids
-from strata.gtid.place import FilePosition, Part, Place, kept_origins
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Part, Place, kept_origins
 from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
+from strata.gtid.sets import Gtid, GtidSetBuilder
 from strata.gtid.token import Token
 from strata.gtid.token_seal import StepTexts
 from strata.gtid.token_text import to_text
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
+    from strata.gtid.port import Position
+    from strata.gtid.sets import GtidSet
     from strata.schema.model.definition import TableName
 
 
@@ -119,7 +122,7 @@ class TransactionPlace:
 
     def _at(self, row: int, binlog_pos: int) -> Place:
         along, record = self._along, self.record
-        position: GtidSet | FilePosition
+        position: Position
         if isinstance(along.executed, str):
             position = FilePosition(along.executed, BinlogPosition.of(record.binlog_file, binlog_pos))
         else:
@@ -136,11 +139,10 @@ class TransactionPlace:
     def steps(self) -> StepTexts:
         """The tokens in it."""
         record, before = self.record, self.before
-        if isinstance(before.position, FilePosition):
-            at = BinlogPosition.of(record.binlog_file, record.binlog_pos)
-            inside = replace(before.position, at=at, steps=1)
-            return StepTexts(replace(before, position=inside))
-        if record.gtid is None or not isinstance(before.position, GtidSet):
+        if isinstance(self._along.executed, str):
+            begin = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+            return StepTexts(replace(before, parts=(Part(begin, 1),)))
+        if record.gtid is None:
             raise RuntimeError("a stream by GTID set has a transaction without one")
         return StepTexts(replace(before, parts=(Part(record.gtid, 1),)))
 

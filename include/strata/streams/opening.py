@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
-from strata.gtid.place import FilePosition, Place
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.streams.positions import Begin, Edge, End, micros
@@ -140,8 +141,11 @@ def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int
     if isinstance(position, GtidSet):
         executed = start.executed() if isinstance(start, Place) else position
         return _behind_set(landed, asked, position, executed or position), Begin(start), position
-    at = position.at if isinstance(position, FilePosition) else position
-    return _behind_file(landed, asked, position, at), Begin(start), None
+    if isinstance(position, FilePosition):
+        return _behind_file(landed, asked, position.at, position.server_uuid), Begin(start), None
+    if isinstance(position, BinlogPosition):
+        return _behind_file(landed, asked, position), Begin(start), None
+    raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
 def _behind_set(landed: LandedStream, asked: _Server, position: GtidSet, executed: GtidSet) -> int:
@@ -202,16 +206,15 @@ def _refuse_early(landed: LandedStream, asked: _Server, time: int) -> None:
         ).beginning(_shown(first.committed_at))
 
 
-def _behind_file(
-    landed: LandedStream, asked: _Server, position: FilePosition | BinlogPosition, at: BinlogPosition
-) -> int:
-    uuid = position.server_uuid if isinstance(position, FilePosition) else ""
+def _behind_file(landed: LandedStream, asked: _Server, at: BinlogPosition, uuid: str = "") -> int:
+    """The last ordinal in front of a place in the files of a server, by its UUID where the position says whose they
+    are."""
     server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
     if uuid not in ("", server):
         raise _other_server(landed, uuid, server)
     seq, is_known = _landed_place(landed, at) if landed.segments else (0, False)
     if not is_known and (not landed.segments or seq == landed.last_seq or server == asked.state().uuid):
-        _refuse_unwritten(landed, asked, position, at)
+        _refuse_unwritten(landed, asked, at, SourceDivergedError if uuid else Usage)
     return seq
 
 
@@ -269,7 +272,7 @@ def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool
 
 
 def _refuse_unwritten(
-    landed: LandedStream, asked: _Server, position: FilePosition | BinlogPosition, at: BinlogPosition
+    landed: LandedStream, asked: _Server, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
 ) -> None:
     """A place that the server has not written, or where no event begins: nobody knows what is behind it."""
     files = asked.files()
@@ -284,7 +287,6 @@ def _refuse_unwritten(
             remedy=f"`strata stream --source {landed.source} --from {files.begin}` begins there.",
         ).beginning(files.begin)
     if size is None or at.offset > size:
-        kind = SourceDivergedError if isinstance(position, FilePosition) else Usage
         raise kind(
             f"the server has not written {at}; its binlog goes from {files.begin} to {files.end}",
             source=landed.source,

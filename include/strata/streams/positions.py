@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strata.errors import Usage
-from strata.gtid.place import FilePosition, Place
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Place
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_text import from_text
@@ -20,6 +21,8 @@ from strata.wire.server_now import ServerNow
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
+    from strata.gtid.place import Part
+    from strata.gtid.port import Position
     from strata.gtid.sets import Gtid
     from strata.gtid.token import Token
     from strata.kernels.arrays import Ints
@@ -141,14 +144,10 @@ class Begin:
         self._at = bound if isinstance(bound, BinlogPosition) else None
         self._executed = bound if isinstance(bound, GtidSet) else None
         self._held: Held | None = None
-        self._steps: dict[Gtid, int] = {}
-        self._file_steps = 0
+        self._parts: tuple[Part, ...] = ()
         if isinstance(bound, Place):
-            if isinstance(bound.position, FilePosition):
-                self._at, self._file_steps = bound.position.at, bound.position.steps
-            else:
-                self._executed = bound.position
-                self._steps = {part.gtid: part.steps for part in bound.parts}
+            self._at, self._executed = _at_or_executed(bound.position)
+            self._parts = bound.parts
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """Which rows of a batch are to be given, of those from `first` to the one in front of `stop`."""
@@ -176,14 +175,9 @@ class Begin:
     def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
         """How many steps had been given of the transactions of a batch that are not new to the reader, by ordinal."""
         found: dict[int, int] = {}
-        if self._file_steps and self._at is not None:
-            row = first_at(batch.positions, batch, self._at)
-            if row < len(batch) and self._at == BinlogPosition.of(batch.binlog_file, int(batch.positions[row])):
-                found[batch.first_seq + row] = self._file_steps
-        for gtid, steps in self._steps.items():
-            if gtid.sid in batch.sids:
-                mine = (batch.sid_numbers == batch.sids.index(gtid.sid)) & (batch.numbers == gtid.gno)
-                found |= dict.fromkeys((np.flatnonzero(mine) + batch.first_seq).tolist(), steps)
+        for part in self._parts:
+            rows = _rows_of(batch, part.transaction)
+            found |= dict.fromkeys((rows + batch.first_seq).tolist(), part.steps)
         return found
 
 
@@ -199,10 +193,8 @@ class End:
         self._left = 0
         """How many transactions of the set are to come."""
         if isinstance(bound, Place):
-            if isinstance(bound.position, FilePosition):
-                self._at = bound.position.at
-            else:
-                self._executed = bound.executed()
+            self._at, _ = _at_or_executed(bound.position)
+            self._executed = bound.executed()
         self._held = Held(self._executed or GtidSet())
         self._before = Held(GtidSet())
         """What the reader had in front of those that are counted."""
@@ -246,6 +238,29 @@ class End:
         if self._at is not None:
             return at is not None and at >= self._at
         return self.seq is not None and seq >= self.seq
+
+
+def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, GtidSet | None]:
+    """The two ways in which the transactions of a batch are told apart: by where they begin, or by their GTIDs."""
+    match position:
+        case FilePosition():
+            return position.at, None
+        case GtidSet():
+            return None, position
+        case _:
+            raise TypeError(f"a stream cannot begin at {type(position).__name__}")
+
+
+def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition) -> Ints:
+    """Which rows of a batch are one transaction."""
+    if isinstance(transaction, BinlogPosition):
+        if transaction.file_number != BinlogPosition.of(batch.binlog_file, 0).file_number:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(batch.positions == transaction.offset)
+    if transaction.sid not in batch.sids:
+        return np.empty(0, np.int64)
+    mine = batch.sid_numbers == batch.sids.index(transaction.sid)
+    return np.flatnonzero(mine & (batch.numbers == transaction.gno))
 
 
 def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from strata.gtid.place import FilePosition, Place
+from strata.gtid.file_position import FilePosition
 from strata.streams.decoding import row_seqs
 from strata.streams.positions import Begin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from strata.gtid.place import Place
     from strata.kernels.arrays import Ints
     from strata.schema.model.definition import TableName
     from strata.streams.decoding import StreamPart
@@ -145,7 +146,7 @@ class Recent:
         mine, tail = place.position, self._tail.position
         if isinstance(mine, FilePosition) and isinstance(tail, FilePosition):
             # Between two transactions of a file there may be other events; files have a total order.
-            return not mine.steps and mine.server_uuid == tail.server_uuid and tail.at <= mine.at
+            return mine.counted == tail.counted and tail <= mine
         return begun.before.position == mine
 
 

@@ -15,7 +15,8 @@ from strata.errors import SourceSettingsError, StatementFormatError, StrataError
 from strata.events.batch import add_gtids
 from strata.events.changes.port import Transactions, Waiting
 from strata.events.landed import LandedStream
-from strata.gtid.place import FilePosition, Place, kept_origins
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Place, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.gtid.token import Token
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
     from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Item
+    from strata.gtid.place import Part
+    from strata.gtid.port import Position
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.events import Event, TransactionPlace
     from strata.streams.positions import Bound, Start
@@ -389,25 +392,16 @@ class ChangeStream:
     def _place(self) -> Place:
         """Where all is that has been read."""
         source = self._source
-        begun = self._begun()
+        position: Position = self._executed.build()
         if self._server.by_file and self._at is not None:
-            position = begun.position if begun is not None else self._at
-            return Place(source.name, position, source.lineage, self._committed_at)
-        executed = self._executed.build()
-        # What the reader has of a transaction that has not come yet.
-        parts = tuple(part for part in (begun.parts if begun else ()) if not executed.contains(part.gtid))
-        origins = kept_origins(self._copied_from, executed)
-        return Place(source.name, executed, source.lineage, self._committed_at, parts, origins)
-
-    def _begun(self) -> Place | None:
-        """The place where the stream begins, if that is inside of a transaction and nothing has been given yet."""
-        start = self._start
-        if not isinstance(start, Place):
-            return None
-        if isinstance(start.position, FilePosition):
-            inside = start.position.steps and self._at is not None and self._at.at <= start.position.at
-            return start if inside else None
-        return start
+            position = self._at
+        parts: tuple[Part, ...] = ()
+        if isinstance(self._start, Place) and self._start.position.counted == position.counted:
+            position |= self._start.position
+            # What the reader has of a transaction that has not come yet.
+            parts = tuple(part for part in self._start.parts if not position.contains(part.transaction))
+        origins = kept_origins(self._copied_from, position)
+        return Place(source.name, position, source.lineage, self._committed_at, parts, origins)
 
     def _is_over(self) -> bool:
         """Whether nothing more is to be given."""

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from strata.errors import Usage
-from strata.gtid.place import FilePosition, kept_origins
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token

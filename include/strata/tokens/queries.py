@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from strata.errors import IncomparableTokensError, SourceSettingsError, Usage
-from strata.gtid.place import FilePosition, Place, kept_origins
+from strata.gtid.file_position import FilePosition
+from strata.gtid.place import Place, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Order, Token
