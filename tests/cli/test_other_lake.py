@@ -10,19 +10,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from strata.cli.main import run
 from strata.jobs.lake import rebuild
-from strata.schema.model.definition import TableName
 from strata.store.lakes import LakeLedger
-from strata.tables.read import read_changes
+from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, use_lake, write
 from tests.jobs.spark_in_process import in_process
 
-__all__ = ["in_process"]
+__all__ = ["in_process", "lake"]
 
 pytestmark = pytest.mark.mysql
 
@@ -45,59 +43,6 @@ WRITES = (
     ["mirror", "vacuum"],
     ["quarantine", "discard", "--all", "--because", "test"],
 )
-
-
-@pytest.fixture
-def lake(server, tmp_path, monkeypatch) -> Path:
-    server.run_sql(
-        "DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;"
-        "CREATE TABLE shop.a (id INT PRIMARY KEY AUTO_INCREMENT, label VARCHAR(20)); CREATE TABLE shop.b (id INT)"
-    )
-    monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
-    monkeypatch.setenv("AIRFLOW_CONN_X", server.url)
-    monkeypatch.chdir(tmp_path)
-    use_lake("lake")
-    return tmp_path / "lake"
-
-
-def use_lake(name: str) -> None:
-    Path("strata.toml").write_text(
-        f'lake = "{name}"\nstore = "sqlite:///s.db"\n[sources.shop]\nconnection = "x"\ntables = ["shop.*"]'
-        '\nmirrors = ["shop.*"]\n'
-    )
-
-
-def write(server, chance: random.Random) -> None:
-    count = chance.randint(1, 4)
-    server.run_sql(
-        "".join(f"INSERT INTO shop.a (label) VALUES ('{chance.random()}');" for _ in range(count))
-        + f"INSERT INTO shop.b (id) VALUES ({chance.randrange(1000)});"
-        + ("FLUSH BINARY LOGS;" if chance.random() < 0.5 else "")
-    )
-
-
-def published(lake: Path) -> dict[str, Counter]:
-    """Rows of all change tables, each with its transaction and how often it is there."""
-    return {
-        table: Counter(
-            zip(
-                *(
-                    read_changes(str(lake), "shop", TableName("shop", table)).column(name).to_pylist()
-                    for name in ("_gtid", "_row", "_seq", "id")
-                ),
-                strict=True,
-            )
-        )
-        for table in ("a", "b")
-    }
-
-
-def assert_complete(server, lake: Path) -> None:
-    """Each row is in its change table once, as the server has it."""
-    for table, found in published(lake).items():
-        wanted = Counter(int(line) for line in server.run_sql(f"SELECT id FROM shop.{table}").split("\n")[1:] if line)
-        assert Counter(row[-1] for row in found.elements()) == wanted
-        assert set(found.values()) <= {1}
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
@@ -211,10 +156,6 @@ def test_two_first_runs_at_once(server, lake):
         assert len(said) == 1, "both have the same lake"
 
 
-def lose(lake: Path) -> None:
-    shutil.rmtree(lake)
-
-
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_a_lake_that_was_lost_comes_again(server, lake, in_process, capsys, seed):
     """The server has all of its binlogs; a first begin, restarts in the middle, and a schema that has changed."""
@@ -245,14 +186,6 @@ def test_a_lake_that_was_lost_comes_again(server, lake, in_process, capsys, seed
     assert run(["lake", "show"]) == 0
 
 
-def history() -> list[tuple]:
-    with sqlite3.connect("s.db") as store:
-        return store.execute(
-            "SELECT v.seq, v.statement_no, v.origin, v.ddl, t.table_name, t.fingerprint, t.gap FROM schema_version v"
-            " JOIN table_version t ON t.version_id = v.id ORDER BY v.id, t.table_name"
-        ).fetchall()
-
-
 def test_what_the_server_has_purged_is_declared(server, lake, in_process, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
@@ -271,12 +204,8 @@ def test_what_the_server_has_purged_is_declared(server, lake, in_process, capsys
     after = published(lake)
     assert all(after[table] <= before[table] for table in after)
     assert any(after.values())
-    capsys.readouterr()
-    assert run(["status", "--json"]) == 0
-    (status,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line]
-    status = status[0] if isinstance(status, list) else status
+    held = held_rows(capsys)
     gone = {table: sum(before[table].values()) - sum(after[table].values()) for table in after}
-    held = {table["table"].partition(".")[2]: table["held_rows"] for table in status["tables"]}
     assert {table: held.get(table, 0) for table in gone} == gone, "each row is there or declared"
     assert history() == versions
     write(server, random.Random(3))

@@ -12,12 +12,15 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.errors import ErrorFacts, OtherLakeError, SourceSettingsError
+from strata.errors import ErrorFacts, OtherLakeError
 from strata.events.landed import LandedStream
+from strata.events.last_transaction import NEW_NAME
 from strata.gtid.sets import GtidSet
+from strata.jobs.lake.known_files import begin_with_file, first_out_of_place, has_unnumbered
 from strata.jobs.lake.known_lake import read_mark, version_of, write_mark
 from strata.jobs.land.first_landing import Begin
 from strata.jobs.land.land_binlog import land_binlog
+from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.lakes import LakeLedger
 from strata.store.ledgers import IntervalLedger, PublishedLedger
@@ -28,12 +31,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
-    from strata.store.lakes import KnownPlace
     from strata.store.table_intervals import TableInterval
 
 _MEGABYTE = 1 << 20
 _KEPT = (State.PUBLISHED, State.FAILED, State.HELD, State.DISCARDED)
-_NEW_NAME = "Land the source under another name; what the store knows of this one stays readable."
 
 
 class LakePlan(Struct, frozen=True):
@@ -49,7 +50,7 @@ class LakePlan(Struct, frozen=True):
     """Are published once more."""
     lost: tuple[TableInterval, ...]
     """Cannot be: nobody has their transactions any more."""
-    begin: KnownPlace | None
+    begin: Begin | None
     """Where landing begins; None where something has landed."""
 
     @property
@@ -63,7 +64,8 @@ def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
 
     Raises:
         OtherLakeError: The lake belongs to another store, or the server has nothing that could come again.
-        SourceSettingsError: The server does not number its transactions, and nothing has landed.
+        BinlogPurgedError: The same, of a server without GTIDs.
+        SourceDivergedError: The server is not the one that landed without GTIDs.
         StrataError: The lake, the store or the server does not answer.
     """
     ledger = LakeLedger(engine)
@@ -77,7 +79,7 @@ def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
     stream = LandedStream.open(source.lake, source.name)
     begin = None
     if not stream.segments and ledger.reached_seq(source.name):
-        begin = _begin(source, ledger)
+        begin = _begin(source, engine)
     first = begin.seq + 1 if begin else stream.first_seq
     is_known = known is not None and found == known.lake and begin is None
     again, lost = _pieces_gone(source, engine, first)
@@ -94,13 +96,12 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
     plan = plan_lake(source, engine)
     if plan.is_whole:
         return plan
-    begin = plan.begin
     land_binlog(
         source.address,
         lake=source.lake,
         source=source.name,
         segment_bytes=source.settings.segment_mb * _MEGABYTE,
-        begins=(Begin(GtidSet.parse(begin.gtid_executed), seq=begin.seq, clock=begin.clock),) if begin else (),
+        begins=(plan.begin,) if plan.begin else (),
     )
     _verify(source, engine)
     ledger = LakeLedger(engine)
@@ -115,24 +116,22 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
     return plan
 
 
-def _begin(source: Source, ledger: LakeLedger) -> KnownPlace:
+def _begin(source: Source, engine: sa.Engine) -> Begin:
     """The earliest place of which the store knows the ordinal, and behind which the server has everything."""
+    files = SchemaStore(engine).files(source.name)
     with closing(BinlogStream.open(source.address)) as stream:
         server = stream.state()
-    if not server.numbers_all:
-        raise SourceSettingsError(
-            "without GTIDs nothing tells which transactions of the server are those that the store knows",
-            source=source.name,
-            remedy=_NEW_NAME,
-        )
-    for place in ledger.places(source.name):
-        if server.purged <= GtidSet.parse(place.gtid_executed):
-            return place
+        if not server.numbers_all or has_unnumbered(files):
+            return begin_with_file(source.name, files, server.uuid, stream.files())
+    for place in LakeLedger(engine).places(source.name):
+        executed = GtidSet.parse(place.gtid_executed)
+        if server.purged <= executed:
+            return Begin(executed, seq=place.seq, clock=place.clock)
     raise OtherLakeError(
         "the server has purged all that the store knows of",
         source=source.name,
         gtid=str(server.purged),
-        remedy=_NEW_NAME,
+        remedy=NEW_NAME,
     )
 
 
@@ -163,14 +162,23 @@ def _verify(source: Source, engine: sa.Engine) -> None:
         if place.seq < stream.first_seq:
             continue
         if place.seq > stream.last_seq or stream.executed_at(place.seq) != GtidSet.parse(place.gtid_executed):
-            raise OtherLakeError(
-                f"the server has other transactions than the store knows, or in another order: behind transaction "
-                f"{place.seq} it is not where the store says",
-                source=source.name,
-                gtid=place.gtid_executed,
-                remedy="It may be a replica of the server that had landed: point the connection at that one, delete "
-                f"the folder landing/{source.name} of the new lake, and run the same again. {_NEW_NAME}",
-            )
+            raise _out_of_place(source, place.seq, place.gtid_executed)
+    files = SchemaStore(engine).files(source.name)
+    part = first_out_of_place(stream, files) if has_unnumbered(files) else None
+    if part is not None:
+        raise _out_of_place(source, part.last_seq, part.gtid_executed or None, file=part.binlog_file)
+
+
+def _out_of_place(source: Source, seq: int, gtid: str | None, file: str | None = None) -> OtherLakeError:
+    return OtherLakeError(
+        f"the server has other transactions than the store knows, or in another order: behind transaction {seq} it is "
+        "not where the store says",
+        source=source.name,
+        gtid=gtid,
+        file=file,
+        remedy="It may be a replica of the server that had landed: point the connection at that one, delete the folder "
+        f"landing/{source.name} of the new lake, and run the same again. {NEW_NAME}",
+    )
 
 
 def _lost(source: Source) -> ErrorFacts:

@@ -149,10 +149,10 @@ class SegmentCutter:
         if self.is_first and not self.published:
             self.end = self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
 
-    def begin_behind(self, previous_event: bytes) -> None:
+    def begin_behind(self, previous_event: bytes, *, seq: int, clock: int) -> None:
         """As `begin_at`, with the PREVIOUS_GTIDS of the file that was started."""
         if self._head is not None:
-            self.begin_at(_previous(previous_event, self._head))
+            self.begin_at(_previous(previous_event, self._head), seq=seq, clock=clock)
 
     def report(self, gtid_executed: GtidSet) -> LandReport:
         """What has become of the stream since this began."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.errors import BinlogPurgedError, SourceSettingsError
+from strata.events.index import Resume
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.schema.history.snapshot_ledger import snapshot_moments
@@ -33,6 +34,17 @@ class Begin(Struct, frozen=True):
     """Ordinal of the last transaction in front of it, where that had landed in a lake that is lost."""
     clock: int = 0
     """The commit clock there, microseconds UTC."""
+    resume: Resume = Resume.GTID
+    """FILE: from `position` on, whatever the server numbers by now."""
+
+
+class FileBegin(Struct, frozen=True):
+    """Where a landing by file and offset begins."""
+
+    position: BinlogPosition
+    seq: int = 0
+    """As of `Begin`."""
+    clock: int = 0
 
 
 def allowed_begins(source: Source) -> tuple[Begin, ...]:
@@ -72,7 +84,7 @@ def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> Begin:
     raise _purged(str(server.purged - begins[-1].executed))
 
 
-def begin_by_file(begins: Sequence[Begin], files: ServerFiles) -> BinlogPosition:
+def begin_by_file(begins: Sequence[Begin], files: ServerFiles) -> FileBegin:
     """The file with which a stream begins that has no GTIDs, from its first event on.
 
     From within a file a server sends its head with parts blanked out.
@@ -81,10 +93,10 @@ def begin_by_file(begins: Sequence[Begin], files: ServerFiles) -> BinlogPosition
         BinlogPurgedError: The server has none of the files in which a snapshot was taken.
     """
     if not begins:
-        return files.begin
+        return FileBegin(files.begin)
     for begin in begins:
         if begin.position and files.size(begin.position.file) is not None:
-            return files.first_event(begin.position.file)
+            return FileBegin(files.first_event(begin.position.file), begin.seq, begin.clock)
     raise _purged(None)
 
 

@@ -15,7 +15,7 @@ from strata.events.index import Resume
 from strata.events.last_transaction import NEW_NAME, LastTransaction, prove_landed
 from strata.events.recorder import Sender
 from strata.gtid.position import BinlogPosition
-from strata.jobs.land.first_landing import begin_by_file, begin_by_gtid
+from strata.jobs.land.first_landing import FileBegin, begin_by_file, begin_by_gtid
 from strata.wire.codes import EventType
 from strata.wire.replication import BinlogStream, Control, Piece
 
@@ -57,7 +57,8 @@ def open_resume(
         BinlogPurgedError: The server no longer has what comes next.
         SourceUnavailableError: The server does not answer.
     """
-    if is_by_gtid(server, cutter.end.resume):
+    resume = cutter.end.resume if cutter.last or not begins else begins[0].resume
+    if is_by_gtid(server, resume):
         return ByGtid(address, server, cutter, begins)
     return ByFile(address, server, stream.files(), cutter, begins)
 
@@ -207,11 +208,11 @@ class ByFile:
         self._goal = files.end
         # The server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`).
         self.sender = Sender(server.uuid, files.end.file_number if server.numbers_all else None)
-        self._start = self._tail.end if self._tail else begin_by_file(begins, files)
+        self._begin = FileBegin(self._tail.end) if self._tail else begin_by_file(begins, files)
 
     def start(self) -> BinlogPosition:
         """What to ask for."""
-        return self._start
+        return self._begin.position
 
     def has_arrived(self) -> bool:
         """Whether all that the server had written is here."""
@@ -237,7 +238,7 @@ class ByFile:
 
     def take_previous(self, event: bytes) -> None:
         """The PREVIOUS_GTIDS of a file; as long as nothing has landed, the stream begins behind it."""
-        self._cutter.begin_behind(event)
+        self._cutter.begin_behind(event, seq=self._begin.seq, clock=self._begin.clock)
         self._cutter.take_previous(event)
 
 

@@ -1,0 +1,109 @@
+"""A lake that is lost of a server without GTIDs: it comes again by file and offset under the ordinals that the store
+knows, and what proves nothing is refused."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from strata.cli.main import run
+from strata.events import recorder
+from strata.jobs.lake.known_lake import FILE
+from strata.store.lakes import LakeLedger
+from strata.wire.storage import Folder
+from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, write
+from tests.jobs.spark_in_process import in_process
+
+__all__ = ["in_process", "lake"]
+
+pytestmark = pytest.mark.mysql
+
+SERVER_OPTIONS = ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")
+HISTORIES = int(os.environ.get("STRATA_HISTORIES", "1"))
+
+
+class Killed(BaseException):
+    """As the end of the process."""
+
+
+@pytest.fixture
+def killed(monkeypatch):
+    """Runs a command that dies in front of one of its writes to lake and store."""
+
+    def run_killed(words: list[str], chance: random.Random) -> int | None:
+        """None if it was killed, else its exit code."""
+        left = chance.randint(0, 2)
+
+        def dying(write, counts=lambda *_: True):
+            def die(*arguments, **options):
+                nonlocal left
+                left -= counts(*arguments)
+                if left < 0:
+                    raise Killed
+                return write(*arguments, **options)
+
+            return die
+
+        with monkeypatch.context() as patched:
+            patched.setattr(recorder, "publish_file", dying(recorder.publish_file))
+            patched.setattr(Folder, "write", dying(Folder.write, lambda _, name, __: name == FILE))
+            for name in ("replace", "note_written"):
+                patched.setattr(LakeLedger, name, dying(getattr(LakeLedger, name)))
+            try:
+                return run(words)
+            except Killed:
+                return None
+
+    return run_killed
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that the dead had open
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_it_comes_again_whatever_is_killed(server, lake, in_process, killed, capsys, seed):
+    """All of it, or an older copy completed; a server with all of its files, or that has purged some."""
+    chance = random.Random(seed)
+    copy_at, runs = chance.randrange(-2, 2), chance.randint(2, 3)
+    for number in range(runs):
+        write(server, chance)
+        server.run_sql(f"ALTER TABLE shop.b ADD COLUMN c{number} INT")
+        assert run(["run"]) == 0
+        if number == copy_at:
+            shutil.copytree(lake, "copy")
+    before, versions = published(lake), history()
+    lose(lake)
+    if copy_at >= 0:
+        Path("copy").rename(lake)
+    elif chance.random() < 0.5:
+        server.run_sql(f"PURGE BINARY LOGS TO '{chance.choice(server.binlogs()).name}'")
+    assert run(["run"]) == (3 if copy_at < runs - 1 else 0)
+    capsys.readouterr()
+    while killed(["lake", "rebuild"], chance) is None:
+        pass
+    assert run(["run"]) == 0
+    after, held = published(lake), held_rows(capsys)
+    gone = {table: (before[table] - after[table]).total() for table in before}
+    assert {table: held.get(table, 0) for table in gone} == gone, "each row is there or declared"
+    assert history() == versions, "no version and no gap that was not there"
+    write(server, chance)
+    assert run(["run"]) == 0
+    if not any(gone.values()):
+        assert_complete(server, lake)
+    assert run(["lake", "show"]) == 0
+
+
+def test_another_history_is_refused(server, lake, in_process, capsys):
+    """Files of the same names with other transactions, and as many."""
+    write(server, random.Random(1))
+    assert run(["run"]) == 0
+    lose(lake)
+    server.run_sql("DROP DATABASE shop; RESET BINARY LOGS AND GTIDS")
+    server.run_sql("CREATE DATABASE shop; CREATE TABLE shop.a (id INT PRIMARY KEY AUTO_INCREMENT, label VARCHAR(20))")
+    server.run_sql("CREATE TABLE shop.b (id INT)")
+    write(server, random.Random(1))
+    assert run(["lake", "rebuild"]) == 3
+    assert "other transactions than the store knows" in " ".join(capsys.readouterr().err.split())
+    assert run(["run"]) == 3
