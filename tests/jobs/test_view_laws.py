@@ -60,7 +60,8 @@ KEYS = {
 }
 KEY_VALUES = {"a": ("1", "5", "-1"), "b": ("'p'", "'q'", "'b'")}
 LEFT_OUT = (
-    "CREATE TABLE left_out (a INT NOT NULL DEFAULT 5 PRIMARY KEY, n INT NOT NULL)",
+    "CREATE TABLE left_out (a INT NOT NULL DEFAULT 5 PRIMARY KEY, n INT NOT NULL,"
+    " b BINARY(2) NOT NULL DEFAULT 'b', v VARBINARY(2) NOT NULL DEFAULT 0xff61)",
     "SET SESSION binlog_row_image = MINIMAL",
     "INSERT INTO left_out () VALUES ()",
     "UPDATE left_out SET n = 1 WHERE a = 5",
