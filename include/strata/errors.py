@@ -329,6 +329,10 @@ class OtherLakeError(Permanent):
     """The lake is not the one that the store knows, or lacks what the store calls published."""
 
 
+class LostTableError(OtherLakeError):
+    """One table of the lake lacks what the store calls published."""
+
+
 class StoreFormatError(Permanent):
     """The store was made by a newer version of Strata, or is not one."""
 

@@ -128,6 +128,10 @@ class ManifestOutput:
         newest = max((Path(url) / FOLDER).glob("*.json"), default=None)
         return None if newest is None else ManifestTable(Path(url), Manifest(**json.loads(newest.read_bytes())))
 
+    def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
+        found = {url: self.open(url) for url in known}
+        return frozenset(url for url, table in found.items() if table is not None and table.version >= known[url])
+
     def create(self, url: str, columns: Sequence[pa.Field]) -> ManifestTable:
         manifest = Manifest(0, encoded(pa.schema(list(columns))), {}, {}, {})
         store(Path(url), manifest)

@@ -27,6 +27,7 @@ from strata.jobs.check.own_at_versions import refuse_unknown_versions
 from strata.jobs.housekeep.clean_runs import clear_staged, delete_due, find_due
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.lake.known_lake import known_if_stored, known_store
+from strata.jobs.lake.lost_tables import lost_tables, newest_commits, raise_if_lost
 from strata.jobs.land.clock_readings import reading_clock
 from strata.jobs.land.first_landing import allowed_begins
 from strata.jobs.land.follow_binlog import wait_for_follower
@@ -253,7 +254,8 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
         is_less = stored.run == run or (stored.state is State.HELD and rows <= stored.published_rows)
         return is_less and decisions.is_decided(stored)
 
-    publication = Publication(found.lake, source, run, is_published=is_published)
+    known = newest_commits(source, engine)
+    publication = Publication(found.lake, source, run, is_published=is_published, known=known)
     made = _published_before if publication.is_cleared else _publish
     report = publication.report(list(made(engine, publication)))
     _housekeep(found, engine, report)
@@ -405,7 +407,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
 
 
 def report_left(source: str, run: str, *, settings: Settings) -> None:
-    """The last step of a run: says which of its rows are not published, and why.
+    """The last step of a run: says which of its rows are not published, and why, and which table has lost some.
 
     All others are published by then. What is left stays in the ledger and in the landed segments: what failed can be
     run again once its reason is gone; what a gap holds is taken by itself once the history knows more.
@@ -413,11 +415,13 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     Raises:
         ChecksFailedError: A check failed, or a slice cannot be decoded.
         SchemaGapError: The schema of rows is not known, or the binlog does not hold them.
+        LostTableError: Somebody has deleted of a table.
     """
     found = settings.source(source)
     folder = run_folder(found.lake, source, run)
     plan = read_plan(folder)
-    ledger = TableIntervalLedger(open_store(found.store_url))
+    engine = open_store(found.store_url)
+    ledger = TableIntervalLedger(engine)
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [
         (piece, piece.reason)
@@ -425,6 +429,7 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
         if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
     ]
     if not left:
+        raise_if_lost(lost_tables(found, engine))
         return
     worst, reason = min(left, key=lambda one: (one[0].state is not State.FAILED, one[0].start))
     rows = sum(piece.rows - piece.published_rows for piece, _ in left)

@@ -21,7 +21,7 @@ from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.convert import state_schema
 from strata.tables.layout import METADATA, table_url
-from strata.tables.outputs import OUTPUT
+from strata.tables.lost import open_changes
 from strata.tables.united import as_schema
 from strata.wire.storage import arrow_file_system, lake_errors
 
@@ -84,15 +84,17 @@ class PublishedChanges:
         lake: Folder or URL of the lake.
         source: The source's name.
         table: The table.
+        known: A version that it is known to have had; None if none is.
 
     Raises:
         Usage: A part of it lies beside it, as an older version of Strata left it.
+        LostTableError: It lacks that version, or is damaged.
         LakeUnavailableError: The storage does not answer.
     """
 
-    def __init__(self, lake: str, source: str, table: TableName) -> None:
+    def __init__(self, lake: str, source: str, table: TableName, known: int | None = None) -> None:
         self._url = table_url(lake, source, table)
-        found = OUTPUT.open(self._url)
+        found = open_changes(lake, source, table, known)
         if found is not None and found.left_beside():
             raise Usage(
                 "an older version of Strata has left a part of the change table beside it",

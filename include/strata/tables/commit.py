@@ -14,6 +14,7 @@ from msgspec import Struct
 from strata.errors import LakeUnavailableError
 from strata.tables.continued import place_columns
 from strata.tables.layout import data_path, interval_key, published_name, table_url
+from strata.tables.lost import open_changes
 from strata.tables.outputs import OUTPUT
 from strata.tables.parquet_names import rename_columns
 from strata.tables.pinned import read_pinned
@@ -49,7 +50,14 @@ class Commit(Struct, frozen=True):
 
 
 def publish(
-    lake: str, source: str, table: TableName, interval: int, staged: Sequence[StagedFile], output: Output = OUTPUT
+    lake: str,
+    source: str,
+    table: TableName,
+    interval: int,
+    staged: Sequence[StagedFile],
+    output: Output = OUTPUT,
+    *,
+    known: int | None = None,
 ) -> Commit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
@@ -64,15 +72,17 @@ def publish(
         interval: Start of the interval (microseconds UTC).
         staged: All files of the table and interval; none empties it.
         output: What kind of table it is.
+        known: A version that the table is known to have had.
 
     Returns:
         None if the interval has no rows and had none.
 
     Raises:
         DamagedFileError: A staged file is not the one that was decoded; nothing of the table is committed.
+        LostTableError: The table lacks that version, or is damaged; nothing is committed on top of the rest.
         LakeUnavailableError: The storage does not answer, or other publishers kept coming first.
     """
-    work = _Publication(output, lake, source, table, interval, tuple(staged), {}, {}, {})
+    work = _Publication(output, lake, source, table, interval, tuple(staged), known, {}, {}, {})
     wait = FIRST_WAIT_SECONDS
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -103,6 +113,7 @@ class _Publication(Struct, frozen=True):
     table: TableName
     interval: int
     staged: tuple[StagedFile, ...]
+    known: int | None
     schemas: dict[int, pa.Schema]
     """The columns of each version's files, once they have been read."""
     held: dict[str, bytes]
@@ -115,7 +126,7 @@ class _Publication(Struct, frozen=True):
         return table_url(self.lake, self.source, self.table)
 
     def attempt(self) -> Commit | None:
-        table = self.output.open(self.url)
+        table = open_changes(self.lake, self.source, self.table, self.known, self.output)
         if table is not None:
             table = table.upgraded(self.source)
         wanted: dict[str, tuple[StagedFile, dict[str, str]]] = {}

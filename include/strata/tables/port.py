@@ -138,6 +138,18 @@ class Output(Protocol):
             OutputError: What is there cannot be read.
         """
 
+    def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
+        """The tables in which a commit can be seen to be there, by one look at each.
+
+        The others may have it all the same: an output forgets old commits in time, and only `open` tells.
+
+        Args:
+            known: By URL of a table, the number of the commit.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+
     def create(self, url: str, columns: Sequence[pa.Field]) -> OutputTable:
         """A new table without rows.
 

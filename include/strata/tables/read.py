@@ -10,7 +10,8 @@ import pyarrow as pa
 from strata.errors import Usage
 from strata.schema.model.definition import TableName
 from strata.tables.common_types import common_schema
-from strata.tables.layout import changes_url, name_of_path, table_url
+from strata.tables.layout import changes_url, name_of_path
+from strata.tables.lost import open_changes
 from strata.tables.outputs import OUTPUT
 from strata.tables.united import columns_of, united
 from strata.wire.storage import list_folders
@@ -47,6 +48,7 @@ def read_changes(
 
     Raises:
         Usage: The table was never published, its name is none, or a column has had types without a common one.
+        LostTableError: Its log is not whole.
         LakeUnavailableError: The storage does not answer.
     """
     table = TableName.of(table)
@@ -80,6 +82,7 @@ def read_columns(lake: str, source: str, table: TableName | str, output: Output 
 
     Raises:
         Usage: The text is not the name of one table.
+        LostTableError: Its log is not whole.
         LakeUnavailableError: The storage does not answer.
     """
     return [one.read(None, None, None) for one in _tables(lake, source, TableName.of(table), output)]
@@ -90,6 +93,7 @@ def read_batches(lake: str, source: str, table: TableName | str, output: Output 
 
     Raises:
         Usage: The text is not the name of one table.
+        LostTableError: Its log is not whole.
         LakeUnavailableError: The storage does not answer.
     """
     for one in _tables(lake, source, TableName.of(table), output):
@@ -111,7 +115,7 @@ def published_tables(lake: str, source: str) -> list[TableName]:
 
 
 def _tables(lake: str, source: str, table: TableName, output: Output) -> list[OutputTable]:
-    found = output.open(table_url(lake, source, table))
+    found = open_changes(lake, source, table, output=output)
     return [] if found is None else [found, *found.left_beside()]
 
 

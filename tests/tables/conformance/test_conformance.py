@@ -4,6 +4,7 @@ Killed between any two writes: `tests/tables/test_crashes.py`, for each of them.
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from threading import Barrier, Event
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from strata.errors import Usage
+from strata.errors import LostTableError, Usage
 from strata.rows.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
 from strata.tables.commit import publish, unpublished_files
 from strata.tables.layout import table_url
+from strata.tables.lost import find_lost
 from strata.tables.port import CommitConflictError, DataFile
 from strata.tables.read import published_tables, read_batches, read_changes, read_columns
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
@@ -265,3 +267,22 @@ def test_writers_of_different_intervals_all_land(lake: Lake) -> None:
     assert found["id"].to_pylist() == [0, 1, 2, 3]
     for number in range(4):
         assert found[f"c{number}"].to_pylist() == [number if at == number else None for at in range(4)]
+
+
+def test_a_table_that_lost_commits_takes_no_further_ones(lake: Lake) -> None:
+    first = lake.put(inserts(FIELDS, [{"id": 1}]))
+    second = lake.put(inserts(FIELDS, [{"id": 2}]), interval=LATER)
+    known = {ORDERS: second.version}
+    assert lake.output.with_commit({lake.url: second.version}) == {lake.url}
+    assert not list(find_lost(str(lake.folder), SOURCE, known, lake.output))
+    log = [path for path in lake.folder.rglob("*.json") if int(path.stem) > first.version]
+    for path in log:
+        path.unlink()
+    assert lake.output.with_commit({lake.url: second.version}) == frozenset()
+    (lost,) = find_lost(str(lake.folder), SOURCE, known, lake.output)
+    assert (lost.table, f"its newest version is {first.version}" in lost.message) == (str(ORDERS), True)
+    with pytest.raises(LostTableError):
+        publish(str(lake.folder), SOURCE, ORDERS, LATER, [], lake.output, known=second.version)
+    shutil.rmtree(lake.url)
+    (lost,) = find_lost(str(lake.folder), SOURCE, known, lake.output)
+    assert "it is not there" in lost.message

@@ -19,6 +19,7 @@ from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
 from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
 from strata.jobs.lake.known_lake import require_known
+from strata.jobs.lake.lost_tables import lost_tables
 from strata.jobs.land.resume_landing import check_files, check_sets, is_by_gtid
 from strata.jobs.plan.sensitive import unmatched_columns
 from strata.jobs.plan.wanted import folds_names, known_tables
@@ -85,6 +86,7 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
     yield check_lake(source.lake, source.name)
     if store == _OPENS:
         yield _check_known(source)
+        yield from _check_lost(source)
     if server is not None:
         yield check_patterns(source, server.names, folded=server.folded)
         if source.settings.sensitive and store == _OPENS:
@@ -105,6 +107,16 @@ def _check_known(source: Source) -> Finding:
     except StrataError as failure:
         return _failed("lake and store", failure)
     return ok("lake and store", "belong together")
+
+
+def _check_lost(source: Source) -> list[Finding]:
+    """The tables of which somebody has deleted something."""
+    try:
+        engine = find_store(source.store_url)
+        lost = () if engine is None else lost_tables(source, engine)
+    except StrataError as failure:
+        return [_failed("published tables", failure)]
+    return [error("published tables", f"{one.table}: {one.message}", one.remedy or "") for one in lost]
 
 
 def _with_history(source: Source, server: ServerTables) -> ServerTables:

@@ -11,15 +11,15 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
-from strata.errors import LakeUnavailableError, OtherLakeError
+from strata.errors import OtherLakeError
 from strata.events.landed import LandedStream, landing_folder
+from strata.jobs.lake.lost_tables import newest_commits
 from strata.schema.model.definition import TableName
 from strata.store.database import find_store, open_store
 from strata.store.full_names import split_full_name
 from strata.store.lakes import LakeLedger
-from strata.tables.layout import changes_url, table_url
-from strata.tables.outputs import OUTPUT
-from strata.tables.port import OutputError
+from strata.tables.layout import changes_url
+from strata.tables.lost import find_lost
 from strata.wire.storage import list_folders, read_file
 from strata.wire.stored import decode_stored
 
@@ -127,35 +127,21 @@ def has_tables(source: Source) -> bool:
 
 def _require_published(source: Source, engine: sa.Engine) -> None:
     """Whether a table of the newest published interval is there: a lake is copied, lost and restored as a whole, so one
-    tells of all; `strata lake show` looks at each."""
+    tells of all. Where only some tables lack something, and all is landed that was tracked, the others go on."""
     newest = LakeLedger(engine).last_published(source.name)
     name = None if newest is None else split_full_name(newest[0])
-    if newest is None or name is None:
+    if newest is None or name is None or not any(find_lost(source.lake, source.name, {TableName(*name): newest[1]})):
         return
-    version = version_of(source, TableName(*name))
-    if version is None or version < newest[1]:
-        has = "has no such table" if version is None else f"has version {version} of it"
+    known = newest_commits(source.name, engine)
+    lost = list(find_lost(source.lake, source.name, known))
+    stream = LandedStream.open(source.lake, source.name)
+    if lost and (len(lost) == len(known) or LakeLedger(engine).reached_seq(source.name) > stream.last_seq):
         raise OtherLakeError(
-            f"the store says that version {newest[1]} of the change table is published, and the lake {source.lake} "
-            f"{has}: it is another one, or an older copy",
+            f"the lake {source.lake} is another one, or an older copy: {lost[0].message}",
             source=source.name,
             table=newest[0],
             remedy=_REMEDY.format(source=source.name),
         )
-
-
-def version_of(source: Source, table: TableName) -> int | None:
-    """The newest version of a change table in the lake; None if there is none.
-
-    Raises:
-        LakeUnavailableError: It cannot be read.
-    """
-    url = table_url(source.lake, source.name, table)
-    try:
-        found = OUTPUT.open(url)
-    except OutputError as error:
-        raise LakeUnavailableError(f"the change table cannot be opened: {error}", table=str(table), file=url) from error
-    return None if found is None else found.version
 
 
 _REMEDY = (

@@ -12,12 +12,12 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.errors import ErrorFacts, OtherLakeError
+from strata.errors import ErrorFacts, LostTableError, OtherLakeError
 from strata.events.landed import LandedStream
 from strata.events.last_transaction import NEW_NAME
 from strata.gtid.sets import GtidSet
 from strata.jobs.lake.known_files import begin_with_file, first_out_of_place, has_unnumbered
-from strata.jobs.lake.known_lake import read_mark, version_of, write_mark
+from strata.jobs.lake.known_lake import read_mark, write_mark
 from strata.jobs.land.first_landing import Begin
 from strata.jobs.land.land_binlog import land_binlog
 from strata.schema.history.sql_store import SchemaStore
@@ -25,6 +25,7 @@ from strata.schema.model.definition import TableName
 from strata.store.lakes import LakeLedger
 from strata.store.ledgers import IntervalLedger, PublishedLedger
 from strata.store.table_intervals import State, TableIntervalLedger
+from strata.tables.lost import open_changes
 from strata.wire.replication import BinlogStream
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
         OtherLakeError: The lake belongs to another store, or the server has nothing that could come again.
         BinlogPurgedError: The same, of a server without GTIDs.
         SourceDivergedError: The server is not the one that landed without GTIDs.
+        LostTableError: A change table is damaged.
         StrataError: The lake, the store or the server does not answer.
     """
     ledger = LakeLedger(engine)
@@ -136,21 +138,23 @@ def _begin(source: Source, engine: sa.Engine) -> Begin:
 
 
 def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[list[TableInterval], list[TableInterval]]:
-    """What the store calls published and the lake does not have: what can come again, and what cannot."""
-    versions: dict[tuple[str, str], int] = {}
+    """What the store calls published and the lake does not have, and what was refused by a table because of that: what
+    can come again, and what cannot."""
+    versions: dict[TableName, int] = {}
     notes = {(note.interval_start, note.table): note for note in PublishedLedger(engine).list(source.name)}
     begins = {interval.start: interval.first_seq for interval in IntervalLedger(engine).all(source.name)}
     again: list[TableInterval] = []
     lost: list[TableInterval] = []
     for piece in TableIntervalLedger(engine).select(source.name, _KEPT):
         note = notes.get((piece.start, piece.full_name))
-        if note is None:
+        was_refused = piece.reason is not None and piece.reason.error == LostTableError.__name__
+        if note is None and not was_refused:
             continue
-        name = piece.database, piece.table
+        name = TableName(piece.database, piece.table)
         if name not in versions:
-            version = version_of(source, TableName(*name))
-            versions[name] = -1 if version is None else version
-        if versions[name] < note.delta_version:
+            found = open_changes(source.lake, source.name, name)
+            versions[name] = -1 if found is None else found.version
+        if was_refused or (note is not None and versions[name] < note.delta_version):
             (again if begins[piece.start] + 1 >= first_seq else lost).append(piece)
     return again, lost
 

@@ -60,5 +60,5 @@ def _lacks(follower: Following, mirror: Mirror, one: Happening) -> bool:
         return True
     span = VersionRange(seq, one.before, turn.version_id, turn.definition)
     intervals = follower.published.intervals(name, seq, one.before)
-    found = PublishedChanges(follower.lake, follower.source, name).batches(span, intervals.__contains__)
-    return any(batch.changes.num_rows for batch in found)
+    changes = PublishedChanges(follower.lake, follower.source, name, follower.published.newest_commit(name))
+    return any(batch.changes.num_rows for batch in changes.batches(span, intervals.__contains__))

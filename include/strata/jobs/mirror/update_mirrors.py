@@ -12,7 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.counted import counted
-from strata.errors import AlreadyRunningError, ErrorFacts, LakeUnavailableError, MirrorDivergedError, StrataError
+from strata.errors import (
+    AlreadyRunningError,
+    ErrorFacts,
+    LakeUnavailableError,
+    LostTableError,
+    MirrorDivergedError,
+    StrataError,
+)
 from strata.events.landed import LandedStream
 from strata.jobs.mirror.follow import Follower
 from strata.jobs.mirror.happenings import Happenings
@@ -147,6 +154,7 @@ def update_mirrors(
 
     Raises:
         LakeUnavailableError: The storage does not answer.
+        LostTableError: Of a change table something was deleted; all other mirrors are brought up.
         StoreUnavailableError: The database does not answer.
     """
     stream = LandedStream.open(lake, source)
@@ -206,7 +214,7 @@ class _OneByOne:
             found = follow(table)
         except AlreadyRunningError as error:
             return MirrorOutcome(str(table), behind=error.message), None
-        except LakeUnavailableError as error:
+        except (LakeUnavailableError, LostTableError) as error:
             mirrored_tables(self.follower.lake, self.follower.source)
             self._refused.append(error.located(source=self.follower.source, table=str(table)))
             return MirrorOutcome(str(table), behind=error.message), None
@@ -220,10 +228,11 @@ class _OneByOne:
         return _outcome(table, found), _confirmed(found)
 
     def raise_if_refused(self) -> None:
-        """Tells of the first table whose files the storage has refused, once all others are done.
+        """Tells of the first table whose files the storage has refused, or no longer has, once all others are done.
 
         Raises:
             LakeUnavailableError: It has.
+            LostTableError: Of its change table something was deleted.
         """
         if self._refused:
             raise min(self._refused, key=lambda error: error.table or "")

@@ -159,7 +159,8 @@ class Way:
 
     def _opened(self) -> PublishedChanges:
         if self._changes is None:
-            self._changes = PublishedChanges(self._all.lake, self._all.source, self._table)
+            known = self._all.published.newest_commit(self._table)
+            self._changes = PublishedChanges(self._all.lake, self._all.source, self._table, known)
         return self._changes
 
     def _be_alone(self) -> None:
@@ -375,7 +376,7 @@ class Way:
             raise CannotFollowError(reach.withheld or "")
         if reach.seq < one.seq:
             raise NotYetError(reach.withheld or "it is not published yet")
-        changes = PublishedChanges(self._all.lake, self._all.source, self._table)
+        changes = self._opened()
         span = VersionRange(one.before, one.seq, turn.version_id, turn.definition)
         intervals = self._all.published.intervals(self._table, one.before, one.seq)
         for batch in changes.batches(span, intervals.__contains__):

@@ -5,6 +5,7 @@ Not here: reaching the verdict (`jobs/check/check_interval.py`), the commits (`t
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -32,7 +33,7 @@ from strata.tables.quarantine import quarantine_folder
 from strata.unforeseen import as_told, may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from strata.checks.verdict import Failure
     from strata.errors import ErrorFacts
@@ -155,7 +156,13 @@ class Publication:
     """The publication of one run. Iterating it commits table after table; each may be repeated after a kill."""
 
     def __init__(
-        self, lake: str, source: str, run: str, *, is_published: Callable[[PlannedTable, int], bool] = lambda *_: False
+        self,
+        lake: str,
+        source: str,
+        run: str,
+        *,
+        is_published: Callable[[PlannedTable, int], bool] = lambda *_: False,
+        known: Mapping[TableName, int] = MappingProxyType({}),
     ) -> None:
         """Reads what the run has left.
 
@@ -165,6 +172,7 @@ class Publication:
             run: The run's key.
             is_published: Whether readers see all rows of a table and interval already, or more than so many, which this
                 run has; these then do not take their place.
+            known: The newest commit of each table that is known to have been made.
 
         Raises:
             ChecksFailedError: An interval with rows has no verdict, or one on other files.
@@ -174,6 +182,7 @@ class Publication:
         """
         self._folder = run_folder(lake, source, run)
         self._is_published = is_published
+        self._known = dict(known)
         self.plan = read_plan(self._folder)
         # Without slices there is nothing to decode or to judge, and the steps between were left out.
         is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
@@ -205,7 +214,7 @@ class Publication:
             return TableOutcome(planned, State.PUBLISHED)
         # A statement that does not tell its tables has a warning, and nothing to commit.
         try:
-            committed = _commit(self.plan, interval, planned, files, outcome) if planned.database else ()
+            committed = self._commit(interval, planned, files, outcome) if planned.database else ()
         except DamagedFileError as error:
             self._refuse_cleared()
             return TableOutcome(planned, State.FAILED, reason=error.facts())
@@ -214,6 +223,30 @@ class Publication:
                 raise
             return TableOutcome(planned, State.FAILED, reason=as_told(error, planned.name).facts())
         return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
+
+    def _commit(
+        self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: Outcome
+    ) -> tuple[PublishedTable, ...]:
+        """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
+        name = TableName(planned.database, planned.table)
+        known = self._known.get(name)
+        commit = publish(self.plan.lake, self.plan.source, name, interval.start, files, known=known)
+        if commit is None:
+            return ()
+        self._known[name] = commit.version
+        return (
+            PublishedTable(
+                table=planned.name,
+                interval=interval.start,
+                delta_version=commit.version,
+                rows=commit.rows,
+                schema_versions=tuple(sorted({file.version_id for file in files})),
+                gtid_executed=interval.gtid_executed,
+                changed=commit.added_files + commit.removed_files,
+                verdict=outcome,
+                by_version=rows_by_version(files),
+            ),
+        )
 
     def _refuse_cleared(self) -> None:
         if read_decoded(self._folder).cleared:
@@ -336,29 +369,6 @@ def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalV
     ]
     write_verdicts(folder, verdicts)
     return {verdict.interval: verdict for verdict in verdicts}
-
-
-def _commit(
-    plan: RunPlan, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: Outcome
-) -> tuple[PublishedTable, ...]:
-    """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
-    name = TableName(planned.database, planned.table)
-    commit = publish(plan.lake, plan.source, name, interval.start, files)
-    if commit is None:
-        return ()
-    return (
-        PublishedTable(
-            table=planned.name,
-            interval=interval.start,
-            delta_version=commit.version,
-            rows=commit.rows,
-            schema_versions=tuple(sorted({file.version_id for file in files})),
-            gtid_executed=interval.gtid_executed,
-            changed=commit.added_files + commit.removed_files,
-            verdict=outcome,
-            by_version=rows_by_version(files),
-        ),
-    )
 
 
 def rows_by_version(files: Iterable[StagedFile]) -> tuple[VersionRows, ...]:

@@ -21,6 +21,7 @@ from strata.errors import (
     UnreadableValueError,
     Usage,
 )
+from strata.jobs.lake.lost_tables import newest_commits
 from strata.jobs.publish.publish_interval import rows_by_version
 from strata.jobs.publish.stored_verdicts import digest_of
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
@@ -82,6 +83,7 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
         Usage: None of its rows are in quarantine.
         SchemaMismatchError: Nobody knows the columns of those that are.
         DamagedFileError: They are not those that were checked; nothing is published.
+        LostTableError: Of the change table something was deleted; nothing is published.
         AlreadyRunningError: A run has changed the table's part of the interval meanwhile; its rows are owed.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The store does not answer.
@@ -92,7 +94,9 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     _refuse_others(source, found, files)
     decision = _decision(found, Verb.RELEASE, decided)
     DecisionLedger(engine).begin(decision)
-    commit = publish(source.lake, source.name, TableName(piece.database, piece.table), piece.start, files)
+    name = TableName(piece.database, piece.table)
+    known = newest_commits(source.name, engine).get(name)
+    commit = publish(source.lake, source.name, name, piece.start, files, known=known)
     rows, version = (commit.rows, commit.version) if commit else (0, 0)
     _note(engine, found, files, rows, version, decided.at)
     reason = _left(source, found, rest)

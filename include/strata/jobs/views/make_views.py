@@ -19,7 +19,7 @@ from strata.schema.model.definition import TableName
 from strata.schema.model.folding import fold_name
 from strata.tables.layout import table_url
 from strata.tables.lives import life_of
-from strata.tables.outputs import OUTPUT
+from strata.tables.lost import open_changes
 from strata.tables.places import branches_of, view_columns
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class _Table:
         self._life = life
         self._versions = {turn.version_id for turn in past.turns if turn.name == name}
         names = {era.name for era in life.eras}
-        found = {one: OUTPUT.open(table_url(lake, source, one)) for one in names}
+        found = {one: open_changes(lake, source, one) for one in names}
         self._urls = {one: table_url(lake, source, one) for one in names}
         self._tables = {one: table for one, table in found.items() if table is not None}
         self._removals = [one for one in past.removals if life.was_called(one.name, one.seq)]

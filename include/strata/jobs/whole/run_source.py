@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strata.counted import counted
 from strata.jobs import ingest
+from strata.jobs.lake.lost_tables import lost_tables, raise_if_lost
 from strata.jobs.mirror.update_mirrors import raise_first
 from strata.jobs.plan.owed import Take
 from strata.jobs.plan.refuse_early import refuse_before_stream, refuse_misspelt
@@ -24,6 +25,7 @@ from strata.jobs.whole.lines import (
     tracked_said,
 )
 from strata.jobs.whole.read_again import read_again, tables_to_read_again
+from strata.store.database import open_store
 
 if TYPE_CHECKING:
     from strata.checks.verdict import IntervalVerdict
@@ -119,6 +121,8 @@ class WholeReport(Struct, frozen=True):
     """The mirrors at the end; None where the settings name none."""
     read_again: DumpSums | None = None
     """The dumps that the run has begun by itself; None if it had to begin none."""
+    lost: tuple[ErrorFacts, ...] = ()
+    """What is wrong with tables of which somebody has deleted something."""
     wrong_mirrors: tuple[ErrorFacts, ...] = ()
     """What is wrong with mirrors that do not only wait, and that no dump has made anew."""
 
@@ -127,10 +131,12 @@ class WholeReport(Struct, frozen=True):
 
         Raises:
             ChecksFailedError: Rows of one of the runs are not published.
+            LostTableError: A table lacks what was published.
             MirrorDivergedError: A mirror is wrong.
         """
         for run in self.runs:
             run.published.raise_if_withheld()
+        raise_if_lost(self.lost)
         raise_first(self.source, self.wrong_mirrors)
 
 
@@ -178,6 +184,7 @@ class _Whole:
             planned.left,
             None if mirrors is None else mirrors.sums(),
             None if dumped is None else dumped.sums(),
+            self._lost(),
             () if mirrors is None else mirrors.wrong,
         )
 
@@ -204,6 +211,11 @@ class _Whole:
         report = read_again(wanted.source, settings=settings)
         self._watcher.end("read again", read_again_said(report))
         return report
+
+    def _lost(self) -> tuple[ErrorFacts, ...]:
+        """Whether or not the run has to do with a table: nobody else would look."""
+        source = self._settings.source(self._wanted.source)
+        return lost_tables(source, open_store(source.store_url))
 
     def _compact(self) -> None:
         done = compact_due(self._wanted.source, settings=self._settings)

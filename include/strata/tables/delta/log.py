@@ -12,11 +12,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from pyarrow.fs import FileType
 
 from strata.errors import LakeUnavailableError
 from strata.tables.layout import INTERVAL
 from strata.tables.port import CommitConflictError
-from strata.wire.storage import object_store_options
+from strata.wire.storage import arrow_file_system, lake_errors, object_store_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,20 @@ def open_table(url: str) -> DeltaTable | None:
         return _table(url) if _is_there(url) else None
     except OSError as error:
         raise LakeUnavailableError(f"a Delta table cannot be opened: {error}", file=url) from error
+
+
+def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
+    """URLs of those tables of one lake that have the file of a commit in their log; all are asked for at once.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    if not known:
+        return frozenset()
+    places = [arrow_file_system(f"{url}/_delta_log/{version:020d}.json") for url, version in known.items()]
+    with lake_errors(next(iter(known))):
+        found = places[0][0].get_file_info([path for _, path in places])
+        return frozenset(url for url, info in zip(known, found, strict=True) if info.type == FileType.File)
 
 
 def _table(url: str) -> DeltaTable:

@@ -16,6 +16,7 @@ from strata.tables.delta.log import (
     columns_of,
     commit_files,
     create_table,
+    existing_commits,
     live_files,
     open_table,
     stored,
@@ -149,6 +150,10 @@ class DeltaOutput:
         """The Delta table at the URL."""
         found = open_table(url)
         return None if found is None else DeltaChanges(found, url)
+
+    def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
+        """By the commit's file in the log."""
+        return existing_commits(known)
 
     @_as_the_port_says()
     def create(self, url: str, columns: Sequence[pa.Field]) -> DeltaChanges:

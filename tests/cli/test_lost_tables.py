@@ -1,0 +1,94 @@
+"""Somebody deletes of one table, at any time: its folder, its log, or files of the log. Whoever writes, and whoever
+looks, names it; the other tables go on; it comes again, and no reader of ours ever gets fewer rows unsaid."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from strata import mirrors
+from strata.cli.main import run
+from strata.errors import LakeUnavailableError, LostTableError, Usage
+from strata.schema.model.definition import TableName
+from strata.tables.layout import table_url
+from strata.tables.read import read_changes
+from tests.cli.lakes import assert_complete, lake, published, published_of, write
+from tests.jobs.spark_in_process import in_process
+
+__all__ = ["in_process", "lake"]
+
+pytestmark = pytest.mark.mysql
+
+HISTORIES = int(os.environ.get("STRATA_HISTORIES", "1"))
+
+
+def delete_of(folder: Path, chance: random.Random) -> str:
+    """Deletes something of a change table; says what."""
+    log = sorted((folder / "_delta_log").glob("*.json"))
+    what = chance.choice(["folder", "log", "end of the log", "a file of the log", "data"])
+    if what in {"folder", "log", "data"}:
+        shutil.rmtree(folder / {"folder": "", "log": "_delta_log", "data": "data"}[what])
+    for file in log[chance.randrange(1, len(log)) :] if what == "end of the log" else ():
+        file.unlink()
+    if what == "a file of the log":
+        chance.choice(log).unlink()
+    return what
+
+
+def rows_of(lake: Path, table: str) -> int | None:
+    """As a reader sees them; None where he is told that he does not."""
+    try:
+        return read_changes(str(lake), "shop", TableName("shop", table)).num_rows
+    except (LakeUnavailableError, LostTableError, Usage):
+        return None
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, in_process, capsys, seed):
+    chance = random.Random(seed)
+    for _ in range(chance.randint(2, 3)):
+        write(server, chance)
+        assert run(["run"]) == 0
+    # The mirrors are up to date, or behind what is deleted.
+    table, other = chance.sample(["a", "b"], 2)
+    before, folder = published(lake)[table].total(), Path(table_url(str(lake), "shop", TableName("shop", table)))
+    what = delete_of(folder, chance)
+    is_readable = rows_of(lake, table) == before
+    if chance.random() < 0.5:
+        write(server, chance)
+    has_said = False
+    for _ in range(2):
+        capsys.readouterr()
+        has_said |= run(["run"]) != 0 and f"shop.{table}" in capsys.readouterr().err
+        has_rows = rows_of(lake, table)
+        assert has_said or has_rows is None or has_rows >= before, (what, has_rows)
+    capsys.readouterr()
+    run(["status", "--json"])
+    lost = [one["table"] for one in json.loads(capsys.readouterr().out)["lost"]]
+    assert set(lost) <= {f"shop.{table}"}
+    if lost:
+        assert run(["doctor"]) == 3
+    rows = Counter(int(line) for line in server.run_sql(f"SELECT id FROM shop.{other}").split("\n")[1:] if line)
+    assert Counter(row[-1] for row in published_of(lake, other)) == rows, "the other table goes on"
+    if what != "data" and not is_readable:
+        assert has_said
+    capsys.readouterr()
+    if run(["lake", "rebuild"]) != 0 or what == "data":
+        assert what == "data" or "move it away" in " ".join(capsys.readouterr().err.split())
+        shutil.rmtree(folder)
+        assert run(["lake", "rebuild"]) == 0
+    assert run(["run"]) == 0
+    assert_complete(server, lake)
+    write(server, chance)
+    assert run(["run"]) == 0
+    assert_complete(server, lake)
+    for name in ("a", "b"):
+        mirror = mirrors.open(str(lake), "shop", f"shop.{name}")
+        wanted = int(server.run_sql(f"SELECT COUNT(*) FROM shop.{name}").split("\n")[1])
+        assert mirror.to_arrow().num_rows == wanted
