@@ -12,7 +12,7 @@
 | `read_again` | has `dump_tables` read the tables whose mirrors stand because no log tells their rows |
 | `publish_group` | for each group of the settings: publishes the cut that all of its sources have passed |
 | `source_at_cut` | below it, for each source of a group: says where the cut meets it |
-| `report_left` | says where the Data Docs are; fails when rows were left out, and says which, why, and what to run |
+| `report_left` | says where the Data Docs are; fails when rows were left out or deleted: which, why, what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
   when the DAG was paused, of a run that died, of tables that nobody had asked for.

@@ -322,7 +322,7 @@ def keep_mirrors(source: str) -> Xcom:
 
 @_step()
 def report_left(source: str, planned: Any) -> None:
-    """Fails when rows were left out: checks failed, or their schema is not known; all others are published by then."""
+    """Fails when rows were left out, or of a table something was deleted; all others are published by then."""
     found = read_planned(planned)
     with saying("say what was left out") as tell:
         if found.slices:
