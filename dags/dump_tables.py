@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow.sdk import Param, dag
+from airflow.sdk import dag
 
-from dags.forms import source_field, tables_field
+from dags.forms import source_field, switch_field, tables_field
 from dags.steps import RETRIES, dump, list_sources
 
 
@@ -27,12 +27,7 @@ from dags.steps import RETRIES, dump, list_sources
     params={
         "source": source_field(),
         "tables": tables_field("those of `mirrors` that have no mirror yet"),
-        "waiting": Param(
-            default=False,
-            type="boolean",
-            title="Only what waits",
-            description="Tables whose mirrors wait to be read again, and no others.",
-        ),
+        "waiting": switch_field("Only what waits", "Tables whose mirrors wait to be read again, and no others."),
     },
 )
 def dump_tables() -> None:

@@ -4,7 +4,6 @@ Not here: which of its fields a DAG has (the DAG files), what it makes a run do 
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -12,17 +11,14 @@ from airflow.sdk import Param
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import StrataError, Usage
 from strata.fields import nearest
-from strata.gtid.sets import GtidSet
-from strata.jobs.run.specs import from_micros, to_micros
-from strata.schema.model.patterns import require_matchable
+from strata.jobs.run.form_fields import CHECKS, COUNT, GTID_SET, SWITCH, TABLES, TIME, micros_of
+from strata.jobs.run.specs import from_micros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?([Zz]|[+-][0-9]{2}:?[0-9]{2})$"
-"""A time with a zone, for a form's JSON schema; `micros_of` says whether there is such a day."""
-GTID_SET = r"^\s*$|^[\s,]*\{?[0-9A-Fa-f]{8}(-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}\}?\s*:[\s\S]+$"
-"""What every GTID set begins with, likewise; `GtidSet.parse` reads the rest."""
+    from airflow.sdk.definitions.param import ParamsDict
+
 _FORMER = {"gtid_range": "gtid_set"}
 
 
@@ -48,11 +44,26 @@ def tables_field(otherwise: str = "all of the settings") -> Param:
     return Param(
         None,
         type=["null", "array"],
-        items={"type": "string", "pattern": "[.]"},
-        minItems=1,
+        items={"type": "string"},
         title="Tables",
         description=f"Patterns of database.table, one a line, as in shop.orders or shop.*; empty: {otherwise}.",
+        **_in_words(TABLES),
     )
+
+
+def switch_field(title: str, description: str) -> Param:
+    """Something that is off unless somebody wants it."""
+    return Param(default=False, type="boolean", title=title, description=description, **_in_words(SWITCH))
+
+
+def count_field(title: str, description: str) -> Param:
+    """A number of rows; nothing for all."""
+    return Param(None, type=["null", "integer"], title=title, description=description, **_in_words(COUNT))
+
+
+def _in_words(kind: str) -> dict[str, Any]:
+    """Lets Airflow say in words what is wrong with a field; a schema's own `format` is how the page shows it."""
+    return {"allOf": [{"format": kind}]}
 
 
 def run_form(alone: str | None = None) -> dict[str, Param]:
@@ -61,7 +72,7 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
     Args:
         alone: As for `source_field`.
     """
-    time: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", "pattern": TIME}
+    time: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", **_in_words(TIME)}
     return {
         "source": source_field(alone),
         "tables": tables_field(),
@@ -76,21 +87,15 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
         "gtid_set": Param(
             None,
             type=["null", "string"],
-            pattern=GTID_SET,
             title="GTID set",
             description="Instead of a span of time, as in 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5.",
+            **_in_words(GTID_SET),
         ),
-        "failed": Param(
-            default=False,
-            type="boolean",
-            title="Also what failed",
-            description="Without a span: what failed its checks, or is held back, is tried once more.",
+        "failed": switch_field(
+            "Also what failed", "Without a span: what failed its checks, or is held back, is tried once more."
         ),
-        "dry_run": Param(
-            default=False,
-            type="boolean",
-            title="Only say what would be done",
-            description="The log of list_sources has it; nothing is written anywhere.",
+        "dry_run": switch_field(
+            "Only say what would be done", "The log of list_sources has it; nothing is written anywhere."
         ),
     }
 
@@ -105,30 +110,28 @@ def _sources() -> list[str]:
         return []
 
 
-def check_form(given: Mapping[str, Any], known: Iterable[str], now: int) -> None:
+def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
     """Refuses what would be passed over, and what no step could use.
 
     Args:
         given: What was filled in, with the defaults of the rest.
-        known: The names of the form's fields.
+        form: Its fields.
         now: Microseconds UTC.
 
     Raises:
         Usage: There is no such field, or a value has no meaning.
-        InvalidGtidSetError: What should be a GTID set is none.
     """
-    fields = list(known)
-    for name in given:
+    fields = list(form)
+    for name, value in given.items():
         if name in _FORMER and _FORMER[name] in fields:
             raise Usage(f"{name} is called {_FORMER[name]} now", remedy="Start the run again with that name.")
         if name not in fields:
             raise Usage(f"{name} is no field of this form{nearest(name, fields)}", remedy="Start the run again.")
+        for kind in form.get_param(name).schema.get("allOf", ()):
+            CHECKS[kind["format"]](value)
     has_span = _check_span(given.get("start"), given.get("end"), now)
-    if given.get("gtid_set"):
-        GtidSet.parse(given["gtid_set"])
-        if has_span:
-            raise Usage("a run takes a GTID set or a span of time, not both")
-    _check_tables(given.get("tables"))
+    if given.get("gtid_set") and has_span:
+        raise Usage("a run takes a GTID set or a span of time, not both")
 
 
 def _check_span(start: str | None, end: str | None, now: int) -> bool:
@@ -139,12 +142,6 @@ def _check_span(start: str | None, end: str | None, now: int) -> bool:
     if first is not None and first >= (now if last is None else last):
         raise Usage(f"there is no time between {start} and {end or 'now'}")
     return first is not None or last is not None
-
-
-def _check_tables(patterns: list[str] | None) -> None:
-    if patterns == []:
-        raise Usage("tables is an empty list", remedy="Leave it out for all tables of the settings.")
-    require_matchable(patterns or ())
 
 
 def asked_of(source: str, params: Mapping[str, Any], start: int | None, end: int | None) -> str:
@@ -162,15 +159,3 @@ def asked_of(source: str, params: Mapping[str, Any], start: int | None, end: int
     times = [f"{word} {from_micros(time)}" for word, time in (("from", start), ("until", end)) if time is not None]
     failed = ", also what failed or is held" if params.get("failed") else ""
     return f"plan {' '.join([source, *times]) if times else f'what is owed of {source}'}{tables}{failed}"
-
-
-def micros_of(time: str | None) -> int | None:
-    """A time as text, as microseconds UTC. Airflow's own times come this way too: their differences cannot be divided.
-
-    Raises:
-        Usage: The text is no time, or has no zone.
-    """
-    try:
-        return to_micros(datetime.fromisoformat(time)) if time else None
-    except ValueError:
-        raise Usage(f"{time} is no time with a zone", remedy="Write it as 2026-11-21T03:30:00Z.") from None

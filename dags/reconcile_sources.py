@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow.sdk import Param, dag
+from airflow.sdk import dag
 
-from dags.forms import source_field, tables_field
+from dags.forms import count_field, source_field, tables_field
 from dags.steps import RETRIES, list_sources, reconcile
 
 
@@ -30,7 +30,7 @@ from dags.steps import RETRIES, list_sources, reconcile
     params={
         "source": source_field(),
         "tables": tables_field(),
-        "keys": Param(None, type=["null", "integer"], minimum=1, title="Rows of each table", description="Empty: all."),
+        "keys": count_field("Rows of each table", "Empty: all."),
     },
 )
 def reconcile_sources() -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from dags.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
 from dags.docs_link import data_docs_address
-from dags.forms import asked_of, check_form, micros_of
+from dags.forms import asked_of, check_form
 from dags.lineage import tell_mirrors, tell_published, tell_versions
 from dags.metrics import send_metrics
 from dags.retries import RetryTransient
@@ -26,6 +26,7 @@ from dags.spark_step import CheckStep, DecodeStep
 from dags.xcom import PlannedRun, Xcom, brief, read_planned
 from strata.counted import counted
 from strata.errors import Usage
+from strata.jobs.run.form_fields import micros_of
 from strata.jobs.watch.notices import read_notice
 from strata.values import to_plain
 

@@ -70,18 +70,20 @@ def test_who_has_signed_in_to_airflow_reads_the_page_and_nobody_else(airflow):
 @pytest.mark.parametrize(
     ("conf", "said"),
     [
-        ({"source": "nope"}, "'nope' is not one of"),
-        ({"tables": ["orders"]}, "orders"),
-        ({"tables": []}, "tables"),
-        ({"start": "yesterday"}, "yesterday"),
-        ({"gtid_set": "all"}, "all"),
-        ({"dry_run": "yes"}, "yes"),
+        ({"source": "nope"}, "'nope' is not one of [None, 'shop']"),
+        ({"tables": ["orders"]}, "it has no dot. Write database.table, as in"),
+        ({"tables": []}, "tables is an empty list. Leave it out for all tables."),
+        ({"start": "yesterday"}, "'yesterday' is no time with a zone. Write it as in 2026-11-21T03:30:00Z."),
+        ({"gtid_set": "all"}, "Write a GTID set, as in 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5."),
+        ({"dry_run": "yes"}, "'yes' is neither true nor false. Write it as in true, without quotes."),
     ],
     ids=["source", "table", "tables", "time", "gtid-set", "switch"],
 )
 def test_rest_starts_no_run_with_a_bad_value(airflow, conf, said):
     before = airflow.runs(DAG, "manual")
-    assert said in airflow.refusal(DAG, **conf)
+    told = airflow.refusal(DAG, **conf)
+    assert said in told
+    assert "schema" not in told or "source" in conf
     assert airflow.runs(DAG, "manual") == before
 
 
@@ -103,6 +105,8 @@ def test_the_form_says_what_is_wrong_and_starts_what_is_right(airflow):
             form.get_by_role("button", name="Trigger", exact=True).click()
         assert (refused.value.status, "gtid_set" in refused.value.text()) == (400, True)
         page.get_by_text("Failed to Trigger Dag").wait_for()
+        page.get_by_text("'all' is no GTID set").first.wait_for()
+        assert "schema" not in refused.value.text()
         # The page lets the schedule go on all the same.
         assert {run["dag_run_id"] for run in airflow.runs(DAG, "manual")} == before
         form.locator("#element_gtid_set").fill("")

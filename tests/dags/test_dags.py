@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+import re
+from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
+import airflow.exceptions
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import CronDataIntervalTimetable
 from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import FormatChecker
 
 from dags.assets import mirror_asset, table_asset
 from dags.forms import asked_of, check_form, run_form, source_field
 from dags.retries import SPARK_REFUSED, RetryTransient
 from dags.steps import BY_SOURCE
+from plugins.form_words import FormWordsPlugin
 from spark_jobs import decode_slices
 from strata import errors
+from strata.jobs.run.form_fields import CHECKS
 
 NOW = 1_795_300_000_000_000
 """2026-11-21 22:26 UTC."""
@@ -126,34 +135,87 @@ def test_scheduled_runs_own_the_five_minutes_before_them(dags):
     assert timetable.expression == "*/5 * * * *"
 
 
+@pytest.fixture
+def served(dags, monkeypatch):
+    """The forms as the api-server has them, which has loaded the plugin and has none of our code but that."""
+    monkeypatch.setattr(FormatChecker, "checkers", dict(FormatChecker.checkers))
+    FormWordsPlugin.on_load()
+
+    @cache
+    def params(name):
+        return DagSerialization.from_dict(DagSerialization.to_dict(dags[name])).params
+
+    return params
+
+
 @pytest.mark.parametrize(
-    ("form", "good"),
+    "form",
     [
-        ({}, True),
-        ({"source": "shop", "tables": ["shop.*"], "start": "2026-11-21T03:30:00Z", "end": None}, True),
-        ({"gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"}, True),
-        ({"gtid_set": " 3E11FA4771CA11E19E33C80AA9429562:tag:1-5:7,\n{3e11fa47-71ca-11e1-9e33-c80aa9429563}:1"}, True),
-        ({"gtid_set": "all"}, False),
-        ({"gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562"}, False),
-        ({"start": "2026-11-21 03:30:00.5+02:00"}, True),
-        ({"start": "yesterday"}, False),
-        ({"end": "2026-11-21T03:30:00"}, False),
-        ({"tables": []}, False),
-        ({"source": 7}, False),
-        ({"tables": "shop.*"}, False),
-        ({"tables": ["shop.*", "app"]}, False),
-        ({"dry_run": True}, True),
-        ({"dry_run": "yes"}, False),
+        {},
+        {"source": "shop", "tables": ["shop.*"], "start": "2026-11-21T03:30:00Z", "end": None},
+        {"gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"},
+        {"gtid_set": " 3E11FA4771CA11E19E33C80AA9429562:tag:1-5:7,\n{3e11fa47-71ca-11e1-9e33-c80aa9429563}:1"},
+        {"gtid_set": "", "start": ""},
+        {"start": "2026-11-21 03:30:00.5+02:00"},
+        {"dry_run": True},
     ],
 )
-def test_the_form_is_checked_before_a_run_starts(dags, form, good):
-    params = deepcopy(dags["ingest_binlog"].params)
-    if good:
-        params.update(form)
-        params.validate()
-    else:
-        with pytest.raises(ParamValidationError):
-            params.update(form)
+def test_what_means_something_starts_a_run(served, form):
+    served("ingest_binlog").deep_merge(form).validate()
+
+
+WRONG = [
+    ("gtid_set", "all", "GTID set"),
+    ("gtid_set", 7, "GTID set"),
+    ("gtid_set", "3e11fa47-71ca-11e1-9e33-c80aa9429562", "GTID set"),
+    ("gtid_set", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-x", "GTID set"),
+    ("start", "yesterday", "time with a zone"),
+    ("start", "2026-02-30T03:30:00Z", "time with a zone"),
+    ("end", "2026-11-21T03:30:00", "time with a zone"),
+    ("end", 1_795_300_000, "time with a zone"),
+    ("tables", [], "empty list"),
+    ("tables", "shop.*", "list of tables"),
+    ("tables", [7], "list of tables"),
+    ("tables", ["shop.*", "app"], "no dot"),
+    ("dry_run", "yes", "neither true nor false"),
+    ("keys", 0, "number of rows"),
+    ("keys", True, "number of rows"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "said"), WRONG)
+def test_what_means_nothing_starts_no_run_and_is_told_in_words(served, field, value, said):
+    """And nothing else: neither a pattern nor the schema around it."""
+    params = served("reconcile_sources" if field == "keys" else "ingest_binlog")
+    with pytest.raises(airflow.exceptions.ParamValidationError) as caught:
+        params.deep_merge({field: value}).validate()
+    told = str(caught.value)
+    assert re.match(rf"Invalid input for param {field}: .+[.] (Write|Leave it out) .+[.]$", told)
+    assert said in told
+    assert "schema" not in told
+
+
+@given(
+    st.sampled_from([field for field, _, _ in WRONG]),
+    st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda some: st.lists(some, max_size=3)),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_somebody_gives_is_taken_or_told_in_words(served, field, value):
+    params = served("reconcile_sources" if field == "keys" else "ingest_binlog")
+    with suppress(airflow.exceptions.ParamValidationError):
+        params.deep_merge({field: value}).validate()
+        return
+    with pytest.raises(errors.Usage):
+        CHECKS[params.get_param(field).schema["allOf"][0]["format"]](value)
+
+
+def test_no_form_has_a_pattern(dags):
+    """Airflow would show it to whoever breaks it. What somebody types, its field can say in words to be wrong."""
+    for dag in dags.values():
+        for name in dag.params:
+            schema = dag.params.get_param(name).schema
+            assert "pattern" not in str(schema)
+            assert "enum" in schema or name == "source" or schema["allOf"][0]["format"] in CHECKS
 
 
 @pytest.mark.parametrize(
@@ -225,7 +287,7 @@ def test_a_spark_job_says_by_its_exit_code_whether_to_try_again(code, action):
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({"start": "yesterday"}, "yesterday is no time with a zone"),
+        ({"start": "yesterday"}, "'yesterday' is no time with a zone"),
         ({"end": "2026-11-21T03:30:00"}, "is no time with a zone"),
         ({"end": "2026-02-30T03:30:00Z"}, "is no time with a zone"),
         ({"start": "2026-11-21T03:30:00Z", "end": "2026-11-21T05:30:00+02:00"}, "no time between"),
