@@ -4,16 +4,23 @@ clock; what is promised is in docs/groups.md."""
 
 from __future__ import annotations
 
+import os
+import random
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.groups.clocks import Moment, corrections
 from strata.groups.merge import Merge
 from strata.gtid.sets import GtidSet
+from tests.groups.conftest import set_clock
+from tests.groups.test_hops import execute
+from tests.groups.world import Shards, changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,3 +128,43 @@ def test_the_same_corrections_give_the_same_order(ahead, gaps, errors, count, da
     first = whole[:count]
     start = {name: sum(source == name for source, _ in first) for name in SOURCES}
     assert [*first, *history.read(errors, start, arrivals)] == whole
+
+
+@pytest.mark.mysql
+def test_servers_at_half_steps_give_what_is_promised_to_whoever_is_killed(servers, clock, tmp_path):
+    """The witness is when each row was written, by this machine's clock."""
+    if clock is None:
+        pytest.skip("no compiler: servers' clocks cannot be set")
+    chance = random.Random(int(os.environ.get("STRATA_SEED", "1")))
+    step, error = 2.0, 0.5
+    try:
+        for server, ahead in zip(servers.values(), (0, 1, -1), strict=True):
+            set_clock(server, ahead)
+        time.sleep(1.1)
+        for server in servers.values():
+            server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY)")
+        group = Shards.over(servers, tmp_path)
+        group.clock_bound = round(step * 1e6)
+        written: list[tuple[float, float]] = []
+        for number in range(8):
+            time.sleep(chance.choice((0.0, 0.1, 0.7)))
+            begun = time.monotonic()
+            execute(chance.choice(list(servers.values())), f"INSERT INTO d.t VALUES ({number})")
+            written.append((begun, time.monotonic()))
+        whole = changes(group.lines())
+        readings = [whole]
+        for _ in range(2):
+            at = chance.randrange(len(whole))
+            readings.append(whole[: at + 1] + changes(group.lines(whole[at]["token"])))
+    finally:
+        for server in servers.values():
+            set_clock(server, 0)
+    for lines in readings:
+        rows = [(line["source"], line["after"]["id"]) for line in lines if "op" in line]
+        assert sorted(number for _, number in rows) == list(range(len(written)))
+        for name in servers:
+            mine = [number for source, number in rows if source == name]
+            assert mine == sorted(mine)
+        begun, ended = np.array([written[number] for _, number in rows]).T
+        # None comes behind one that was made later by more than the bound.
+        assert float((np.maximum.accumulate(begun) - ended).max()) <= step + error

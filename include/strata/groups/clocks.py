@@ -156,6 +156,36 @@ class Clocks:
         """The inverse."""
         return 2 * time_ - self.in_group(source, time_)
 
+    def earliest(self, source: str, others: Mapping[str, int]) -> int | None:
+        """A time of a server's clock before which it has committed nothing that is later than some times of others.
+
+        Args:
+            source: Of the server.
+            others: Times of other servers by their own clocks, by source (microseconds UTC); 0: not known.
+
+        Returns:
+            Microseconds UTC; None: not known, since some of the clocks were not measured.
+        """
+        mine = self.corrections.get(source)
+        times = []
+        for name, time_ in others.items():
+            found = self.corrections.get(name)
+            if mine is None or found is None or not time_:
+                return None
+            times.append(time_ - found.amount + mine.amount - self._apart(found, mine))
+        return min(times)
+
+    def latest(self, source: str, time_: int) -> int | None:
+        """A time of a server's clock behind which it commits nothing that is earlier than a time of the group (both
+        microseconds UTC); None: not known."""
+        mine = self.corrections.get(source)
+        return None if mine is None else time_ + mine.amount + self._apart(mine, Correction())
+
+    def _apart(self, one: Correction, other: Correction) -> int:
+        """How far two clocks may be apart once they are corrected (microseconds): what they were measured to be, in
+        whole steps so that each reader finds the same, and a step for what they have gone since."""
+        return self._step - -(one.bound + other.bound) // self._step * self._step
+
     def now(self) -> int:
         """The group's time now, as far as this machine can tell (microseconds UTC)."""
         return local_micros() + self._ahead

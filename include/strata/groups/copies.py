@@ -22,6 +22,7 @@ from strata.streams.events import RowChange
 from strata.streams.rendering import Rendering
 
 if TYPE_CHECKING:
+    from strata.groups.clocks import Clocks
     from strata.groups.path import Path
     from strata.groups.pieces import Piece
     from strata.rows.decode import ChangeBatch
@@ -78,9 +79,10 @@ class Column:
 class Copies:
     """Tells the copies of one group's new sources."""
 
-    def __init__(self, path: Path, column: str | None) -> None:
-        """Takes the way over the hops, and `database.table.column` of the copier's positions, if there is one."""
-        self._path, self._column = path, None if column is None else Column(column)
+    def __init__(self, path: Path, clocks: Clocks, column: str | None) -> None:
+        """Takes the way over the hops, the servers' clocks, and `database.table.column` of the copier's positions, if
+        there is one."""
+        self._path, self._clocks, self._column = path, clocks, None if column is None else Column(column)
         self._rendering = Rendering()
         self._held: dict[str, list[StreamPart]] = {}
         self._known: dict[str, dict[int, GtidSet]] = {}
@@ -127,7 +129,8 @@ class Copies:
             return
         piece.epoch, given = self._path.number(hop), self._path.copied(source)
         is_copy = piece.held_by(given)
-        may_be_copy = hop.may_be_copies(piece.times)
+        until = None if hop.copied_until is None else self._clocks.latest(source, hop.copied_until)
+        may_be_copy = hop.may_be_copies(piece.times, until)
         for seq, copied in self._known.get(source, {}).items():
             # It says itself what it is.
             at = np.flatnonzero(piece.seqs == seq)

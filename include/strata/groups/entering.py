@@ -72,6 +72,8 @@ class Entering:
 
 def _place_of(what: object) -> Place | None:
     if isinstance(what, StreamPart):
-        # The place in front of a transaction has its time already.
-        return replace(what.places[min(what.places)].before, committed_at=0)
-    return what.place if isinstance(what, Position | Ended) else None
+        place: Place | None = what.places[min(what.places)].before
+    else:
+        place = what.place if isinstance(what, Position | Ended) else None
+    # The place in front of a transaction has its time already; a position is the same for each reader without a time.
+    return None if place is None else replace(place, committed_at=0)

@@ -9,7 +9,8 @@ A journal is a file of JSON:
 source has of an old one's GTIDs (filtered replication copied it) was given by the old one, and is not given again.
 
 Where nobody knows the positions any more they are null: the old sources are read as far as they have landed, and the
-new ones from the smallest time that these came to. What comes twice then is marked as possible.
+new ones from the smallest time that these came to, less what clocks may be apart. What comes twice then is marked as
+possible.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Hop(Struct, frozen=True):
     old: Mapping[str, GtidSet | None]
     """What had been executed on each when it was left; None: what has landed of it."""
     new: Mapping[str, GtidSet | None]
-    """What had been executed on each when it took over; None: it begins at the time to which the old ones came."""
+    """What had been executed on each when it took over; None: it begins at a time (`Clocks.earliest`)."""
     copied_until: int | None = None
-    """Nothing was copied from the old sources after this time (microseconds UTC); None: nobody knows."""
+    """Nothing was copied from the old sources after this time of the group (microseconds UTC); None: nobody knows."""
 
     @property
     def copied(self) -> GtidSet:
@@ -62,14 +63,15 @@ class Hop(Struct, frozen=True):
         """Whether the new sources begin at a time, so that some of it may come twice."""
         return None in self.new.values()
 
-    def may_be_copies(self, committed_at: Ints) -> Mask:
+    def may_be_copies(self, committed_at: Ints, copied_until: int | None) -> Mask:
         """Which transactions of a new source may be what an old one has given, as far as their times tell.
 
         Args:
             committed_at: By the new source's own clock: microseconds UTC.
+            copied_until: Nothing was copied from then on, by the same clock; None: nobody knows.
         """
-        if self.is_by_time and self.copied_until is not None:
-            return committed_at < self.copied_until
+        if self.is_by_time and copied_until is not None:
+            return committed_at < copied_until
         return np.full(len(committed_at), self.is_by_time)
 
 

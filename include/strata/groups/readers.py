@@ -52,6 +52,8 @@ class Ended(Struct, frozen=True):
 
     place: Place | None
     error: StrataError | None
+    last_commit: int = 0
+    """As `ChangeStream.last_commit`."""
 
 
 _MOST_BYTES: Final = 8 << 20
@@ -129,7 +131,7 @@ class Reader(threading.Thread):
         finally:
             if self._server is not None:
                 self._server.close()
-        self._inbox.put(self.source, Ended(self._reached(), error))
+        self._inbox.put(self.source, Ended(self._reached(), error, self._stream.last_commit))
 
     def close(self) -> None:
         """Ends the stream at the next moment."""

@@ -3,15 +3,17 @@ Not here: what it means for one source (`streams/positions.py`)."""
 
 from __future__ import annotations
 
+import logging
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from strata.errors import Usage
+from strata.errors import BinlogPurgedError, StrataError, Usage
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_text import from_text
 from strata.streams.positions import Edge, micros, parse_time, place_of
+from strata.streams.seam import LiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from strata.streams.stream import StreamedSource
     from strata.wire.server_now import ServerNow
 
+_LOG: Final = logging.getLogger("strata.group")
 _TOKEN = re.compile(r"\s*v\d+\.")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"\s*\d{4}-\d\d-\d\d([T ].*)?")
@@ -62,7 +65,7 @@ class Starts:
         self._until = self._bound(until) if until is not None else None
         if isinstance(self._until, dict):
             path.end_with(self._until)
-        self._times: dict[str, int] = {}
+        self._times: dict[str, int | None] = {}
         for bound in (self._start, self._until):
             if isinstance(bound, datetime) and not path.is_behind_all:
                 raise Usage(
@@ -79,20 +82,28 @@ class Starts:
         """Where the sources are that begin behind a token, and where those were that have ended."""
         return self._start.values() if isinstance(self._start, dict) else ()
 
-    def begin_at(self, sources: Iterable[str], time: int) -> None:
-        """Lets sources of which no position is known begin at a time.
+    def begin_at(self, times: Mapping[str, int | None]) -> None:
+        """Lets new sources of a hop begin at times, since no position of them is known.
 
         Args:
-            sources: New ones of a hop.
-            time: Microseconds UTC, in the group's time.
+            times: By source: what is earlier is not wanted, by its own clock (microseconds UTC); None: that is not
+                known either, and all that it has is read.
         """
-        self._times.update(dict.fromkeys(sources, time))
+        self._times.update(times)
+        unknown = sorted(source for source, time in times.items() if time is None)
+        if unknown:
+            _LOG.warning(
+                "group %s: %s: no time says where to begin, since not all clocks are known: all that there is is read",
+                self._group,
+                ", ".join(unknown),
+            )
 
     def bounds(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
         """Where one source begins and ends; a time is one of the group.
 
         Raises:
-            LakeUnavailableError: The lake does not answer.
+            BinlogPurgedError: A new source of a hop begins at a time, and what it had then may be gone.
+            StrataError: The lake or the server does not answer.
         """
         begin: Start
         if source in self._asked:
@@ -100,22 +111,42 @@ class Starts:
         elif isinstance(self._start, dict) and source in self._start:
             begin = self._start[source]
         elif source in self._times:
-            begin = self._begin_at_time(source, clocks)
+            begin = self._begin_at_time(source, self._times[source])
         else:
             of_hop = self._path.place(source)
             is_of_hop = isinstance(self._start, dict) or self._start is Edge.BEGINNING
             begin = of_hop if of_hop and is_of_hop else _in_its_time(self._edge(), source, clocks)
         return begin, self._end(source, clocks)
 
-    def _begin_at_time(self, source: str, clocks: Clocks) -> Bound:
-        time = clocks.in_server(source, self._times[source])
+    def _begin_at_time(self, source: str, time: int | None) -> Bound:
         landed = LandedStream.open(self._sources[source].lake, source)
-        if landed.last_seq >= landed.first_seq and landed.executed_before():
-            first = landed.record_at(landed.first_seq)[1].committed_at
-            if time <= first and landed.executed_before() <= self._path.copied(source):
-                # It was made of a copy: what it has from before its first transaction was given by the old sources.
-                return Edge.BEGINNING
-        return Edge.BEGINNING if time <= 0 else _EPOCH + timedelta(microseconds=time)
+        earliest = _earliest(landed)
+        lost = self._gone(landed, source) - self._path.copied(source)
+        if lost and (time is None or earliest is None or time <= earliest):
+            raise BinlogPurgedError(
+                "it takes over from other sources at a time, since nobody knows its position, and what it had then may "
+                "be gone: it is nowhere any more",
+                source=source,
+                gtid=str(lost),
+                remedy="Give its position in the journal (docs/groups.md)."
+                if landed.segments
+                else f"Run `strata land --source {source}`, which finds out, or give its position in the journal "
+                "(docs/groups.md).",
+            )
+        # What it has from before its first transaction was given by the old sources.
+        is_whole = time is None or time <= 0 or (earliest is not None and time <= earliest)
+        return Edge.BEGINNING if is_whole or time is None else _EPOCH + timedelta(microseconds=time)
+
+    def _gone(self, landed: LandedStream, source: str) -> GtidSet:
+        """What a source has from before the first transaction of it that can be had."""
+        if landed.segments:
+            return landed.executed_before()
+        if not self.asks_servers:
+            return GtidSet()
+        try:
+            return LiveServer(self._sources[source].address).state().purged
+        except StrataError as error:
+            raise error.located(source=source) from None
 
     def _end(self, source: str, clocks: Clocks) -> Bound | None:
         hop = self._path.end(source)
@@ -178,6 +209,15 @@ class Starts:
                 remedy=f"Take a token of it where it is to begin, as `strata stream --source {missing[0]} --from now "
                 "--until now` prints, and merge the two: `strata token merge TOKEN TOKEN`.",
             )
+
+
+def _earliest(landed: LandedStream) -> int | None:
+    """The least time of the first transaction that has landed, by its clock and by that of the stream (microseconds
+    UTC); None: none has."""
+    if landed.last_seq < landed.first_seq or not landed.segments:
+        return None
+    first = landed.record_at(landed.first_seq)[1].committed_at
+    return min(landed.clock_at(landed.first_seq - 1) or first, first)
 
 
 def _in_its_time(bound: Bound, source: str, clocks: Clocks) -> Bound:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.errors import SettingsError, StrataError
+from strata.errors import BinlogPurgedError, SettingsError, StrataError
 from strata.groups.clocks import Clocks, Server
 from strata.groups.copies import Copies
 from strata.groups.entering import Entering
@@ -152,8 +152,10 @@ class GroupStream:
         self._failed: dict[str, StrataError] = {}
         addresses = {name: source.address for name, source in self._sources.items()}
         self._clocks = Clocks(group.name, addresses, group.clock_bound)
-        self._copies, self._entering = Copies(self._path, group.source_gtid_column), Entering()
+        self._copies, self._entering = Copies(self._path, self._clocks, group.source_gtid_column), Entering()
         self._given = Given(group.name)
+        self._last_commits: dict[str, int] = {}
+        """Of sources that have ended: as `Ended.last_commit`."""
         self._hidden: set[str] = set()
         """Sources whose hop has not been given yet: no token may name them."""
         self._watch = Watch(group.name, group.max_skew)
@@ -257,20 +259,25 @@ class GroupStream:
 
     def _hop(self, hop: Hop) -> None:
         """Lets the new sources of a hop take over from the old ones, all of which have come to their ends."""
-        new, times = sorted(hop.new), [self._merge.newest(name) for name in hop.old]
+        new, least = sorted(hop.new), max(self._merge.newest(name) for name in hop.old)
         if self._starts.asks_servers:
             self._measure(new)
         for name in new:
-            self._merge.add(name, epoch=self._path.number(hop), least=max(times))
+            self._merge.add(name, epoch=self._path.number(hop), least=least)
         self._hidden.update(new)
         if hop.is_by_time:
-            # A copy is later than what it is of, as far as the clocks tell.
-            self._starts.begin_at(new, min(times) - self._group.clock_bound)
+            # A copy is later than what it is of. By their own times: those of the merge never go back.
+            ends = {name: self._last_commits.get(name, 0) for name in hop.old}
+            self._starts.begin_at({name: self._clocks.earliest(name, ends) for name in new})
             self._entering.add(hop)
         else:
             self._give(hop, [place for name in new if (place := self._path.place(name))])
-        for name in new:
-            self._begin(name)
+        try:
+            for name in new:
+                self._begin(name)
+        except BinlogPurgedError as error:
+            # What the old ones have is given first.
+            self._failed.update(dict.fromkeys(new, error))
 
     def _give(self, hop: Hop, places: Sequence[Place]) -> None:
         first, number = min(hop.new), self._path.number(hop)
@@ -328,6 +335,7 @@ class GroupStream:
         if end.error is not None:
             self._failed[source] = end.error
             return
+        self._last_commits[source] = end.last_commit
         hop = self._path.ended(source, end.place or self._vector.places.get(source))
         if hop is not None:
             self._hop(hop)

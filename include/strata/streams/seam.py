@@ -46,6 +46,8 @@ class Reached(Struct):
     seq: int = 0
     executed: GtidSetBuilder = field(default_factory=GtidSetBuilder)
     clock: int = 0
+    last_commit: int = 0
+    """As `ChangeStream.last_commit`."""
     at: BinlogPosition | None = None
     """In the server's files: behind the last transaction, or behind the head of a file that follows it."""
     server_uuid: str = ""
@@ -202,6 +204,7 @@ class Seam:
         reached.server_uuid = stream.segments[-1].summary.server_uuid
         if reached.seq >= stream.first_seq:
             _, record = stream.record_at(reached.seq)
+            reached.last_commit = record.commit_timestamp
             reached.at = BinlogPosition.of(record.binlog_file, record.binlog_pos + record.end - record.begin)
         elif not stream.last_seq:
             # Nothing has been written since the stream began.

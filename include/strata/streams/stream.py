@@ -134,6 +134,9 @@ class ChangeStream:
         """Of the reader, up to the last transaction that was looked at."""
         self._at: FilePosition | None = None
         self._committed_at = 0
+        self.last_commit = 0
+        """When the last transaction that was looked at was committed, as its server's clock had it (microseconds UTC);
+        0: not known. A clock that was set back shows here, and not in places."""
         self._has_begun = self._ended = False
         self._asked = 0.0
         self._opening: Opening
@@ -320,7 +323,7 @@ class ChangeStream:
             for span in spans:
                 self._executed.add_span(sid, span)
         self._opening.stand_behind(self._executed.build())
-        self._committed_at = reached.clock
+        self._committed_at, self.last_commit = reached.clock, reached.last_commit
         self._has_begun = True
         if self._server.by_file and reached.at is not None:
             self._at = FilePosition(reached.server_uuid, reached.at)
@@ -370,7 +373,7 @@ class ChangeStream:
         add_gtids(self._executed, batch.sids, batch.sid_numbers[first:stop], batch.numbers[first:stop])
         last = stop - 1
         self._seq = batch.first_seq + last
-        self._committed_at = int(batch.committed_at[last])
+        self._committed_at, self.last_commit = int(batch.committed_at[last]), int(batch.commit_timestamps[last])
         if self._server.by_file:
             end = int(batch.positions[last] + batch.ends[last] - batch.begins[last])
             self._at = FilePosition(self._file_server(), BinlogPosition.of(batch.binlog_file, end))
