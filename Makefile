@@ -6,6 +6,8 @@ SOURCES := include dags plugins spark_jobs scripts demo bench tests
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others sweep.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests
+# Where it is set each process compiles all modules again: commands of half a second take one and a half.
+unexport PYTHONDONTWRITEBYTECODE
 # A file's tests share servers, so they stay together; the longest files come first as they are collected.
 TOGETHER := --dist loadfile --no-loadscope-reorder
 # Servers are waited for, so three processes keep two cores busy; unit tests wait for nothing.
