@@ -46,8 +46,7 @@ def server(tmp_path_factory, clock):  # noqa: F811  the fixture's name
     if clock is None:
         pytest.skip("needs a C compiler to set a server's clock")
     folder = tmp_path_factory.mktemp("source")
-    (folder / "clock").write_text(str(-2 * HOUR))
-    found = start(folder, clock)
+    found = start(folder, clock, ahead_seconds=-2 * HOUR)
     yield found
     found.stop()
 
@@ -129,11 +128,8 @@ def test_a_backfill_beside_the_schedule_and_twice_gives_the_same(server, airflow
     span = int(time.time()) // SPAN * SPAN - HOUR
     for number in (0, 1):
         set_clock(server, int(span + number * SPAN + SPAN / 3 - time.time()))
-        # It looks each second.
-        time.sleep(1.5)
         sell(server, 1000)
     set_clock(server, 0)
-    time.sleep(1.5)
     airflow.api.set_paused(DAG, "no")
     # The schedule's next time may be a whole span away.
     airflow.wait_for(lambda: published(airflow) == on_server(server), 2 * SPAN)

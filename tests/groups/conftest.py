@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAMES = ("shard_a", "shard_b", "shard_c")
+_SECONDS = Struct("=q")
+"""As `clock.c` has them."""
 
 
 @pytest.fixture(scope="session")
@@ -30,15 +33,21 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     return built
 
 
-def start(folder: Path, clock: Path | None, *options: str, port: int | None = None) -> MysqlServer:
-    """A server whose clock can be set."""
+def start(
+    folder: Path, clock: Path | None, *options: str, port: int | None = None, ahead_seconds: int = 0
+) -> MysqlServer:
+    """A server whose clock can be set; one that is started again keeps the clock that it had."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "clock").exists():
+        (folder / "clock").write_bytes(_SECONDS.pack(ahead_seconds))
     environment = {"LD_PRELOAD": str(clock), "STRATA_CLOCK": str(folder / "clock")} if clock else {}
     return launch(folder, *options, port=port, environment=environment)
 
 
 def set_clock(server: MysqlServer, ahead_seconds: int) -> None:
-    """Lets a server's clock be ahead; it looks each second."""
-    (server.folder / "clock").write_text(str(ahead_seconds))
+    """Lets a server's clock be ahead from now on."""
+    with (server.folder / "clock").open("r+b") as file:  # mapped by the server: never cut
+        file.write(_SECONDS.pack(ahead_seconds))
 
 
 @pytest.fixture(scope="session")
