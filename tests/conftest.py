@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests import properties
+from tests.as_new import global_variables, make_as_new
 from tests.mysql_server import MysqlServer, start_server
 from tests.s3_server import BUCKET, start_s3
 
@@ -47,13 +48,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def mysql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
     """One server for the whole run; a test makes databases of its own in it."""
     with start_server(tmp_path_factory.mktemp("mysql")) as server:
+        server.variables = global_variables(server)
         yield server
 
 
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    """A server for one file of tests, whose binlog is theirs alone; the file's `SERVER_OPTIONS` are its options."""
-    options = getattr(request.module, "SERVER_OPTIONS", ())
+    """A server that is as new, for one file of tests, whose binlog is theirs alone: the run's one, unless the file's
+    `SERVER_OPTIONS` say what options its own has; without any it has one that it may stop."""
+    options = getattr(request.module, "SERVER_OPTIONS", None)
+    if options is None:
+        shared = request.getfixturevalue("mysql_server")
+        make_as_new(shared)
+        yield shared
+        return
     with start_server(tmp_path_factory.mktemp("mysql"), *options) as running:
         yield running
 

@@ -36,6 +36,8 @@ class MysqlServer:
     port: int
     process: subprocess.Popen[bytes]
     options: tuple[str, ...] = field(default=())
+    variables: dict[str, str] = field(default_factory=dict)
+    """The global ones at its start, of a server that many files share (`as_new.py`)."""
     host: str = "127.0.0.1"
     user: str = "root"
     password: str = ""

@@ -19,7 +19,6 @@ import yaml
 from scripts.mysql import grants
 from scripts.ports import free_port
 from scripts.state import REPOSITORY, State
-from tests.mysql_server import start_server
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -33,10 +32,9 @@ HEADERS = {"Authorization": f"Bearer {SECRETS['STRATA_SERVE_TOKEN']}"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("compose") / "server") as found:
-        found.run_sql("; ".join(grants("mysql://strata:sesame@mysql:3306/", host="%")))
-        yield found
+def server(server: MysqlServer) -> MysqlServer:
+    server.run_sql("; ".join(grants("mysql://strata:sesame@mysql:3306/", host="%")))
+    return server
 
 
 class Service:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from scripts.startup import warm_kernels
-from tests.mysql_server import start_server
 
 WARM = warm_kernels.BINLOG.parent
 
@@ -18,10 +17,9 @@ def test_warming_decodes_the_binlog_with_every_type():
 
 
 @pytest.mark.mysql
-def test_the_recorded_binlog_is_still_that_of_its_sql(tmp_path):
-    with start_server(tmp_path) as server:
-        server.run_sql((WARM / "every_type.sql").read_text())
-        assert server.run_sql("SELECT count(*) FROM warm.every_type").split()[-1] == "1"
+def test_the_recorded_binlog_is_still_that_of_its_sql(server):
+    server.run_sql((WARM / "every_type.sql").read_text())
+    assert server.run_sql("SELECT count(*) FROM warm.every_type").split()[-1] == "1"
     recorded = warm_kernels.BINLOG.read_bytes()
     for name in re.findall(rb"CREATE TABLE (\w+)", Path(WARM, "every_type.sql").read_bytes()):
         assert name in recorded

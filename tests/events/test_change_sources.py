@@ -34,7 +34,6 @@ from strata.wire.codes import EventFlag, EventType
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
 from strata.wire.replication import BinlogStream, Control, Piece, Until
-from tests.mysql_server import start_server
 from tests.wire.landing import address_of
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from strata.events.changes.port import ChangeSource, Item
     from strata.wire.connection import ServerAddress
+    from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
 
@@ -88,11 +88,10 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("changes")
-    with start_server(folder / "server") as server:
-        server.run_sql(LIFE)
-        yield World(address_of(server), server.binlogs(), str(folder / "lake"))
+    server.run_sql(LIFE)
+    return World(address_of(server), server.binlogs(), str(folder / "lake"))
 
 
 def rows_of(found: Transactions) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ from strata.schema.model.definition import TableName
 from strata.tables.state import row_codes
 from tests.jobs.test_dump import source_of
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 SQL = """
 CREATE DATABASE shop; USE shop; SET sql_mode = '';
@@ -172,10 +171,9 @@ class Sink:
 
 
 @pytest.fixture(scope="module")
-def backups(tmp_path_factory):
+def backups(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("backups")
-    with start_server(folder / "server") as server:
-        yield Backups(server, folder)
+    return Backups(server, folder)
 
 
 def test_a_file_of_mysqldump(backups):

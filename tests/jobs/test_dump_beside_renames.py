@@ -20,11 +20,8 @@ from strata.schema.model.definition import TableName
 from strata.wire.connection import ServerAddress, TlsMode
 from tests.mirrors.world import MirrorWorld
 from tests.mysql_proxy import proxy
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
@@ -70,10 +67,9 @@ WRITES = [
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirrorWorld]:
+def world(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> MirrorWorld:
     folder = tmp_path_factory.mktemp("renames")
-    with start_server(folder / "server") as server:
-        yield MirrorWorld(server, folder)
+    return MirrorWorld(server, folder)
 
 
 @dataclass

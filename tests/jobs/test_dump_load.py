@@ -15,7 +15,6 @@ from strata.mirrors.dump import exact
 from strata.schema.model.definition import TableName
 from tests.jobs.test_dump import assert_equal, source_of
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 LENGTH = int(os.environ.get("STRATA_LOAD", "1"))
@@ -64,30 +63,29 @@ class Load(threading.Thread):
             self.done.wait(max(0.0, self.rows / WRITES_A_SECOND - self.seconds))
 
 
-def test_a_dump_under_2000_writes_a_second_with_alters(tmp_path, monkeypatch):
+def test_a_dump_under_2000_writes_a_second_with_alters(server, tmp_path, monkeypatch):
     # Less than comes: it is put aside on disk.
     monkeypatch.setattr(exact, "HELD_BYTES", 100_000)
-    with start_server(tmp_path / "server") as server:
-        world = MirrorWorld(server, tmp_path, database="load")
-        server.run_sql(
-            "CREATE DATABASE `load`; USE `load`; CREATE TABLE busy (id INT PRIMARY KEY, a INT, b VARCHAR(200));"
-            "SET cte_max_recursion_depth = 100000000; INSERT INTO busy WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL "
-            f"SELECT n + 1 FROM r WHERE n < {ROWS}) SELECT n * 2, n, RPAD(n, 150, 'b') FROM r"
-        )
-        load = Load(server)
-        load.start()
-        try:
-            settings = DumpSettings(chunk_bytes=200_000 * LENGTH, pause_seconds=0.05)
-            report = TableDump(source_of(world), TableName("load", "busy"), settings).run()
-        finally:
-            load.done.set()
-            load.join()
-        assert load.error is None, load.error
-        assert report.changes, report
-        if LENGTH > 1:
-            # How much is written meanwhile is the machine's; where others work on it, less.
-            assert load.rows > 0.5 * WRITES_A_SECOND * load.seconds, (load.rows, load.seconds)
-            assert report.readings > 1, (report, load.alters)
-        world.publish()
-        world.update()
-        assert_equal(world, "busy", world.mirror("busy").to_arrow())
+    world = MirrorWorld(server, tmp_path, database="load")
+    server.run_sql(
+        "CREATE DATABASE `load`; USE `load`; CREATE TABLE busy (id INT PRIMARY KEY, a INT, b VARCHAR(200));"
+        "SET cte_max_recursion_depth = 100000000; INSERT INTO busy WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL "
+        f"SELECT n + 1 FROM r WHERE n < {ROWS}) SELECT n * 2, n, RPAD(n, 150, 'b') FROM r"
+    )
+    load = Load(server)
+    load.start()
+    try:
+        settings = DumpSettings(chunk_bytes=200_000 * LENGTH, pause_seconds=0.05)
+        report = TableDump(source_of(world), TableName("load", "busy"), settings).run()
+    finally:
+        load.done.set()
+        load.join()
+    assert load.error is None, load.error
+    assert report.changes, report
+    if LENGTH > 1:
+        # How much is written meanwhile is the machine's; where others work on it, less.
+        assert load.rows > 0.5 * WRITES_A_SECOND * load.seconds, (load.rows, load.seconds)
+        assert report.readings > 1, (report, load.alters)
+    world.publish()
+    world.update()
+    assert_equal(world, "busy", world.mirror("busy").to_arrow())

@@ -20,12 +20,9 @@ from strata.jobs.check.progress import CheckProgress
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.run.run_folder import read_decoded, read_verdicts, run_folder, write_decoded
 from strata.wire.storage import content_digest
-from tests.mysql_server import start_server
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.mysql_server import MysqlServer
 
 __all__ = ["spark"]
@@ -64,10 +61,9 @@ COMPARED = [4, 8, 4, 3, 2, 2]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as server:
-        server.run_sql(FIRST)
-        yield server
+def server(server: MysqlServer) -> MysqlServer:
+    server.run_sql(FIRST)
+    return server
 
 
 @pytest.fixture

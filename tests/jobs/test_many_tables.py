@@ -11,11 +11,9 @@ from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import replay_source
 from strata.store.database import open_store
 from tests.jobs.test_unnumbered_source import run_all
-from tests.mysql_server import start_server
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -48,12 +46,11 @@ DELETE FROM e; DELETE FROM d; DROP TABLE d, e; CREATE TABLE d (other INT PRIMARY
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+def server(server: MysqlServer) -> MysqlServer:
     """A server whose first binlogs are purged."""
-    with start_server(tmp_path_factory.mktemp("many")) as running:
-        running.run_sql(BEFORE)
-        running.run_sql(f"PURGE BINARY LOGS TO '{running.binlogs()[-1].name}'")
-        yield running
+    server.run_sql(BEFORE)
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    return server
 
 
 @pytest.fixture

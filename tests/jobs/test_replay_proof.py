@@ -20,7 +20,6 @@ from strata.jobs.track.track_schema import track_landed
 from strata.store.database import open_store
 from strata.tables.commit import publish
 from strata.wire.connection import ServerAddress
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,10 +80,9 @@ CREATE TABLE picked (PRIMARY KEY (id)) SELECT id, n FROM orders;
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> MysqlServer:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        running.run_sql(LIFE)
-        yield running
+def server(server: MysqlServer) -> MysqlServer:
+    server.run_sql(LIFE)
+    return server
 
 
 def test_replay_equals_select(server: MysqlServer, tmp_path: Path) -> None:

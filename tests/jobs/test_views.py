@@ -34,7 +34,6 @@ from strata.tables.commit import publish
 from strata.tables.convert import state_schema
 from strata.wire.connection import ServerAddress
 from tests.jobs.added_columns import ADDED
-from tests.mysql_server import start_server
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
@@ -106,10 +105,9 @@ REFUSED = {"log": "no primary key", "parts": "no log says which", "rekeyed": "an
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> MysqlServer:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        running.run_sql(LIFE)
-        yield running
+def server(server: MysqlServer) -> MysqlServer:
+    server.run_sql(LIFE)
+    return server
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from strata.tables.convert import state_schema
 from tests.jobs.test_views import load_delta
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pymysql
+
+    from tests.mysql_server import MysqlServer
 
 __all__ = ["spark"]
 
@@ -75,24 +76,23 @@ Seen = list[tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MirrorWorld, Seen]]:
+def lived(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MirrorWorld, Seen]]:
     """Tables from before the stream, dumped, and what SELECT gave at some positions behind."""
     folder: Path = tmp_path_factory.mktemp("history")
-    with start_server(folder / "server") as server:
-        server.run_sql(BEFORE)
-        server.run_sql("FLUSH BINARY LOGS")
-        server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
-        world = MirrorWorld(server, folder)
-        world.snapshot()
-        server.run_sql(f"CREATE TABLE shop.{EMPTY} (id INT PRIMARY KEY, name VARCHAR(5))")
-        world.publish()
-        source = DumpSource(
-            world.name, world.source.address, world.lake, SchemaStore(world.engine), world.publish, world.mode
-        )
-        for table in TABLES:
-            TableDump(source, TableName("shop", table), DumpSettings(chunk_bytes=1 << 20, pause_seconds=0)).run()
-        with server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
-            yield world, [step(world, connection, statements) for statements in ("DO 0", *LIFE)]
+    server.run_sql(BEFORE)
+    server.run_sql("FLUSH BINARY LOGS")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    world = MirrorWorld(server, folder)
+    world.snapshot()
+    server.run_sql(f"CREATE TABLE shop.{EMPTY} (id INT PRIMARY KEY, name VARCHAR(5))")
+    world.publish()
+    source = DumpSource(
+        world.name, world.source.address, world.lake, SchemaStore(world.engine), world.publish, world.mode
+    )
+    for table in TABLES:
+        TableDump(source, TableName("shop", table), DumpSettings(chunk_bytes=1 << 20, pause_seconds=0)).run()
+    with server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
+        yield world, [step(world, connection, statements) for statements in ("DO 0", *LIFE)]
 
 
 def step(world: MirrorWorld, connection: pymysql.Connection, statements: str) -> tuple[int, dict[str, Any]]:

@@ -8,10 +8,8 @@ import pytest
 
 from tests.jobs.test_replay_proof import LIFE
 from tests.mirrors.world import MirrorWorld
-from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -20,10 +18,9 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        running.run_sql(LIFE)
-        yield running
+def server(server: MysqlServer) -> MysqlServer:
+    server.run_sql(LIFE)
+    return server
 
 
 def test_mirrors_equal_select(server: MysqlServer, tmp_path: Path) -> None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
-SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
-
 
 @pytest.fixture
 def world(server: MysqlServer, tmp_path: Path) -> LiveWorld:

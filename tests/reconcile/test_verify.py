@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
-SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 LIFE = """
 CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), d DATE);

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
-SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 SEEDS = [random.randrange(1 << 30) for _ in range(TIMES)] or [7]
 COLLATIONS = (

@@ -46,16 +46,15 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("streaming")
     (folder / "settings.toml").write_text(SETTINGS)
-    with start_server(folder / "server") as server:
-        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
-        server.run_sql("CREATE TABLE d.u (id INT PRIMARY KEY, b INT); INSERT INTO d.u VALUES (1, 1)")
-        made = World(server, folder)
-        made.land()
-        made.track()
-        yield made
+    server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+    server.run_sql("CREATE TABLE d.u (id INT PRIMARY KEY, b INT); INSERT INTO d.u VALUES (1, 1)")
+    made = World(server, folder)
+    made.land()
+    made.track()
+    return made
 
 
 def variables(world):

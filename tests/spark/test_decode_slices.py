@@ -14,7 +14,6 @@ from strata.jobs.run.run_folder import DECODED, read_decoded
 from strata.values import to_plain
 from strata.wire.storage import Folder
 from tests.airflow.pipeline import Pipeline, make_account
-from tests.mysql_server import start_server
 from tests.spark.cluster import start_cluster, submit
 
 pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow]
@@ -33,18 +32,17 @@ ROWS = 5000 + 5000 + 2500
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory):
+def planned(server, tmp_path_factory):
     """A run that is planned: where its folder is."""
     folder = tmp_path_factory.mktemp("planned")
-    with start_server(folder / "mysql") as server:
-        server.run_sql(LIFE)
-        pipeline = Pipeline(folder, make_account(server))
-        # Small slices, so that there is something to spread.
-        pipeline.state.settings_file.write_text(pipeline.state.default_settings() + "slice_mb = 1\n")
-        settings = pipeline.settings
-        for step in (ingest.land, ingest.track):
-            step("shop", settings=settings)
-        report = ingest.plan("shop", None, None, settings=settings)
+    server.run_sql(LIFE)
+    pipeline = Pipeline(folder, make_account(server))
+    # Small slices, so that there is something to spread.
+    pipeline.state.settings_file.write_text(pipeline.state.default_settings() + "slice_mb = 1\n")
+    settings = pipeline.settings
+    for step in (ingest.land, ingest.track):
+        step("shop", settings=settings)
+    report = ingest.plan("shop", None, None, settings=settings)
     assert report.slices >= 3
     return pipeline, report.run_url
 

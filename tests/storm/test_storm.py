@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.as_new import make_as_new
 from tests.cache.conftest import redis_server
 from tests.jobs.spark_in_process import in_process
-from tests.mysql_server import start_server
 from tests.seeds import seeds
 from tests.storm.cached import Cached
 from tests.storm.source import WRITES, StormSource
@@ -22,7 +22,7 @@ from tests.storm.witnesses import Witnesses
 from tests.storm.workload import KEYS, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -36,10 +36,10 @@ ROUNDS, SPELLS, STEPS = 3, 3, 30
 
 
 @pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("mysql")) as running:
-        running.run_sql("CREATE DATABASE shop; CREATE DATABASE other")
-        yield running
+def server(server: MysqlServer) -> MysqlServer:
+    make_as_new(server)
+    server.run_sql("CREATE DATABASE shop; CREATE DATABASE other")
+    return server
 
 
 # What a run that dies has open, nobody closes.

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pymysql
 import pytest
@@ -26,21 +26,17 @@ from tests.mysql_server import MysqlServer, launch, start_server
 from tests.streams.world import World, bare, lines_of
 from tests.waiting import PATIENCE_SECONDS, wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = pytest.mark.mysql
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("following")
-    with start_server(folder / "server") as server:
-        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a TEXT)")
-        made = World(server, folder)
-        made.land()
-        made.track()
-        yield made
+    server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a TEXT)")
+    made = World(server, folder)
+    made.land()
+    made.track()
+    return made
 
 
 class Writer(threading.Thread):

@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.errors import BinlogPurgedError, SchemaGapError, StatementFormatError
-from tests.mysql_server import start_server
 from tests.streams.world import World, lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("refusals")
-    with start_server(folder / "server") as server:
-        made = World(server, folder)
-        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)")
-        made.land()
-        made.track()
-        yield made
+    made = World(server, folder)
+    server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)")
+    made.land()
+    made.track()
+    return made
 
 
 def purge(world: World) -> None:

@@ -25,11 +25,10 @@ from strata.gtid.sets import GtidSet
 from strata.gtid.token import Order, Token
 from strata.gtid.token_text import from_text
 from strata.streams.events import Commit, Ddl, Heartbeat, RowChange
-from tests.mysql_server import MysqlServer, start_server
 from tests.streams.world import World, bare, lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
 
@@ -62,15 +61,14 @@ SET binlog_transaction_compression = ON; INSERT INTO v SELECT a FROM t;
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(server: MysqlServer, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("stream")
-    with start_server(folder / "server") as server:
-        made = World(server, folder, lineage="first")
-        server.run_sql(PAST)
-        made.land()
-        made.track()
-        server.run_sql(LATER)
-        yield made
+    made = World(server, folder, lineage="first")
+    server.run_sql(PAST)
+    made.land()
+    made.track()
+    server.run_sql(LATER)
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,11 @@ import pytest
 
 from strata import tokens
 from strata.errors import Usage
-from tests.mysql_server import MysqlServer, start_server
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from strata.gtid.token import Token
+    from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
 LEVELS = ("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
@@ -42,12 +40,11 @@ NOT_COMMITTED = -1
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("snapshots")) as found:
-        # A session at SERIALIZABLE waits for the one that has not committed.
-        found.run_sql("CREATE DATABASE d; CREATE TABLE d.r (id INT PRIMARY KEY, n INT); INSERT INTO d.r VALUES (1, 0)")
-        found.run_sql("SET GLOBAL innodb_lock_wait_timeout = 1")
-        yield found
+def server(server: MysqlServer) -> MysqlServer:
+    # A session at SERIALIZABLE waits for the one that has not committed.
+    server.run_sql("CREATE DATABASE d; CREATE TABLE d.r (id INT PRIMARY KEY, n INT); INSERT INTO d.r VALUES (1, 0)")
+    server.run_sql("SET GLOBAL innodb_lock_wait_timeout = 1")
+    return server
 
 
 def run(session: pymysql.Connection, statement: str) -> object:

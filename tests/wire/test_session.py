@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
-SERVER_OPTIONS = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 
 GONE = {"show_old_temporals"}
 """Variables that the server of the tests does not have any more."""
