@@ -54,7 +54,7 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     refuse_unkeyed(definition, key, changes["_missing"])
     events = Events.of(in_order(changes), definition)
     if key:
-        return _last_of_each_key(state, events, key)
+        return last_of_each_key(state, events, filled(state, events, key) if events.absent else events.after, key)
     return _what_is_left(state, events)
 
 
@@ -172,9 +172,16 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
         )
 
 
-def _last_of_each_key(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
+def last_of_each_key(state: pa.Table, events: Events, after: pa.Table, key: Sequence[str]) -> pa.Table:
+    """What was last put under each key and not taken away since.
+
+    Args:
+        state: The rows before.
+        events: What was put and taken.
+        after: The images that were put, whole.
+        key: Columns that name a row.
+    """
     rows = state.num_rows
-    after = filled(state, events, key) if events.absent else events.after
     codes = row_codes(pa.concat_tables([part.select(key) for part in (state, events.before, after)]))
     # Within a change, the image before it goes first.
     order = np.argsort(

@@ -12,9 +12,9 @@ import pyarrow.compute as pc  # noqa: TID253  see above
 from strata.jobs.reconcile.compare import masked
 from strata.jobs.reconcile.report import Difference, Side
 from strata.mirrors.complete import completed
+from strata.mirrors.layout import key_columns
 from strata.rows.arrow import BEFORE
-from strata.tables.layout import column_name
-from strata.tables.state import Events, apply_changes, row_codes
+from strata.tables.state import Events, apply_changes, in_order, last_of_each_key, row_codes
 from strata.tables.verbatim import coalesced, exact_names, own_texts
 
 if TYPE_CHECKING:
@@ -60,14 +60,31 @@ class Chain:
         """As `apply_changes`."""
         events = _Events(state, changes.sort_by([("_seq", "ascending"), ("_row", "ascending")]), definition)
         is_whole = self._whole_since is not None and events.first_seq > self._whole_since
-        odd = events.broken(is_whole=is_whole) if definition.primary_key else events.taken_too_often(is_whole=is_whole)
+        key = _key_of(state, definition)
+        odd = events.broken(is_whole=is_whole) if key else events.taken_too_often(is_whole=is_whole)
         if self._part is not None:
             odd = events.of_part(odd, self._part)
         self.looked += self._count(changes)
         self.broken += len(odd)
         room = self._shown.most - len(self.differences)
         self.differences += [events.difference(at, self._shown) for at in odd[: max(room, 0)].tolist()]
-        return apply_changes(state, changes, definition)
+        return _applied(state, changes, definition, key) if key else apply_changes(state, changes, definition)
+
+
+def _key_of(state: pa.Table, definition: TableDefinition) -> list[str]:
+    """What images before changes always have: without a primary key MySQL takes the first unique key without NULL."""
+    return [name for name in exact_names(definition, key_columns(definition)) if name in state.schema.names]
+
+
+def _applied(state: pa.Table, changes: pa.Table, definition: TableDefinition, key: list[str]) -> pa.Table:
+    """The rows after changes; what an image lacks is in the row before it, whatever key that had."""
+
+    def rows_of(keys: pa.Table) -> pa.Table:
+        codes = row_codes(pa.concat_tables([state.select(key), keys]))
+        return state.filter(pa.array(np.isin(codes[: state.num_rows], codes[state.num_rows :])))
+
+    events = Events.of(in_order(changes), definition)
+    return last_of_each_key(state, events, completed(events, definition, key, changes["_missing"], rows_of), key)
 
 
 class _Events:
@@ -82,14 +99,14 @@ class _Events:
         found = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
         left = _left(changes, definition).select(names)
         self._changes = changes
-        own = [column_name(name) for name in definition.primary_key]
-        self._key = [name for name in exact_names(definition, own) if name in names] or names
+        key = _key_of(state, definition)
+        self._key = key or names
         self._images = pa.concat_tables([state, found.cast(state.schema), left.cast(state.schema)])
         self._side = np.repeat([_LEFT, _FOUND, _LEFT], [state.num_rows, len(found_at), len(left_at)])
         self._at = np.concatenate([np.full(state.num_rows, -1, np.int64), found_at, left_at])
         has_all = pc.or_(pc.is_null(changes["_missing"]), pc.equal(op, "insert"))
         whole = pc.and_(has_all, pc.invert(_has_differences(changes, definition)))
-        if not definition.primary_key:
+        if not key:
             whole = pa.chunked_array([pa.array(np.ones(len(whole), bool))])
         self._is_whole = np.concatenate(
             [np.ones(state.num_rows, bool), whole.to_numpy(zero_copy_only=False)[self._at[state.num_rows :]]]
@@ -199,6 +216,6 @@ def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:
     """The images after changes that are in order, with the defaults of what inserts left out; whole where there is no
     key, by which nobody could find the rest."""
     events = Events.of(changes, definition)
-    if definition.primary_key:
+    if key_columns(definition):
         return events.after
     return completed(events, definition, (), changes["_missing"], lambda keys: keys)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 
+from strata.mirrors.layout import key_columns
 from strata.rows.arrow import arrow_type, may_be_invalid
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.definition import Column
@@ -31,8 +32,8 @@ _PLAIN_TOO = frozenset({"bigint", "varbinary", "blob", "tinyblob", "mediumblob",
 def row_columns(definition: TableDefinition) -> tuple[str, ...]:
     """Columns that name a row, as the change table calls them: of a table without a key, those of which equal values
     have equal bytes."""
-    names = definition.primary_key or [one.name for one in definition.columns if _is_simple(one)]
-    return exact_names(definition, [column_name(name) for name in names])
+    key = key_columns(definition)
+    return exact_names(definition, key or [column_name(one.name) for one in definition.columns if _is_simple(one)])
 
 
 def part_columns(past: TablePast) -> tuple[str, ...]:
