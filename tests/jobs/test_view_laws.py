@@ -43,6 +43,9 @@ ROUNDS, STEPS = 2, 20
 VALUES = {
     "TINYINT": "-5", "SMALLINT UNSIGNED": "65535", "MEDIUMINT": "70000", "INT": "7",
     "BIGINT UNSIGNED": "18446744073709551615", "DECIMAL(9, 3)": "-1.250", "FLOAT": "0.5", "DOUBLE": "1.5e200",
+    "INT UNSIGNED": "12", "BIGINT": "-70000", "VARCHAR(12)": "'12'", "VARCHAR(30)": "'it''s'",
+    "DECIMAL(7, 1)": "-1.3", "DATETIME(3)": "'1999-12-31 23:59:59.5'", "DECIMAL(20, 2)": "5",
+    "ENUM('b', 'more', 'first')": "'b'",
     "DECIMAL(45, 10)": "12345678901234567890123456789012345.5", "BIT(1)": "1", "BIT(9)": "257",
     "DATE": "'2024-02-29'", "TIME": "'-10:00:01'", "TIME(3)": "'11:00:00.125'", "DATETIME": "'2024-01-01 10:00:00'",
     "DATETIME(6)": "'1999-12-31 23:59:59.999999'", "YEAR": "1999", "TIMESTAMP": "'2024-01-01 10:00:00'",
@@ -70,7 +73,33 @@ LEFT_OUT = (
     "UPDATE left_out SET n = 3 WHERE a = 5",
 )
 """A key that is left to its default, and its row."""
-NOT_FOR_VERIFY = ("were published of it", "by which rows are told apart", "nothing of it is published")
+ALWAYS = ("added", "left_out", "changed")
+"""Tables whose mirrors follow whatever is drawn."""
+CHANGED = (
+    "SET SESSION binlog_row_image = FULL",
+    "CREATE TABLE changed (a INT NOT NULL PRIMARY KEY, n INT, m SMALLINT NOT NULL DEFAULT 3, d DECIMAL(9, 3), t TEXT)",
+    "INSERT INTO changed VALUES (1, 7, 1, 1.005, 'kept'), (2, -5, 2, -2.555, NULL), (3, 999999, 3, 0, 'x')",
+    "SET SESSION binlog_row_image = MINIMAL",
+    "UPDATE changed SET a = 20 WHERE a = 2",
+    "ALTER TABLE changed MODIFY n VARCHAR(20), MODIFY d DECIMAL(5, 1), MODIFY m BIGINT NOT NULL",
+    "UPDATE changed SET a = 21, t = 'moved' WHERE a = 20",
+    "INSERT INTO changed (a, n) VALUES (2, 'new'), (5, '12')",
+    "UPDATE changed SET a = a + 100 ORDER BY a DESC",
+    "ALTER TABLE changed MODIFY m VARCHAR(9), MODIFY a BIGINT NOT NULL, MODIFY d INT",
+    "UPDATE changed SET a = 1 WHERE a = 102",
+    "DELETE FROM changed WHERE a = 103",
+    "UPDATE changed SET d = 9 WHERE a = 121",
+    "SET SESSION binlog_row_image = FULL",
+)
+"""Keys that change under images that lack the rest of the row, several times, before and after other types."""
+WIDER = {"TINYINT": "INT", "INT": "VARCHAR(12)", "DECIMAL(9, 3)": "DECIMAL(7, 1)", "DATETIME(6)": "DATETIME(3)",
+         "VARCHAR(9)": "VARCHAR(30)", "SMALLINT UNSIGNED": "DOUBLE", "DATETIME": "DATE", "DATE": "DATETIME",
+         "MEDIUMINT": "BIGINT", "YEAR": "INT", "ENUM('first', 'b')": "ENUM('b', 'more', 'first')", "CHAR(5)": "TEXT",
+         "BIT(9)": "INT UNSIGNED", "VARCHAR(30)": "TEXT", "DOUBLE": "DOUBLE", "BIGINT": "DECIMAL(20, 2)"}  # fmt: skip
+"""Types that a MODIFY gives to columns of others."""
+OF_HISTORIES = "the image of a row that changed its key lacks it"
+"""What a view says that puts files with dead rows together as histories are."""
+NOT_FOR_VERIFY = ("were published of it", "nothing of it is published")
 
 
 class Life:
@@ -94,8 +123,8 @@ class Life:
 
     def step(self) -> list[str]:
         table = self._random.choice(list(KEYS))
-        kinds = [self._insert, self._update, self._delete, self._alter, self._image]
-        return self._random.choices(kinds, [6, 4, 2, 1, 1])[0](table)
+        kinds = [self._insert, self._update, self._move, self._delete, self._alter, self._modify, self._image]
+        return self._random.choices(kinds, [6, 4, 3, 2, 1, 2, 1])[0](table)
 
     def _create(self, table: str) -> str:
         some = self._random.sample(list(VALUES), 6)
@@ -121,6 +150,23 @@ class Life:
         name, kind = self._random.choice(list(self._columns[table].items()))
         value = self._random.choice([VALUES[kind], "DEFAULT"])
         return [f"UPDATE IGNORE {table} SET {name} = {value} WHERE {self._where(table)}"]
+
+    def _move(self, table: str) -> list[str]:
+        keys = KEYS[table][1]
+        if not keys:
+            return self._update(table)
+        name = self._random.choice(keys)
+        value = self._random.choice(KEY_VALUES[name])
+        return [f"UPDATE IGNORE {table} SET {name} = {value} WHERE {self._where(table)}"]
+
+    def _modify(self, table: str) -> list[str]:
+        columns = self._columns[table]
+        some = [name for name, kind in columns.items() if kind in WIDER]
+        if not some:
+            return self._alter(table)
+        name = self._random.choice(some)
+        columns[name] = WIDER[columns[name]]
+        return [f"ALTER TABLE {table} MODIFY {name} {self._column(columns[name])}"]
 
     def _delete(self, table: str) -> list[str]:
         return [f"DELETE FROM {table} WHERE {self._where(table)} LIMIT 1"]
@@ -160,8 +206,8 @@ class Judge:
         world = self._world
         report = world.update()
         behind = {one.table for one in report.mirrors if one.behind or one.error}
-        assert not {"shop.added", "shop.left_out"} & behind
-        names = [name for name in [*KEYS, "added", "left_out"] if f"shop.{name}" not in behind]
+        assert not {f"shop.{name}" for name in ALWAYS} & behind
+        names = [name for name in [*KEYS, *ALWAYS] if f"shop.{name}" not in behind]
         with world.server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
             for name in names:
                 mirror = world.mirror(name)
@@ -171,7 +217,7 @@ class Judge:
                     self._definitions[name], self._selected[name] = mirror.definition, cursor.fetchall()
                 self.compare(name, "mirror", mirror.to_arrow().select(state_schema(mirror.definition).names))
         self.by_duckdb(names, Through.DELTA)
-        self.by_duckdb(names, Through.FILES)
+        self.by_duckdb(names, Through.FILES, OF_HISTORIES)
         with self._monkeypatch.context() as patch:
             patch.setattr(views_module, "standing_mirror", lambda *_: Standing())
             keyed = [name for name in names if name not in ("k3", "k4") and self._selected[name]]
@@ -179,17 +225,18 @@ class Judge:
         for name in names:
             history = history_check.opened(world, name)
             for reader in history_check.READERS:
-                found = reader(history)
+                found = history_check.reported(history, reader)
                 seq = history.reached.seq
-                history_check.assert_valid(history, found, seq, self._selected[name])
+                if found is not None:
+                    history_check.assert_valid(history, found, seq, self._selected[name])
         verified = verify_changes(world.source, world.engine, Wanted(tuple(f"shop.{name}" for name in names)))
         for one in verified.tables:
-            # This world has no ledger of what was published; by unique keys nothing is verified under MINIMAL images.
+            # This world has no ledger of what was published.
             told = [reason for reason in one.reasons if not any(text in reason for text in NOT_FOR_VERIFY)]
             assert (one.table, told, one.differences) == (one.table, [], ())
         self.looked += len(names)
 
-    def by_duckdb(self, names: list[str], through: Through) -> None:
+    def by_duckdb(self, names: list[str], through: Through, may_say: str | None = None) -> None:
         made = make_views(self._world.lake, "s", self._world.engine, Dialect.DUCKDB, through)
         now = of_kind(made, Kind.NOW)
         with duckdb.connect() as connection:
@@ -200,7 +247,12 @@ class Judge:
                 of_table = [one for one in made if one.table.table == name]
                 for statement in [statement for one in of_table for statement in one.statements]:
                     connection.execute(statement)
-                rows = pa.table(connection.execute(f"SELECT * FROM shop.{name}").arrow())
+                try:
+                    rows = pa.table(connection.execute(f"SELECT * FROM shop.{name}").arrow())
+                except duckdb.InvalidInputException as error:
+                    if may_say is None or may_say not in str(error):
+                        raise
+                    continue
                 self.compare(name, f"view {through}", rows)
 
     def compare(self, name: str, what: str, rows: pa.Table) -> None:
@@ -223,6 +275,7 @@ def test_views_are_what_mirrors_and_select_are(
     with server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
         run(connection, life.begin())
         run(connection, list(LEFT_OUT))
+        run(connection, list(CHANGED))
         for _ in range(ROUNDS):
             for _ in range(STEPS):
                 run(connection, life.step())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import BEFORE, SHARED, create_view, typed
+from strata.dialects.trees import create_view, typed
+from strata.dialects.views import BEFORE, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

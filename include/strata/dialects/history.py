@@ -13,7 +13,8 @@ import pyarrow as pa
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import BEFORE, Writer, aliased, column_of, create_view, is_in, is_insert, name_of
+from strata.dialects.trees import aliased, column_of, create_view, is_in, is_insert, name_of
+from strata.dialects.views import BEFORE, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

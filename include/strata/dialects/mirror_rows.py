@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from sqlglot import exp
 
-from strata.dialects.views import column_of, create_view, name_of, typed
+from strata.dialects.trees import column_of, create_view, name_of, typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,26 @@ import pyarrow as pa  # noqa: TC002  msgspec asks for it
 from msgspec import Struct
 from sqlglot import exp  # noqa: TC002  likewise
 
+from strata.schema.model.definition import Column  # noqa: TC001  likewise
+
+
+class Step(Struct, frozen=True):
+    """An ALTER that gave a column another type."""
+
+    before: Column
+    after: Column
+    truncates: bool = False
+    """Fractions of seconds were cut, not rounded."""
+    time_zone: str | None = None
+    """Of the session, where it matters."""
+    numbers_zeros: bool = True
+    """A column that became AUTO_INCREMENT got numbers for its zeros, too."""
+
+    @property
+    def shown(self) -> str:
+        """In words."""
+        return f"{self.before.name} was {self.before.column_type}, and is {self.after.column_type}"
+
 
 class Place(Struct, frozen=True):
     """Where rows of some versions have the value of a column."""
@@ -23,6 +43,12 @@ class Place(Struct, frozen=True):
     """What an INSERT that does not name the column gives it."""
     unknown: str | None = None
     """Why the log does not tell the value."""
+    kind: pa.DataType | None = None
+    """Type of the values there, where they went through `steps`."""
+    steps: tuple[Step, ...] = ()
+    """What became of the values since, in order."""
+    of_null: Place | None = None
+    """What became of NULL; None: it still is."""
 
 
 class Branch(Struct, frozen=True):

@@ -8,16 +8,31 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 from sqlglot import exp
 
+from strata.dialects.conversions import converted
 from strata.dialects.engines import Dialect
 from strata.dialects.texts import LONGEST, text_of
-from strata.dialects.view_source import Place
+from strata.dialects.trees import (
+    aliased,
+    along,
+    column_of,
+    create_view,
+    equal,
+    is_in,
+    is_insert,
+    last_of,
+    name_of,
+    typed,
+)
+from strata.dialects.view_source import Place, ViewColumn
+from strata.rows.arrow import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata.dialects.view_source import Branch, ViewColumn, ViewSource
+    from strata.dialects.view_source import Branch, ViewSource
 
 BEFORE: Final = "_before"
 SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
@@ -25,20 +40,9 @@ _CALLS: Final = {
     Dialect.DUCKDB: {"fail": "error", "contains": "list_contains", "has_key": "map_contains"},
     Dialect.SPARK: {"fail": "raise_error", "contains": "array_contains", "has_key": "map_contains_key"},
 }
-_PLAIN_TYPES: Final = {
-    Dialect.DUCKDB: {
-        pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
-        pa.float32(): "REAL", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "VARCHAR",
-        pa.binary(): "BLOB", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAMP",
-        pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
-    },
-    Dialect.SPARK: {
-        pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT",
-        pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "STRING",
-        pa.binary(): "BINARY", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAMP_NTZ",
-        pa.timestamp("us", tz="UTC"): "TIMESTAMP",
-    },
-}  # fmt: skip
+
+
+_ONLY_A_MIRROR: Final = "what the server made of this value only a mirror tells (`mirrors` in the settings)"
 
 
 class Writer:
@@ -57,46 +61,30 @@ class Writer:
 
     def now(self, view: exp.Table) -> str:
         """The rows that there are: what was last put under each key, and not taken away since."""
-        every = exp.CTE(
-            this=self._union([*self._events(), *self._guards(self._event_columns())]), alias=_alias("events")
-        )
+        every = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
         filled = [
-            exp.alias_(
-                self._over(
-                    exp.IgnoreNulls(this=exp.LastValue(this=exp.Column(this=name_of(f"v{at}")))), newest_first=False
-                ),
-                f"v{at}",
-                quoted=True,
-            )
+            exp.alias_(self._over(last_of(column_of(f"v{at}")), newest_first=False), f"v{at}", quoted=True)
             for at, _ in enumerate(self._source.columns)
         ]
         newest = self._over(exp.RowNumber(), newest_first=True)
-        inner = exp.select(exp.Column(this=name_of("put")), *filled, exp.alias_(newest, "newest", quoted=True)).from_(
-            "events"
-        )
-        ranked = exp.CTE(this=inner, alias=_alias("ranked"))
+        ranked = exp.select(column_of("put"), *filled, exp.alias_(newest, "newest", quoted=True)).from_("events")
         outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
-        outer = outer.where(_equal("newest", 1)).where(_equal("put", 1))
-        outer.set("with_", exp.With(expressions=[every, ranked]))
+        outer = outer.where(equal("newest", 1)).where(equal("put", 1))
+        outer.set("with_", exp.With(expressions=[every, aliased(ranked, "ranked")]))
         return create_view(view, outer, self._dialect)
 
     def _over(self, function: exp.Expr, *, newest_first: bool) -> exp.Window:
         """Along the events of a key."""
-        return exp.Window(
-            this=function,
-            partition_by=[
-                exp.Column(this=name_of(name))
-                for at, one in enumerate(self._source.columns)
-                if one.is_key
-                for name in ((f"k{at}", f"t{at}") if one.has_texts else (f"k{at}",))
-            ],
-            order=exp.Order(
-                expressions=[
-                    exp.Ordered(this=exp.Column(this=name_of(name)), desc=newest_first, nulls_first=False)
-                    for name in ("seq", "row", "put")
-                ]
-            ),
-        )
+        return along(function, self._key_names(), newest_first=newest_first)
+
+    def _key_names(self) -> list[exp.Expr]:
+        """What tells keys apart."""
+        return [
+            column_of(name)
+            for at, one in enumerate(self._source.columns)
+            if one.is_key
+            for name in ((f"k{at}", f"t{at}") if one.has_texts else (f"k{at}",))
+        ]
 
     # Rows of the log ----------------------------------------------------------------------------
 
@@ -138,14 +126,7 @@ class Writer:
     def _put(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         places = list(zip(self._source.columns, branch.places, strict=True))
-        keys = [pair for pair in places if pair[0].is_key]
-        same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
-        same += [
-            (self._key_text(place, column), self._text(place, column, BEFORE))
-            for column, place in keys
-            if column.has_texts
-        ]
-        stays = exp.and_(*(exp.NullSafeEQ(this=after, expression=before) for after, before in same))
+        stays = self._stays(branch)
         for at, (column, place) in enumerate(places):
             if column.is_key:
                 selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
@@ -153,6 +134,18 @@ class Writer:
                 selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
         return selected
+
+    def _stays(self, branch: Branch) -> exp.Expr:
+        """Whether a change leaves the row under its key."""
+        places = zip(self._source.columns, branch.places, strict=True)
+        keys = [pair for pair in places if pair[0].is_key]
+        same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
+        same += [
+            (self._key_text(place, column), self._text(place, column, BEFORE))
+            for column, place in keys
+            if column.has_texts
+        ]
+        return exp.and_(*(exp.NullSafeEQ(this=after, expression=before) for after, before in same))
 
     def _taken(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
@@ -173,7 +166,7 @@ class Writer:
             exp.If(this=exp.and_(is_missing, is_insert()), true=given),
             exp.If(this=is_missing.copy(), true=self._old(place, column)),
         ]
-        return exp.Case(ifs=branches, default=self._value(place, column))
+        return exp.Case(ifs=branches, default=self._known(place, column))
 
     def _key_text(self, place: Place, column: ViewColumn) -> exp.Expr:
         """Likewise what `_invalid` has of it."""
@@ -189,9 +182,9 @@ class Writer:
         """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
         the image before. Nothing fails here: the row may have changed since."""
         if column.is_key:
-            return self._struct(self._key(place, column), column)
+            return self._struct(column, v=self._key(place, column))
         is_missing = self._lists("_missing", place.missing)
-        moved = self._not_known("the image of a row that changed its key lacks it", column)
+        moved = self._moved(column)
         given = self._placed(self._lacking(place), column)
         branches = [
             exp.If(this=exp.and_(is_missing, is_insert()), true=given),
@@ -203,10 +196,22 @@ class Writer:
             branches.insert(0, exp.If(this=self._has_key("_invalid", place.missing), true=partial))
         return exp.Case(ifs=branches, default=self._placed(place, column))
 
+    def _moved(self, column: ViewColumn) -> exp.Expr:
+        """Of a row whose key changed under an image without the column."""
+        return self._not_known("the image of a row that changed its key lacks it", column)
+
     def _placed(self, place: Place, column: ViewColumn) -> exp.Expr:
         if place.unknown is not None:
             return self._not_known(f"the log does not tell {place.unknown}", column)
-        return self._struct(self._value(place, column), column)
+        value = self._struct(column, v=self._value(place, column))
+        return (
+            exp.Case(
+                ifs=[exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place)],
+                default=value,
+            )
+            if place.steps
+            else value
+        )
 
     @staticmethod
     def _lacking(place: Place) -> Place:
@@ -215,7 +220,12 @@ class Writer:
     def _known(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
         """The value; an error where the log does not tell."""
         if place.unknown is None:
-            return self._value(place, column, inside)
+            value = self._value(place, column, inside)
+            fails = [
+                exp.If(this=is_so, true=self._fails(exp.Literal.string(f"{column.name}: {why}"), column))
+                for is_so, why in self._doubts(place, inside)
+            ]
+            return exp.Case(ifs=fails, default=value) if fails else value
         return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
 
     def _old(self, place: Place, column: ViewColumn) -> exp.Expr:
@@ -227,11 +237,11 @@ class Writer:
 
     def _opened(self, at: int) -> exp.Expr:
         column = self._source.columns[at]
-        held = exp.Column(this=name_of(f"v{at}"))
-        value, why = (exp.Dot(this=held.copy(), expression=name_of(part)) for part in ("v", "u"))
+        found = exp.Column(this=name_of(f"v{at}"))
+        value, why = (exp.Dot(this=found.copy(), expression=name_of(part)) for part in ("v", "u"))
         lacks = exp.Literal.string(f"{column.name}: the log has no image with it")
         fails = [
-            exp.If(this=exp.Is(this=held, expression=exp.null()), true=self._fails(lacks, column)),
+            exp.If(this=exp.Is(this=found, expression=exp.null()), true=self._fails(lacks, column)),
             exp.If(this=exp.Not(this=exp.Is(this=why, expression=exp.null())), true=self._fails(why.copy(), column)),
         ]
         return exp.alias_(exp.Case(ifs=fails, default=value), column.name, quoted=True)
@@ -287,9 +297,41 @@ class Writer:
     def _value(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
         if not place.physical:
             return self._typed(exp.null() if place.literal is None else _literal(place.literal), column.kind)
+        if place.steps:
+            return self._converted(place, column, inside)
         found = [column_of(name, inside) for name in place.physical]
         typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
+
+    def _raw(self, place: Place, inside: str) -> exp.Expr:
+        """A value before conversions."""
+        kind = place.kind or pa.string()
+        found = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
+        return found[0] if len(found) == 1 else exp.Coalesce(this=found[0], expressions=found[1:])
+
+    def _converted(self, place: Place, column: ViewColumn, inside: str) -> exp.Expr:
+        """A value behind all conversions; NULL where nobody knows what the server made of it."""
+        value: exp.Expr | None = self._raw(place, inside)
+        for step in place.steps:
+            value = None if value is None else converted(value, step, self._dialect)
+        found = self._typed(exp.null() if value is None else value, column.kind)
+        if place.of_null is None:
+            return found
+        is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
+        return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=found)
+
+    def _doubts(self, place: Place, inside: str = "") -> list[tuple[exp.Expr, str]]:
+        """Where nobody knows what conversions made of a value, and why."""
+        if not place.steps:
+            return []
+        column = ViewColumn("", "", _kind_behind(place))
+        is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
+        lost = exp.Is(this=self._converted(replace(place, of_null=None), column, inside), expression=exp.null())
+        shown = " and ".join(step.shown for step in place.steps)
+        doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {_ONLY_A_MIRROR}")]
+        if place.of_null is not None and place.of_null.unknown is not None:
+            doubts.append((is_null.copy(), f"the log does not tell {place.of_null.unknown}"))
+        return doubts
 
     def _text(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
         """What `_invalid` has of a column, NULL for nothing."""
@@ -304,15 +346,16 @@ class Writer:
     def _typed(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
         return typed(value, kind, self._dialect)
 
-    def _struct(self, value: exp.Expr, column: ViewColumn, why: exp.Expr | None = None) -> exp.Expr:
-        fields = {"v": value, "u": why or exp.null()}
-        made = exp.Struct(
-            expressions=[exp.PropertyEQ(this=name_of(name), expression=one) for name, one in fields.items()]
-        )
-        return self._typed(made, _held_type(column))
+    def _struct(self, column: ViewColumn, **given: exp.Expr) -> exp.Expr:
+        """A value (`v`), or why it is not known (`u`)."""
+        fields = [
+            exp.PropertyEQ(this=name_of(field.name), expression=given.get(field.name, exp.null()))
+            for field in _held_type(column).fields
+        ]
+        return self._typed(exp.Struct(expressions=fields), _held_type(column))
 
     def _not_known(self, why: str, column: ViewColumn) -> exp.Expr:
-        return self._struct(exp.null(), column, exp.Literal.string(f"{column.name}: {why}"))
+        return self._struct(column, u=exp.Literal.string(f"{column.name}: {why}"))
 
     def _fails(self, message: exp.Expr, column: ViewColumn) -> exp.Expr:
         return self._typed(self._call("fail", message), column.kind)
@@ -337,37 +380,13 @@ class Writer:
         return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
 
 
-def create_view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> str:
-    """The statement that makes a view, in the place of one that is there; a temporary one if it is in no database."""
-    temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
-    made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
-    return made.sql(dialect.value, pretty=True)
+def _held_type(column: ViewColumn) -> pa.DataType:
+    """A value, or why it is not known."""
+    return pa.struct([("v", column.kind), ("u", pa.string())])
 
 
-def type_text(dialect: Dialect, kind: pa.DataType) -> str:
-    """A type of a change table as an engine writes it."""
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    spark = dialect is Dialect.SPARK
-    if pa.types.is_struct(kind):
-        quote, between, brackets = ("`", ": ", "<>") if spark else ('"', " ", "()")
-        fields = (
-            f"{quote}{one.name.replace(quote, quote * 2)}{quote}{between}{type_text(dialect, one.type)}"
-            for one in kind.fields
-        )
-        return f"STRUCT{brackets[0]}{', '.join(fields)}{brackets[1]}"
-    if pa.types.is_map(kind):
-        inner = f"{type_text(dialect, kind.key_type)}, {type_text(dialect, kind.item_type)}"
-        return f"MAP<{inner}>" if spark else f"MAP({inner})"
-    if pa.types.is_list(kind):
-        inner = type_text(dialect, kind.value_type)
-        return f"ARRAY<{inner}>" if spark else f"{inner}[]"
-    return _PLAIN_TYPES[dialect][kind]
-
-
-def typed(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
-    """A value as one of a type."""
-    return exp.Cast(this=value, to=exp.DataType.build(type_text(dialect, kind), dialect=dialect.value))
+def _kind_behind(place: Place) -> pa.DataType:
+    return arrow_type(place.steps[-1].after)
 
 
 def _literal(value: pa.Scalar) -> exp.Expr:
@@ -378,45 +397,5 @@ def _literal(value: pa.Scalar) -> exp.Expr:
     return exp.Literal.string(plain.isoformat(sep=" ") if isinstance(plain, datetime) else str(plain))
 
 
-def _held_type(column: ViewColumn) -> pa.DataType:
-    """A value, or why it is not known."""
-    return pa.struct([("v", column.kind), ("u", pa.string())])
-
-
-def name_of(text: str) -> exp.Identifier:
-    """An identifier, quoted."""
-    return exp.to_identifier(text, quoted=True)
-
-
-def aliased(query: exp.Expr, name: str) -> exp.CTE:
-    """A query under a name."""
-    return exp.CTE(this=query, alias=_alias(name))
-
-
-def _alias(text: str) -> exp.TableAlias:
-    return exp.TableAlias(this=exp.to_identifier(text))
-
-
-def column_of(name: str, inside: str = "") -> exp.Expr:
-    """A column, or a field of a struct."""
-    if inside:
-        return exp.Dot(this=exp.Column(this=name_of(inside)), expression=name_of(name))
-    return exp.Column(this=name_of(name))
-
-
 def _order() -> list[exp.Expr]:
     return [exp.alias_(column_of("_seq"), "seq", quoted=True), exp.alias_(column_of("_row"), "row", quoted=True)]
-
-
-def is_insert() -> exp.Expr:
-    """Whether a change is an INSERT."""
-    return exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
-
-
-def is_in(name: str, values: Sequence[int]) -> exp.Expr:
-    """Whether a column has one of some numbers."""
-    return exp.In(this=column_of(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])
-
-
-def _equal(name: str, value: int) -> exp.Expr:
-    return exp.EQ(this=exp.Column(this=name_of(name)), expression=exp.Literal.number(value))

@@ -105,7 +105,7 @@ def convert_rows(
     arrays = [
         constant(column, fills[column.name], rows.num_rows)
         if before is None
-        else _of_column(rows[column_name(before.name)], before, column, effect)
+        else convert_column(rows[column_name(before.name)], before, column, effect)
         for column, before in columns.origins
     ]
     return pa.Table.from_arrays(arrays, schema=state_schema(new))
@@ -114,7 +114,8 @@ def convert_rows(
 # Columns that were there ------------------------------------------------------------------------
 
 
-def _of_column(values: pa.ChunkedArray, before: Column, after: Column, effect: Effect) -> pa.ChunkedArray:
+def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effect: Effect) -> pa.ChunkedArray:
+    """The values of one column that was there, in its new type; arguments and errors as `convert_rows` has them."""
     if keeps_values(before, after) or after.generated is not None:
         return values
     pair = Pair.of(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata.rows.arrow import arrow_type
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.folding import fold_name
 from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+from strata.tables.origins import Origin, given_since, step_of
 from strata.tables.values.constants import constant
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Value(Struct, frozen=True):
     """Why the log does not tell."""
     is_apart: bool = False
     """Whether that is because the value has another type."""
+    origin: Origin = Origin()
+    """The same, through changes of the type."""
 
 
 class Era(Struct, frozen=True):
@@ -94,7 +98,7 @@ def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tu
 
 
 def _eras(chain: Sequence[_Link]) -> list[Era]:
-    values = tuple(Value(column) for column in chain[-1][1].columns)
+    values = tuple(Value(column, origin=Origin(column)) for column in chain[-1][1].columns)
     eras: list[Era] = []
     later: Turn | None = None
     for turn, definition in reversed(chain):
@@ -107,19 +111,41 @@ def _eras(chain: Sequence[_Link]) -> list[Era]:
 
 def _earlier(value: Value, before: TableDefinition, turn: Turn) -> Value:
     """Where the value is in rows from before a turn."""
+    origin = _earlier_origin(value.origin, before, turn)
     if value.column is None:
-        return value
-    name = fold_name(value.column.name)
-    sources = {fold_name(new): fold_name(old) for new, old in turn.renamed_columns.items()}
-    fresh = {fold_name(one) for one in turn.added_columns}
-    source = sources.get(name, name)
-    old = before.column(source)
-    if name in fresh or old is None or (name not in sources and name in sources.values()):
-        return _filled(value.column, turn)
+        return replace(value, origin=origin)
+    old = _source(value.column, before, turn)
+    if old is None:
+        return replace(_filled(value.column, turn), origin=origin)
     if not keeps_values(old, value.column):
         changed = f"{old.name} was {old.column_type}, and is {value.column.column_type}"
-        return Value(unknown=changed, is_apart=True)
-    return Value(old)
+        return Value(unknown=changed, is_apart=True, origin=origin)
+    return Value(old, origin=origin)
+
+
+def _earlier_origin(origin: Origin, before: TableDefinition, turn: Turn) -> Origin:
+    if origin.column is None:
+        return origin
+    old = _source(origin.column, before, turn)
+    if old is None:
+        filled = _filled(origin.column, turn)
+        return (
+            Origin(unknown=filled.unknown) if filled.unknown else given_since(filled.given, origin.column, origin.steps)
+        )
+    step = step_of(old, origin.column, turn.effect)
+    if isinstance(step, str):
+        return Origin(unknown=step)
+    return Origin(old, origin.steps if step is None else (step, *origin.steps))
+
+
+def _source(column: Column, before: TableDefinition, turn: Turn) -> Column | None:
+    """The column as it was before a turn; None if the turn added it."""
+    name = fold_name(column.name)
+    sources = {fold_name(new): fold_name(old) for new, old in turn.renamed_columns.items()}
+    fresh = {fold_name(one) for one in turn.added_columns}
+    if name in fresh or (name not in sources and name in sources.values()):
+        return None
+    return before.column(sources.get(name, name))
 
 
 def _filled(column: Column, turn: Turn) -> Value:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from strata.dialects.view_source import Branch, Place, ViewColumn
 from strata.rows.arrow import arrow_type, is_labelled, may_be_invalid
@@ -13,13 +14,16 @@ from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.layout import column_name
 from strata.tables.lives import left_out
+from strata.tables.origins import given_since
 from strata.tables.outputs import OUTPUT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from strata.schema.model.definition import TableDefinition, TableName
+    from strata.dialects.view_source import Step
+    from strata.schema.model.definition import Column, TableDefinition, TableName
     from strata.tables.lives import Life, Value
+    from strata.tables.origins import Origin
 
 
 def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[ViewColumn, ...]:
@@ -54,16 +58,32 @@ def branches_of(
         fields: Columns of each change table that there is.
         columns: Of the view.
     """
+    return _branches(life, fields, columns, place_of)
+
+
+def _branches(
+    life: Life,
+    fields: Mapping[TableName, Sequence[pa.Field]],
+    columns: Sequence[ViewColumn],
+    place: Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], Place],
+) -> list[Branch]:
     found: dict[tuple[str, tuple[Place, ...]], list[int]] = {}
     for era in life.eras:
         if era.name in fields:
             kinds = kinds_of(era.definition)
             there = fields[era.name]
             places = tuple(
-                place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)
+                place(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)
             )
             found.setdefault((str(era.name), places), []).append(era.version_id)
     return [Branch(relation, tuple(versions), places) for (relation, places), versions in found.items()]
+
+
+def converted_branches_of(
+    life: Life, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
+) -> list[Branch]:
+    """As `branches_of`, with the values of columns that had another type then; the same arguments."""
+    return _branches(life, fields, columns, converted_place_of)
 
 
 def kinds_of(definition: TableDefinition) -> dict[str, pa.DataType]:
@@ -82,7 +102,41 @@ def place_of(value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds:
     """
     if value.column is None:
         return _place_of_given(value, column)
-    name = value.column.name
+    place = _place_in(value.column, column, there, kinds)
+    return replace(place, lacking=_place_of_given(left_out(value.column), column))
+
+
+def converted_place_of(
+    value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+) -> Place:
+    """As `place_of`, through changes of the column's type."""
+    origin = value.origin
+    if origin.column is None:
+        return _place_of_given(origin, column)
+    place = _place_in(origin.column, column, there, kinds)
+    given = left_out(origin.column)
+    if not origin.steps:
+        return replace(place, lacking=_place_of_given(given, column))
+    if column.is_key and column.has_texts:
+        return Place(unknown=f"what tells rows apart that had {origin.column.column_type} in {column.name}")
+    lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps)
+    of_null = given_since(None, origin.column, origin.steps)
+    return replace(
+        place,
+        kind=kinds[fold_name(origin.column.name)],
+        steps=origin.steps,
+        lacking=_place_of_given(lacking, column),
+        of_null=_place_of_given(of_null, column) if _refuses_null(origin.steps) else None,
+    )
+
+
+def _refuses_null(steps: Sequence[Step]) -> bool:
+    return any(step.before.nullable and not step.after.nullable for step in steps)
+
+
+def _place_in(found: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]) -> Place:
+    """In the column that had it then."""
+    name = found.name
     wanted = fold_name(column_name(name))
     fields = [field for field in there if fold_name(plain_name(field)) == wanted]
     exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
@@ -90,11 +144,10 @@ def place_of(value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds:
         tuple(field.name for field in exact),
         is_cast=any(field.type != column.kind for field in exact),
         missing=name,
-        lacking=_place_of_given(left_out(value.column), column),
     )
 
 
-def _place_of_given(value: Value, column: ViewColumn) -> Place:
+def _place_of_given(value: Value | Origin, column: ViewColumn) -> Place:
     given = value.given
     return Place(literal=None if given is None else given.cast(column.kind), unknown=value.unknown)
 

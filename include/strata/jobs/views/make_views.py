@@ -4,12 +4,15 @@ Not here: SQL (`dialects/views.py`), which rows are a table's (`lives.py`)."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from strata.dialects.engines import Dialect
+from strata.dialects.moved_rows import RowsWriter
 from strata.dialects.relations import Through, relation_of, schema_of, view_name
-from strata.dialects.view_source import ViewSource
+from strata.dialects.view_source import ViewColumn, ViewSource
 from strata.dialects.views import Writer
 from strata.errors import Usage
 from strata.jobs.views.mirror_rows import Past, rows_of_mirror, standing_mirror, why_no_history
@@ -20,20 +23,20 @@ from strata.schema.model.folding import fold_name
 from strata.tables.layout import table_url
 from strata.tables.lives import life_of
 from strata.tables.lost import open_changes
-from strata.tables.places import branches_of, view_columns
+from strata.tables.places import branches_of, converted_branches_of, view_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import sqlalchemy as sa
 
-    from strata.dialects.engines import Dialect
     from strata.dialects.relations import Relation
-    from strata.dialects.view_source import ViewColumn
     from strata.mirrors.table import Mirror
     from strata.tables.lives import Era, Life
 
 CHANGES = "__changes"
+_ROWS: Final = {Dialect.DUCKDB: RowsWriter, Dialect.SPARK: Writer}
+"""Spark has recursive queries since 4.1, and computes all that they read once for each of their steps."""
 
 
 class Kind(StrEnum):
@@ -95,8 +98,14 @@ def member_name(name: TableName, member: str) -> TableName:
     return TableName(name.database, f"{name.table}__{member}") if member else name
 
 
-_Written = tuple[Writer, list[str], tuple["ViewColumn", ...]]
-"""The views over changes, what has to run before, and the columns."""
+class _Written(Struct, frozen=True):
+    """What makes the two views over changes."""
+
+    changes: Writer
+    now: Writer
+    preludes: list[str]
+    """What has to run before."""
+    columns: tuple[ViewColumn, ...]
 
 
 class _Table:
@@ -127,9 +136,8 @@ class _Table:
         made, written = [], self._writer(dialect, through)
         if written is not None:
             changes = view_name(self._called, CHANGES, dialect, through)
-            writer, preludes, columns = written
-            statements = (*schema_of(changes, dialect), *preludes, writer.changes(changes))
-            made.append(MadeView(self._name, Kind.CHANGES, statements, self._notes_of_changes(), columns))
+            statements = (*schema_of(changes, dialect), *written.preludes, written.changes.changes(changes))
+            made.append(MadeView(self._name, Kind.CHANGES, statements, self._notes_of_changes(), written.columns))
         standing = standing_mirror(self._lake, self._source_name, self._name, self._life.definition)
         if standing.mirror is not None:
             return [*made, self._rows_of(standing.mirror, dialect, through)]
@@ -152,10 +160,9 @@ class _Table:
         refusal = self._refusal()
         if refusal is not None:
             return MadeView(self._name, Kind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
-        writer, _, columns = written
         view = view_name(self._called, "", dialect, through)
         notes = self._notes() if why_not is None else (*self._notes(), why_not)
-        return MadeView(self._name, Kind.NOW, (writer.now(view),), notes, columns)
+        return MadeView(self._name, Kind.NOW, (written.now.now(view),), notes, written.columns)
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
@@ -188,7 +195,7 @@ class _Table:
         columns = self._life.definition.columns
         then = [fold_name(name) for name in era.definition.primary_key]
         of_key = {fold_name(column.name): value for column, value in zip(columns, era.values, strict=True)}
-        named = [of_key[name].column for name in key]
+        named = [of_key[name].origin.column for name in key]
         if any(column is None for column in named) or then != [fold_name(one.name) for one in named if one is not None]:
             return f"the table had another primary key in version {era.version_id}"
         return None
@@ -209,12 +216,14 @@ class _Table:
             preludes += prelude
         columns = view_columns(self._life.definition, self._life.definition.primary_key)
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
+        fields = {name: table.columns for name, table in self._tables.items()}
         source = ViewSource(
             columns,
             tuple(relations),
-            tuple(branches_of(self._life, {name: table.columns for name, table in self._tables.items()}, columns)),
+            tuple(branches_of(self._life, fields, columns)),
             tuple(known),
             max((one.seq for one in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
-        return Writer(dialect, source), preludes, columns
+        converted = replace(source, branches=tuple(converted_branches_of(self._life, fields, columns)))
+        return _Written(Writer(dialect, source), _ROWS[dialect](dialect, converted), preludes, columns)
