@@ -85,7 +85,7 @@ CHANGED = (
     "UPDATE changed SET a = 21, t = 'moved' WHERE a = 20",
     "INSERT INTO changed (a, n) VALUES (2, 'new'), (5, '12')",
     "UPDATE changed SET a = a + 100 ORDER BY a DESC",
-    "ALTER TABLE changed MODIFY m VARCHAR(9), MODIFY a BIGINT NOT NULL, MODIFY d INT",
+    "ALTER TABLE changed MODIFY m VARCHAR(9), MODIFY a BIGINT NOT NULL AUTO_INCREMENT, MODIFY d INT",
     "UPDATE changed SET a = 1 WHERE a = 102",
     "DELETE FROM changed WHERE a = 103",
     "UPDATE changed SET d = 9 WHERE a = 121",

@@ -50,20 +50,34 @@ def converted(value: exp.Expr, step: Step, dialect: Dialect) -> exp.Expr | None:
     one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
     if not (_is_plain(step, one) and _is_plain(step, other)):
         return None
+    pair, case = (value_class(one.kind), value_class(other.kind)), _Case(value, step, one, other, dialect)
     if step.after.auto_increment and not step.before.auto_increment:
-        return None
-    pair = value_class(one.kind), value_class(other.kind)
+        return _numbered(case) if pair == (_C.INTEGER, _C.INTEGER) else None
     found = _SQL.get(pair)
-    return None if found is None else found(_Case(value, step, one, other, dialect))
+    return None if found is None else found(case)
+
+
+def stay_apart(step: Step) -> bool:
+    """Whether different values are different afterwards, too, those that no row had any more included."""
+    if keeps_values(replace(step.before, nullable=step.after.nullable), step.after):
+        return True
+    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    pair = value_class(one.kind), value_class(other.kind)
+    if pair == (_C.TEXT, _C.TEXT):
+        has_room = other.length is None or (one.length is not None and one.length <= other.length)
+        return has_room and (other.kind is not TypeKind.CHAR or one.kind is TypeKind.CHAR)
+    if pair == (_C.DECIMAL, _C.DECIMAL):
+        return (one.decimals or 0) <= (other.decimals or 0)
+    return pair[0] in _WHOLE and pair[1] in {*_WHOLE, _C.DECIMAL, _C.TEXT}
 
 
 def _is_plain(step: Step, kind: ColumnType) -> bool:
     """Without digits of FLOAT(7,3), numbers that change tables have as texts, and labels that have one text."""
     if kind.kind is TypeKind.DECIMAL:
-        return (kind.length or 10) <= MOST_DIGITS and not kind.zerofill
+        return (kind.length or 10) <= MOST_DIGITS
     column = step.before if parse_column_type(step.before.column_type) == kind else step.after
     is_odd = may_be_invalid(column) and value_class(kind.kind) in {_C.ENUM, _C.SET}
-    return not (is_odd or kind.zerofill or (value_class(kind.kind) is _C.FLOATING and kind.decimals is not None))
+    return not (is_odd or (value_class(kind.kind) is _C.FLOATING and kind.decimals is not None))
 
 
 class _Case:
@@ -116,6 +130,14 @@ def _to_whole(case: _Case, number: exp.Expr) -> exp.Expr:
     return _when(exp.Between(this=wide, low=low, high=high), case.cast(plain, case.target))
 
 
+def _numbered(case: _Case) -> exp.Expr:
+    """In a column that numbers its zeros from now on."""
+    found = _to_whole(case, case.number())
+    return (
+        _when(exp.NEQ(this=case.value, expression=exp.Literal.number(0)), found) if case.step.numbers_zeros else found
+    )
+
+
 def _to_decimal(case: _Case, number: exp.Expr) -> exp.Expr:
     """Rounded half away from zero."""
     found = case.cast(number, case.target)
@@ -131,6 +153,13 @@ def _to_floating(case: _Case, number: exp.Expr) -> exp.Expr:
         return found if pa.types.is_float64(case.target) else case.cast(found, case.target)
     fits = exp.GTE(this=number, expression=exp.Literal.number(0))
     return _when(fits, typed(number.copy(), case.target, case.dialect))
+
+
+def _wider_floating(case: _Case) -> exp.Expr | None:
+    """A FLOAT as a DOUBLE; the other way round engines do not round alike."""
+    return (
+        _to_floating(case, typed(case.value, pa.float64(), case.dialect)) if pa.types.is_float64(case.target) else None
+    )
 
 
 def _double(case: _Case, number: exp.Expr) -> exp.Expr:
@@ -177,7 +206,7 @@ def _text_of_text(case: _Case) -> exp.Expr | None:
 
 
 def _text_of_number(case: _Case) -> exp.Expr | None:
-    if case.other.length is None or "swe7" in (case.step.after.character_set or ""):
+    if case.one.zerofill or case.other.length is None or "swe7" in (case.step.after.character_set or ""):
         return None
     text = typed(case.number(), pa.string(), case.dialect)
     if case.one.kind is TypeKind.YEAR:
@@ -199,6 +228,16 @@ def _label_of_text(case: _Case) -> exp.Expr:
     labels = [*case.other.labels, *([""] if is_enum or case.other.kind is TypeKind.SET else [])]
     known = exp.In(this=text, expressions=[exp.Literal.string(label) for label in labels])
     return _when(known, text.copy())
+
+
+def _bytes_of_bytes(case: _Case) -> exp.Expr | None:
+    capacity = case.other.length
+    if capacity is None and case.other.kind.facts.capacity is not None:
+        capacity = case.other.kind.facts.capacity(case.other)
+    if capacity is None or case.other.kind is TypeKind.BINARY:
+        return None
+    size = exp.Anonymous(this="octet_length", expressions=[case.value])
+    return _when(exp.LTE(this=size, expression=exp.Literal.number(capacity)), case.value)
 
 
 # Moments ----------------------------------------------------------------------------------------
@@ -235,6 +274,8 @@ _SQL: Final[dict[tuple[ValueClass, ValueClass], Callable[[_Case], exp.Expr | Non
     (_C.DECIMAL, _C.DECIMAL): _decimal_of_decimal,
     (_C.DECIMAL, _C.INTEGER): lambda case: _to_whole(case, _rounded(case, 0)),
     (_C.DECIMAL, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.value)),
+    (_C.FLOATING, _C.FLOATING): _wider_floating,
+    (_C.BYTES, _C.BYTES): _bytes_of_bytes,
     **{(one, _C.TEXT): _text_of_number for one in (_C.INTEGER, _C.DECIMAL, _C.YEAR)},
     **{(one, _C.TEXT): _text_of_text for one in (_C.TEXT, _C.ENUM, _C.SET)},
     (_C.TEXT, _C.INTEGER): _whole_of_text,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
+from strata.dialects.conversions import stay_apart
 from strata.dialects.view_source import Branch, Place, ViewColumn
 from strata.rows.arrow import arrow_type, is_labelled, may_be_invalid
 from strata.schema.model.folding import fold_name
@@ -117,7 +118,7 @@ def converted_place_of(
     given = left_out(origin.column)
     if not origin.steps:
         return replace(place, lacking=_place_of_given(given, column))
-    if column.is_key and column.has_texts:
+    if column.is_key and (column.has_texts or not all(map(stay_apart, origin.steps))):
         return Place(unknown=f"what tells rows apart that had {origin.column.column_type} in {column.name}")
     lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps)
     of_null = given_since(None, origin.column, origin.steps)
