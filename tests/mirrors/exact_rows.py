@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import date, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from strata.rows.charset import characters_of, plain_table
+from strata.schema.model.charsets import MANY_TO_ONE
 from strata.schema.model.types import LABELLED, parse_column_type
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ def _expression(column: Column) -> str:
     kind = parse_column_type(column.column_type).kind
     if kind in LABELLED:
         return f"CAST({name} + 0 AS CHAR)"
+    if column.character_set in MANY_TO_ONE:
+        return f"CONCAT('0x', HEX({name}))"
     return f"CAST({name} AS CHAR)" if kind.value in {"date", "datetime", "timestamp"} else name
 
 
@@ -50,10 +55,22 @@ def _text(column: Column, value: Any, verbatim: dict[str, str]) -> str:
         return verbatim[column.name]
     if value is not None and kind.kind in LABELLED:
         return str(_number(kind, value))
+    if value is not None and column.character_set in MANY_TO_ONE:
+        return "0x" + b"".join(map(usual_forms(column.character_set).__getitem__, value)).hex().upper()
     if isinstance(value, datetime):
         digits = kind.length or 0
         return f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond:06}"[: digits + 1] if digits else "")
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+@cache
+def usual_forms(charset: str) -> dict[str, bytes]:
+    """The bytes of each character of a charset, where a mirror has no others beside it."""
+    table, found = plain_table(charset), {}
+    for place, data in sorted(characters_of(charset), key=lambda one: one[1][0] in {0xED, 0xEE}):
+        if table[place] >= 0:
+            found.setdefault(chr(table[place]), data)
+    return found
 
 
 def _number(kind: Any, value: str) -> int:

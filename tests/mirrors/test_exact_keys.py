@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow.compute as pc
 import pytest
 
 from strata.jobs.dump.dump_table import DumpSettings, TableDump, TableDumped
@@ -13,6 +14,7 @@ from strata.mirrors.data_files import write_rows
 from strata.mirrors.renames import without_invalid
 from strata.schema.model.definition import TableName
 from tests.jobs.test_dump import source_of
+from tests.mirrors import history_check
 from tests.mirrors.exact_rows import mirrored, selected
 from tests.mirrors.world import MirrorWorld
 
@@ -35,6 +37,8 @@ KEYS = {
     "stamp": ("d TIMESTAMP(2) NOT NULL, k INT, PRIMARY KEY (d, k)", ["0, 1", "0, 2", "'2024-01-15', 1"]),
     "only_unique": ("d DATE NOT NULL, UNIQUE (d)", ["'0000-00-00'", "'2024-00-15'", "'2024-01-00'"]),
     "keyless": ("d DATE, e DATETIME", ["NULL, '0000-00-00'", "'0000-00-00', NULL", "'2024-00-15', NULL"]),
+    "text": ("d VARCHAR(3) CHARACTER SET cp932 PRIMARY KEY", ["x'ED40'", "x'FA5C'", "x'8754'", "x'FA4A'", "'a'"]),
+    "code": ("d CHAR(2) CHARACTER SET sjis NOT NULL, UNIQUE (d)", ["x'5C'", "x'815F'", "x'5C815F'", "'a'"]),
     "label": ("d ENUM('a', '') PRIMARY KEY", ["0", "'a'", "2"]),
     "labels": ("d SET('a', '') PRIMARY KEY", ["0", "'a'", "2", "3"]),
 }
@@ -165,12 +169,52 @@ def test_mirrors_of_older_versions_are_read_again_if_they_lost_values(world: Mir
         assert_exact(world, connection, "poor", "rich")
 
 
-def as_older_versions_wrote_it(world: MirrorWorld, table: str) -> None:
+def test_mirrors_of_older_versions_are_read_again_if_texts_have_other_forms(world: MirrorWorld) -> None:
+    with session(world.server) as connection:
+        for table, text in (("poor", "ED40"), ("usual", "FA5C"), ("rich", "82A0")):
+            columns = "d VARCHAR(9) CHARACTER SET cp932 PRIMARY KEY, e DATE NOT NULL"
+            run(connection, f"CREATE TABLE {table} ({columns})")
+            run(connection, f"INSERT INTO {table} VALUES (x'{text}', '2024-01-01')")
+        world.publish()
+        world.update()
+        for table in ("poor", "usual", "rich"):
+            as_older_versions_wrote_it(world, table, exact="1")
+        run(connection, "INSERT INTO rich VALUES (x'ED40', '0000-00-00')")
+        world.publish()
+        found = {one.table: one for one in world.update().mirrors}
+        assert {name: one.needs_dump for name, one in found.items()} == {
+            "shop.poor": True,
+            "shop.usual": True,
+            "shop.rich": False,
+        }
+        dump(world, "poor")
+        assert_exact(world, connection, "poor", "rich")
+
+
+def test_histories_without_a_key_follow_rows_across_ddl_that_gives_them_other_texts(world: MirrorWorld) -> None:
+    with session(world.server) as connection:
+        run(connection, "CREATE TABLE days (d DATE)", "INSERT INTO days VALUES (NULL), ('0000-00-00'), ('2024-01-01')")
+        run(connection, "CREATE TABLE labels (d ENUM('a'))", "INSERT INTO labels VALUES (0), ('a')")
+        run(connection, "SET sql_mode = ''", "ALTER TABLE days MODIFY d DATE NOT NULL")
+        run(connection, "ALTER TABLE labels MODIFY d ENUM('a', '')", "INSERT INTO labels VALUES (0), (2)")
+        run(connection, "DELETE FROM days WHERE d = 0 LIMIT 1", "DELETE FROM labels WHERE d = 0")
+        world.publish()
+        world.update()
+        for table, left in (("days", [None, date(2024, 1, 1)]), ("labels", ["", "a"])):
+            history = history_check.opened(world, table)
+            for reader in history_check.READERS:
+                found = history_check.reported(history, reader)
+                assert found is not None
+                last = found.filter(pc.is_null(found["_valid_to_seq"]))["d"].to_pylist()
+                assert (table, sorted(last, key=str)) == (table, sorted(left, key=str))
+
+
+def as_older_versions_wrote_it(world: MirrorWorld, table: str, exact: str | None = None) -> None:
     """Without the map, and without the word that it is not needed."""
     mirror = world.mirror(table)
     assert mirror is not None
     columns = without_invalid(mirror.schema)
     plain = list(write_rows(mirror.url, columns, [mirror.to_arrow()]))
     actions = [*(file.removed(0) for file in mirror.snapshot.files.values()), *(file.added() for file in plain)]
-    actions.append(mirror.metadata({"strata.exact": None}, schema=columns))
+    actions.append(mirror.metadata({"strata.exact": exact}, schema=columns))
     mirror.commit(actions, mirror.position, operation="MERGE")

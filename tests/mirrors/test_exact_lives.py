@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from itertools import product
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,42 @@ KINDS = {
     "same": "ENUM('x', 'y', '')",
     "yr": "YEAR",
 }
+FORMS = {
+    "armscii8": ("27", "FF", "2E", "A9", "41"),
+    "big5": ("A15A", "A1C3", "A2CE", "41"),
+    "cp932": ("ED40", "FA5C", "8754", "FA4A", "81CA", "EEF9", "FA54", "B1"),
+    "eucjpms": ("A1C1", "8FA2B7", "A2C0", "ADFC", "41"),
+    "sjis": ("5C", "815F", "82A0"),
+    "tis620": ("A0", "DB", "FF", "A1"),
+    "ujis": ("5C", "A1C0", "7E", "8FA2B7", "A4A2"),
+}
+"""Characters of charsets in which several byte sequences are one character of Unicode."""
+TEXTS = {
+    name: f"{'CHAR' if name > 'f' else 'VARCHAR'}(4) CHARACTER SET {name} COLLATE {default_or_binary}"
+    for name, default_or_binary in zip(
+        FORMS,
+        ("armscii8_bin", "big5_chinese_ci", "cp932_bin", "eucjpms_japanese_ci", "sjis_bin", "tis620_bin", "ujis_bin"),
+        strict=True,
+    )
+}
+TEXT_ALTERS = (
+    "ADD COLUMN x VARCHAR(2) CHARACTER SET cp932 NOT NULL",
+    "ADD COLUMN x VARCHAR(2) CHARACTER SET sjis DEFAULT '\\\\'",
+    "ADD COLUMN x VARCHAR(2) CHARACTER SET tis620 DEFAULT 'a'",
+    "DROP COLUMN x",
+    "RENAME COLUMN v TO w",
+    "RENAME COLUMN w TO v",
+    "MODIFY v VARCHAR(30) CHARACTER SET cp932",
+    "MODIFY v TEXT CHARACTER SET sjis",
+    "MODIFY v VARCHAR(1) CHARACTER SET cp932",
+    "MODIFY v VARBINARY(30)",
+    "CONVERT TO CHARACTER SET utf8mb4",
+    "CONVERT TO CHARACTER SET cp932",
+    "ADD INDEX (n)",
+    "RENAME COLUMN k TO kk",
+    "RENAME COLUMN kk TO k",
+    "DROP PRIMARY KEY",
+)
 KEYS = {"alone": "PRIMARY KEY (k)", "pair": "PRIMARY KEY (n, k)", "only": "UNIQUE KEY u (k)", "none": "KEY (n)"}
 ALTERS = (
     "ADD COLUMN x DATE NOT NULL",
@@ -69,17 +106,19 @@ ALTERS = (
 class Life:
     """Random statements; those that the server refuses are none."""
 
+    types, alters = KINDS, ALTERS
+
     def __init__(self, random: Random, connection: pymysql.Connection) -> None:
         self.random, self.connection = random, connection
         self.kinds: dict[str, str] = {}
         self.unkeyed: set[str] = set()
         """Tables that had a key, by which MINIMAL images name rows."""
         for key, clause in KEYS.items():
-            for kind in random.sample(list(KINDS), 4):
+            for kind in random.sample(list(self.types), 4):
                 table = f"{key}_{kind}"
-                null = "" if KINDS[kind].endswith("NULL") and key == "none" else " NOT NULL"
-                column = KINDS[kind].removesuffix(" NULL") + ("" if key == "none" else null)
-                other = random.choice(list(KINDS.values()))
+                null = "" if self.types[kind].endswith("NULL") and key == "none" else " NOT NULL"
+                column = self.types[kind].removesuffix(" NULL") + ("" if key == "none" else null)
+                other = random.choice(list(self.types.values()))
                 self.run(f"CREATE TABLE {table} (k {column}, n INT DEFAULT 1, v {other}, {clause})")
                 self.kinds[table] = kind
 
@@ -91,7 +130,7 @@ class Life:
                 return False
         return True
 
-    def value(self) -> str:
+    def value(self, table: str, column: str) -> str:
         random = self.random
         return random.choice(
             [f"'{random.choice(DAYS)}{random.choice(TIMES)}'", f"'{random.choice(DAYS)}'", str(random.randrange(5)),
@@ -106,28 +145,48 @@ class Life:
             )
         k = "k" if self.run(f"SELECT k FROM {table} LIMIT 0") else "kk"
         v = "v" if self.run(f"SELECT v FROM {table} LIMIT 0") else "w"
-        where = random.choice([f"n = {random.randrange(3)}", f"{k} = {self.value()}", f"{k} + 0 < 2024"])
-        rows = ", ".join(f"({self.value()}, {random.randrange(3)}, {self.value()})" for _ in range(4))
+        where = random.choice([f"n = {random.randrange(3)}", f"{k} = {self.value(table, k)}", f"{k} + 0 < 2024"])
+        rows = ", ".join(f"({self.value(table, k)}, {random.randrange(3)}, {self.value(table, v)})" for _ in range(4))
         self.run(
             random.choice(
                 [
                     f"INSERT IGNORE INTO {table} ({k}, n, {v}) VALUES {rows}",
                     f"REPLACE INTO {table} ({k}, n, {v}) VALUES {rows}",
-                    f"INSERT INTO {table} ({k}, n) VALUES ({self.value()}, 2)",
-                    f"UPDATE IGNORE {table} SET {v} = {self.value()} WHERE {where}",
-                    f"UPDATE IGNORE {table} SET {k} = {self.value()} WHERE {where} LIMIT 1",
+                    f"INSERT INTO {table} ({k}, n) VALUES ({self.value(table, k)}, 2)",
+                    f"UPDATE IGNORE {table} SET {v} = {self.value(table, v)} WHERE {where}",
+                    f"UPDATE IGNORE {table} SET {k} = {self.value(table, k)} WHERE {where} LIMIT 1",
                     f"DELETE FROM {table} WHERE {where} LIMIT 2",
                 ]
             )
         )
         if random.random() < 0.04:
-            alter = random.choice(ALTERS)
+            alter = random.choice(self.alters)
             if self.run(f"ALTER TABLE {table} {alter}") and "KEY" in alter:
                 self.unkeyed.add(table)
 
 
-@pytest.mark.parametrize("seed", range(LIVES))
-def test_whatever_select_tells_apart_stays_apart(server: MysqlServer, tmp_path: Path, seed: int) -> None:
+class TextLife(Life):
+    """The same with texts that are one text of Unicode."""
+
+    types, alters = TEXTS, TEXT_ALTERS
+
+    def value(self, table: str, column: str) -> str:
+        """In the charset that the column has by now."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT character_set_name FROM information_schema.columns "
+                "WHERE table_schema = 'shop' AND table_name = %s AND column_name = %s",
+                (table, column),
+            )
+            [charset] = cursor.fetchone() or (None,)
+        forms = FORMS.get(charset, ("41", "5C", "E78A89"))
+        return f"x'{''.join(self.random.choices(forms, k=self.random.randrange(3)))}'"
+
+
+@pytest.mark.parametrize(("seed", "kind"), [*product(range(LIVES), [Life]), *product(range(LIVES // 2), [TextLife])])
+def test_whatever_select_tells_apart_stays_apart(
+    server: MysqlServer, tmp_path: Path, seed: int, kind: type[Life]
+) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; CREATE DATABASE shop; RESET BINARY LOGS AND GTIDS;")
     server.run_sql("DROP DATABASE shop; CREATE DATABASE shop;")
     renames = list(Renames)[seed % 3]
@@ -135,16 +194,17 @@ def test_whatever_select_tells_apart_stays_apart(server: MysqlServer, tmp_path: 
     random = Random(seed)
     odd = read_again = 0
     with server.connect("shop", init_command="SET time_zone = '+00:00', sql_mode = ''") as connection:
-        life = Life(random, connection)
+        life = kind(random, connection)
         for _ in range(ROUNDS):
             for _ in range(STEPS):
                 life.step()
             life.run("SET sql_mode = ''")
             world.publish()
             for one in world.update().mirrors:
-                assert one.error is None, one
-                if one.behind is not None:
-                    assert one.needs_dump, one
+                # Of a default that has several forms nobody knows which it is.
+                assert one.error is None or "inserted rows lack x" in one.error.message, one
+                if one.error is not None or one.behind is not None:
+                    assert one.error is not None or one.needs_dump, one
                     dump(world, one.table.partition(".")[2])
                     read_again += 1
             for table in life.kinds:

@@ -9,9 +9,9 @@ import pytest
 
 from strata.errors import UndecodableTextError
 from strata.rows.blocks import Watermark
-from strata.rows.charset import UTF8, characters_of, charset_table
+from strata.rows.charset import UTF8, characters_of, characters_of_many_forms, charset_table, plain_table
 from strata.rows.decode import ChangeBatch, QuarantinedRows
-from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.charsets import CHARSETS, MANY_TO_ONE
 from strata.schema.model.definition import TableName
 from tests.rows.live import Live, changes, steps
 
@@ -76,8 +76,52 @@ def test_rows_with_text_that_is_none_are_set_aside(mysql_server):
     assert (error.table, error.gtid, error.offset) == (f"{live.database}.t", rows[0]["_gtid"], rows[0]["_binlog_pos"])
 
 
+def forms(name: str) -> dict[str, list[bytes]]:
+    """All byte sequences of each character of a charset."""
+    table, found = plain_table(name), {}
+    for place, data in characters_of(name):
+        if table[place] >= 0:
+            found.setdefault(chr(table[place]), []).append(data)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - UTF8 - set(WIDE)))
+def test_forms_of_a_character_that_the_server_tells_apart_are_told_apart(mysql_server, name):
+    live = Live(mysql_server)
+    several = {character: data for character, data in forms(name).items() if len(data) > 1}
+    assert bool(several) == (name in MANY_TO_ONE)
+    assert "".join(sorted(several)) == characters_of_many_forms(name)
+    live.run(f"CREATE TABLE t (v VARCHAR(2) CHARACTER SET {name} COLLATE {name}_bin PRIMARY KEY)")
+    with live.recorded() as files:
+        for data in several.values():
+            live.run("INSERT INTO t VALUES " + ", ".join(f"(_{name} x'{one.hex()}')" for one in data))
+    assert live.run("SELECT COUNT(*) FROM t") == [(sum(map(len, several.values())),)]
+    definition = live.definition("t")
+    found = [
+        (row["v"], dict(row["_invalid"] or ()).get("v"))
+        for step in steps(files[0], {TableName(live.database, "t"): definition})
+        if isinstance(step, ChangeBatch)
+        for row in step.batch.to_pylist()
+    ]
+    assert len(set(found)) == len(found) == sum(map(len, several.values()))
+    assert sum(form is None for _, form in found) == len(several)
+    for character, data in several.items():
+        shown = {form for text, form in found if text == character} - {None}
+        assert shown < {f"0x{one.hex().upper()}" for one in data}
+
+
+def test_the_usual_form_is_the_one_that_clients_send(mysql_server):
+    """Of NEC's copies, which nobody writes, there are texts; of what Windows and the server write there are none."""
+    live = Live(mysql_server)
+    table = charset_table("cp932")[1]
+    places = {data: place for place, data in characters_of("cp932")}
+    characters = characters_of_many_forms("cp932")
+    assert len(characters) > 300
+    shown = live.run("SELECT " + ", ".join(f"CAST(CONVERT('{one}' USING cp932) AS BINARY)" for one in characters))
+    assert [table[places[data]] for data in shown[0]] == [ord(character) for character in characters]
+
+
 def test_tables_hold_code_points():
     for name in set(NAMES) - UTF8 - set(WIDE):
-        _, table = charset_table(name)
-        assert table.dtype == np.int32
-        assert table.max() <= 0x10FFFF
+        assert plain_table(name).dtype == np.int32
+        assert plain_table(name).max() <= 0x10FFFF

@@ -11,7 +11,7 @@ import pytest
 
 from strata.errors import ReadAgainError, Usage
 from strata.schema.model.definition import Column, TableDefinition
-from strata.tables.convert import convert_rows, state_schema
+from strata.tables.convert import convert_exact_rows, convert_rows, exact_schema, state_schema
 from tests.tables.changes import definition
 
 
@@ -134,6 +134,36 @@ def test_charsets_keep_texts_that_they_have() -> None:
     for charset in (LATIN1, ASCII, "utf8mb3", "gbk"):
         with pytest.raises(ReadAgainError, match="lack"):
             in_charsets("varchar(9)", UTF8, "varchar(9)", charset, ["a", "😀"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text", "form", "wanted"),
+    [
+        (("varchar(9)", "cp932"), ("text", "cp932"), "\u7e8a", "0xED40", "0xED40"),
+        (("varchar(9)", "cp932"), ("varchar(9)", "cp932"), "\u7e8a", None, None),
+        (("varchar(9)", "cp932"), ("varchar(9)", "utf8mb4"), "\u7e8a", "0xED40", "gone"),
+        (("varchar(9)", "utf8mb4"), ("varchar(9)", "sjis"), "ab", None, None),
+        (("varchar(9)", "utf8mb4"), ("varchar(9)", "sjis"), "a\\", None, "refused"),
+        (("varchar(9)", "cp932"), ("char(9)", "cp932"), "\u7e8a ", "0xED4020", "refused"),
+        (("varchar(9)", "cp932"), ("varbinary(9)", None), "\u7e8a", None, "refused"),
+        (("varchar(9)", "cp932"), ("varbinary(9)", None), "ab", None, "gone"),
+        (("int", None), ("varchar(9)", "armscii8"), 12, None, None),
+        (("decimal(3,1)", None), ("varchar(9)", "armscii8"), Decimal("1.2"), None, "refused"),
+    ],
+)
+def test_bytes_of_texts_stay_or_are_refused(
+    old: tuple[str, str | None], new: tuple[str, str | None], text: Any, form: str | None, wanted: str | None
+) -> None:
+    """A text of several forms: of which one it is in another charset only the server knows."""
+    before, after = (TableDefinition((Column("c", kind, character_set=charset),)) for kind, charset in (old, new))
+    values = {"c": [text], "_invalid\0c": [form]}
+    rows = pa.table({name: values[name] for name in exact_schema(before).names}, schema=exact_schema(before))
+    if wanted == "refused":
+        with pytest.raises(ReadAgainError):
+            convert_exact_rows(rows, before, after, {})
+    else:
+        [found] = convert_exact_rows(rows, before, after, {}).to_pylist()
+        assert found.get("_invalid\0c", "gone") == wanted
 
 
 def test_labels_are_found_as_their_collation_compares() -> None:

@@ -3,7 +3,7 @@ Not here: which table a charset has (`rows/charset.py`), text that is UTF-8 alre
 
 A table holds a code point for each character, or -1. Places 0 to 255 are characters of one byte. A byte without one
 begins a longer character: of two bytes at 256 * first + second; of three at 65536 + 256 * second + third; of four by
-GB18030's linear order.
+GB18030's linear order. Where other bytes are the usual form of a code point, it has `ALIAS` added.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ UCS2: Final = 5
 UTF16: Final = 6
 UTF16LE: Final = 7
 UTF32: Final = 8
+
+ALIAS: Final = 1 << 24
+"""In a table: the usual form of this character is another one."""
+BAD: Final = 1
+"""A value with a character that the charset does not have."""
+ALIASED: Final = 2
+"""A value that is not its charset's usual form of its text."""
 
 MOST_GROWTH: Final = 3
 """Bytes of UTF-8 for a byte of any charset."""
@@ -131,12 +138,13 @@ def transcode(
     charset: tuple[Int, CodePoints],
     offsets: Offsets,
     out: Bytes,
-    bad: Bytes,
+    marks: Bytes,
 ) -> Int:
     """Text in UTF-8 and its offsets.
 
     `charset` is its family and its table; `out` has room for MOST_GROWTH times the bytes of the cells. Values with a
-    character that the charset does not have are marked in `bad` and take no bytes. Returns the length of the data.
+    character that the charset does not have are marked BAD in `marks` and take no bytes; those with an `ALIAS` are
+    marked ALIASED. Returns the length of the data.
     """
     family, table = charset
     to = np.int64(0)
@@ -150,12 +158,15 @@ def transcode(
             while at < end:
                 if family < UCS2:
                     code, size = table_character(buf, at, end, family, table)
+                    if code >= ALIAS:
+                        code -= ALIAS
+                        marks[i] = ALIASED
                 else:
                     code, size = wide_character(buf, at, end, family)
                 to = write_utf8(code, out, to)
                 at += size
                 if to < 0:
-                    bad[i] = 1
+                    marks[i] = BAD
                     to = begin
                     break
         offsets[i + 1] = to

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,6 +16,7 @@ from strata.errors import DamagedFileError, Usage
 from strata.mirrors.actions import has_invalid
 from strata.mirrors.checkpoint import write_checkpoint_if_due
 from strata.mirrors.data_files import names_of, read_file_rows, write_rows
+from strata.mirrors.exactness import EXACT, can_tell, doubtful_columns, has_lost
 from strata.mirrors.layout import key_columns, mirror_url
 from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, readable_versions
 from strata.mirrors.modes import Mode, properties_of, protocol_of
@@ -32,7 +32,6 @@ from strata.mirrors.renames import (
 from strata.mirrors.rows_from import RowsFrom
 from strata.mirrors.schema_text import columns_of, schema_text
 from strata.mirrors.vectors import read_vector, rows_of
-from strata.rows.arrow import is_labelled, may_be_invalid
 from strata.schema.model.definition import TableDefinition, TableName, definition_from_json
 from strata.tables.layout import column_name
 from strata.tables.port import CommitConflictError
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from strata.mirrors.position import MirrorPosition
 
 _DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
-_IDENTITY, _MODE, _EXACT = "strata.mirror", "strata.mirror_mode", "strata.exact"
+_IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
 _DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.gone_columns"
 _DIVERGED, _ROWS_FROM = "strata.diverged", "strata.rows_from"
 _OWN: Final = {_DEFINITION, _FORMAT, _IDENTITY, _MODE}
@@ -121,7 +120,7 @@ class Mirror(Struct, frozen=True):
             _IDENTITY: identity,
             _MODE: mode.value,
             _ROWS_FROM: rows_from.value,
-            _EXACT: "1",
+            **EXACT,
             _DEFINITION: definition.to_json(),
             _FORMAT: str(definition.stored_format),
             **mapping_properties(schema, {} if found is None else found.properties),
@@ -245,21 +244,21 @@ class Mirror(Struct, frozen=True):
     @property
     def is_exact(self) -> bool:
         """Whether it has what its columns do not hold, as mirrors of older versions of Strata have not."""
-        return _EXACT in self.snapshot.properties or not verbatim_names(self.definition)
+        return not doubtful_columns(self.definition, self.snapshot.properties)
 
     def lost_texts(self) -> tuple[str, ...]:
         """Columns of a mirror that is not exact of which it has lost values: reads those that may be.
 
-        A NULL where there is none, and an empty label where two numbers have it. Of columns that may be NULL nobody can
-        tell.
+        Of dates that may be NULL nobody can tell.
 
         Raises:
             DamagedFileError: A file is gone or damaged.
             LakeUnavailableError: The storage does not answer.
         """
-        names = {column_name(one.name): one for one in self.definition.columns if may_be_invalid(one)}
-        names = {name: one for name, one in names.items() if not one.nullable or is_labelled(one)}
-        found = {name for rows in self.batches(list(names)) for name in names if _has_lost(rows[name])} if names else ()
+        doubtful = doubtful_columns(self.definition, self.snapshot.properties)
+        names = {column_name(one.name): one for one in doubtful if can_tell(one)}
+        batches = self.batches(list(names)) if names else ()
+        found = {name for rows in batches for name, one in names.items() if has_lost(rows[name], one)}
         return tuple(name for name in names if name in found)
 
     @property
@@ -390,12 +389,6 @@ class Mirror(Struct, frozen=True):
         return self.with_properties({_ROWS_FROM: rows_from.value}, self.position)
 
 
-def _has_lost(values: pa.ChunkedArray) -> bool:
-    is_text = pa.types.is_string(values.type)
-    return bool(pc.any(pc.equal(values, "")).as_py()) if is_text else values.null_count > 0
-
-
-EXACT: Final = {_EXACT: "1"}
 GONE_COLUMNS: Final = _GONE_COLUMNS
 STOPPED: Final = _STOPPED
 BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}

@@ -27,7 +27,7 @@ from strata.mirrors.renames import (
 )
 from strata.mirrors.schema_text import schema_text
 from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
-from strata.rows.arrow import may_be_invalid
+from strata.rows.arrow import is_calendar, may_be_invalid
 from strata.schema.history.column_lineage import Lineage
 from strata.schema.history.effects import EffectKind
 from strata.schema.model.folding import fold_name
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from strata.mirrors.position import MirrorPosition
     from strata.schema.history.effects import Effect
     from strata.schema.history.turns import Turn
-    from strata.schema.model.definition import TableDefinition
+    from strata.schema.model.definition import Column, TableDefinition
     from strata.schema.model.partitions import HeldRows
 
 _MOVES_ROWS: Final = (EffectKind.EXCHANGE, EffectKind.READ_AGAIN)
@@ -248,14 +248,19 @@ def _keeps_texts(mirror: Mirror, turn: Turn) -> bool:
     if turn.definition is None:
         return True
     origins = Lineage(mirror.definition, turn.definition, turn.renamed_columns, turn.added_columns).origins
-    for new, old in origins:
-        gets_texts = may_be_invalid(new) and (not new.nullable if old is None else not may_be_invalid(old))
-        if gets_texts or (old is not None and may_be_invalid(new) and old.nullable and not new.nullable):
-            return mirror.snapshot.live_rows == 0
+    if any(_gets_texts(new, old) for new, old in origins):
+        return mirror.snapshot.live_rows == 0
     if INVALID_COLUMN not in mirror.schema.names:
         return True
     stays = {old.name for new, old in origins if old and (new.name, new.column_type) == (old.name, old.column_type)}
     return stays >= verbatim_names(mirror.definition).keys()
+
+
+def _gets_texts(new: Column, old: Column | None) -> bool:
+    """Whether rows that are there may get such values in a column."""
+    if old is None:
+        return is_calendar(new) and not new.nullable
+    return may_be_invalid(new) and (not may_be_invalid(old) or (old.nullable and not new.nullable))
 
 
 def _in_files(columns: pa.Schema) -> frozenset[str]:

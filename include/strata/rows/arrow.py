@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from strata.schema.model.types import LABELLED, SPATIAL, ColumnType, Family, TypeKind, kinds_of, parse_column_type
+from strata.schema.model.charsets import MANY_TO_ONE
+from strata.schema.model.types import (
+    LABELLED,
+    SPATIAL,
+    STRINGS,
+    ColumnType,
+    Family,
+    TypeKind,
+    kinds_of,
+    parse_column_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,8 +55,8 @@ ROW_FIELDS = (
 """What every change has beside its images; `_gtid` is NULL for anonymous transactions.
 
 `_missing` names the columns that a partial image lacks (`_before.NAME` in the before image), NULL if none is;
-`_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column, and the numbers of
-labels whose text another number has.
+`_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column, the numbers of
+labels whose text another number has, and the bytes of texts that are not their charset's usual form (`0xED40`).
 """
 
 
@@ -66,13 +76,13 @@ def arrow_type_of(kind: ColumnType) -> pa.DataType:
 
 def may_be_invalid(column: Column) -> bool:
     """Whether a column may have values that `_invalid` has to tell from others: dates that are none (zero, impossible,
-    of the year 0), and numbers of an ENUM or SET that have the text of another number.
+    of the year 0), numbers of an ENUM or SET that have the text of another one, bytes that are the text of others.
 
     Raises:
         BadData: The column's type is no type of MySQL.
     """
     kind = parse_column_type(column.column_type)
-    if kind.kind in _CALENDAR:
+    if kind.kind in _CALENDAR or has_many_forms(column):
         return True
     return kind.kind in LABELLED and ("" in kind.labels or len(set(kind.labels)) < len(kind.labels))
 
@@ -80,6 +90,16 @@ def may_be_invalid(column: Column) -> bool:
 def is_labelled(column: Column) -> bool:
     """Whether it is an ENUM or SET."""
     return parse_column_type(column.column_type).kind in LABELLED
+
+
+def is_calendar(column: Column) -> bool:
+    """Whether it is a DATE, DATETIME or TIMESTAMP, which may be zero."""
+    return parse_column_type(column.column_type).kind in _CALENDAR
+
+
+def has_many_forms(column: Column) -> bool:
+    """Whether it is text in a charset in which several byte sequences are one character of Unicode."""
+    return column.character_set in MANY_TO_ONE and parse_column_type(column.column_type).kind in STRINGS
 
 
 _CALENDAR = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})

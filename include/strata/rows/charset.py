@@ -10,6 +10,7 @@ import numpy as np
 
 from strata.errors import UnsupportedEventError
 from strata.kernels.charsets import (
+    ALIAS,
     FOUR_BYTES_AT,
     GB18030,
     ONE_BYTE,
@@ -21,12 +22,12 @@ from strata.kernels.charsets import (
     UTF32,
 )
 from strata.rows.charset_tables import EXCEPTIONS
-from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.charsets import CHARSETS, MANY_TO_ONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.kernels.arrays import CodePoints
+    from strata.kernels.arrays import CodePoints, Ints
 
 UTF8 = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 """Charsets whose bytes are UTF-8 as they are."""
@@ -35,6 +36,8 @@ _WIDE = {"ucs2": UCS2, "utf16": UTF16, "utf16le": UTF16LE, "utf32": UTF32}
 _THREE = frozenset({"ujis", "eucjpms"})
 _BASIC_PLANE_OF_FOUR_BYTES = 39_420
 """Characters of GB18030 in four bytes up to U+FFFF."""
+_COPIES_IN_CP932 = range(0xED40, 0xEEFD)
+"""NEC's rows of IBM's characters: the server, and Windows, write IBM's own (FA40 to FC4B)."""
 
 
 @lru_cache(maxsize=64)
@@ -48,13 +51,40 @@ def charset_table(name: str) -> tuple[int, CodePoints]:
         return _WIDE[name], np.full(1, -1, np.int32)
     if name not in CHARSETS:
         raise UnsupportedEventError(f"text in charset {name!r} cannot be read")
+    table = plain_table(name)
+    if name in MANY_TO_ONE:
+        table[_aliases(name, table)] |= ALIAS
+    return _family(name), table
+
+
+@lru_cache(maxsize=len(MANY_TO_ONE))
+def characters_of_many_forms(name: str) -> str:
+    """The characters that a charset has more than once; none of most charsets."""
+    if name not in MANY_TO_ONE:
+        return ""
+    table = plain_table(name)
+    return "".join(map(chr, np.unique(table[_aliases(name, table)])))
+
+
+def _aliases(name: str, table: CodePoints) -> Ints:
+    """Places of characters that have another form, which is more usual: the first one (ASCII before all else), but in
+    cp932."""
+    places = np.flatnonzero(table >= 0)
+    if name == "cp932":
+        is_copy = np.isin(places, _COPIES_IN_CP932)
+        places = np.concatenate((places[~is_copy], places[is_copy]))
+    return np.setdiff1d(places, places[np.unique(table[places], return_index=True)[1]])
+
+
+def plain_table(name: str) -> CodePoints:
+    """The code points of a charset's characters, by their places."""
     table = codec_table(name)
     for run in EXCEPTIONS.get(name, "").split():
         place, _, rest = run.partition("-")
         code, _, count = rest.partition("*")
         begin, size = int(place, 16), int(count)
         table[begin : begin + size] = -1 if code == "x" else np.arange(int(code, 16), int(code, 16) + size)
-    return _family(name), table
+    return table
 
 
 def _family(name: str) -> int:

@@ -11,6 +11,8 @@ import numpy as np
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from strata.kernels.arrays import Bytes, Cells
     from strata.rows.region import Region
 
@@ -78,6 +80,19 @@ class Faults(Struct):
         """
         for row in np.flatnonzero(bad).tolist():
             self.add(row, b64encode(_cell_bytes(region, int(cells[row]), width)).decode("ascii"), kind, reason)
+
+    def add_forms(self, region: Region, cells: Cells, which: NDArray[np.bool_], width: int) -> None:
+        """Notes texts of which the column's charset has another form, by their bytes as MySQL writes such: `0xED40`.
+
+        Args:
+            region: What the cells point into.
+            cells: All of the column.
+            which: Those that are such texts.
+            width: As `add_cells`.
+        """
+        for row in np.flatnonzero(which).tolist():
+            form = "0x" + _cell_bytes(region, int(cells[row]), width).hex().upper()
+            self.add(row, form, FaultKind.INVALID, "one of several forms of its text")
 
 
 def _cell_bytes(region: Region, cell: int, width: int) -> bytes:

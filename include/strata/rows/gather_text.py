@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.kernels import strings
-from strata.kernels.charsets import MOST_GROWTH, UCS2, transcode
+from strata.kernels.charsets import ALIASED, BAD, MOST_GROWTH, UCS2, transcode
 from strata.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata.kernels.numbers import gather_4, gather_little_endian
 from strata.rows.arrow import GEOMETRY, VECTOR
@@ -125,16 +125,18 @@ class GatherText(Struct, frozen=True, eq=False):
     table: CodePoints
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
-        """As `Gather`."""
+        """As `Gather`; the bytes of a text that is usually written otherwise are noted in `faults`."""
         offsets, data = copied(region, cells, self.prefix)
         if self._has_ascii and strings.all_ascii(data):
             return text_array(pa.string(), cells, offsets, data)
         data = np.empty(checked_length(len(data) * MOST_GROWTH), np.uint8)
-        bad = np.zeros(len(cells), np.uint8)
+        marks = np.zeros(len(cells), np.uint8)
         charset = (self.family, self.table)
-        used = transcode(region.buffer, region.base, cells, self.prefix, charset, offsets, data, bad)
-        if not bad.any():
+        used = transcode(region.buffer, region.base, cells, self.prefix, charset, offsets, data, marks)
+        if not marks.any():
             return text_array(pa.string(), cells, offsets, data[:used])
+        faults.add_forms(region, cells, marks == ALIASED, -self.prefix)
+        bad = (marks == BAD).astype(np.uint8)
         _note_undecodable(region, cells, bad, self.prefix, faults, self.charset)
         return text_array(pa.string(), cells, offsets, data[:used], bad)
 

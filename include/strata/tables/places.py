@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from strata.dialects.conversions import stay_apart
 from strata.dialects.view_source import Branch, Place, ViewColumn
-from strata.rows.arrow import arrow_type, is_labelled, may_be_invalid
+from strata.rows.arrow import arrow_type, is_calendar, may_be_invalid
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
 from strata.tables.layout import column_name
@@ -43,7 +43,7 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
             is_key=fold_name(column.name) in folded,
             is_document=column.column_type == "json",
             has_texts=may_be_invalid(column),
-            is_zero=may_be_invalid(column) and not is_labelled(column) and not column.nullable,
+            is_zero=is_calendar(column) and not column.nullable,
         )
         for column, kind in zip(definition.columns, _stored(definition), strict=True)
     )

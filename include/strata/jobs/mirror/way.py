@@ -16,10 +16,11 @@ from strata.jobs.mirror.happenings import UNLOGGED
 from strata.jobs.mirror.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by
 from strata.mirrors.apply import Applier, refuse_foreign
 from strata.mirrors.changes import PublishedChanges, VersionRange
+from strata.mirrors.exactness import EXACT
 from strata.mirrors.key_index import BOUND_BYTES
 from strata.mirrors.layout import mirror_schema
 from strata.mirrors.rows_from import RowsFrom
-from strata.mirrors.table import EXACT, Mirror
+from strata.mirrors.table import Mirror
 from strata.mirrors.taken import Taken
 from strata.mirrors.turn import (
     CannotFollowError,
@@ -139,7 +140,9 @@ class Way:
             self._commit(lambda at: at.with_properties(EXACT, at.position))
             return None
         names = ", ".join(lost)
-        return Loss(f"an older version of Strata has written {names} without dates or labels that no column holds")
+        return Loss(
+            f"an older version of Strata has written {names} without dates, labels or bytes that no column holds"
+        )
 
     def _published_again(self) -> str | None:
         """Whether an interval that the mirror has applied has other rows since; None if not."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
-from strata.rows.arrow import arrow_type, is_labelled
+from strata.rows.arrow import arrow_type, is_calendar
 from strata.schema.model.types import SPATIAL, Family, TypeKind, kinds_of, parse_column_type
 from strata.tables.convert import state_schema
 from strata.tables.state import row_codes
@@ -57,8 +57,8 @@ def compare_rows(state: TableState, rows: Sequence[Sequence[Any]], examples: int
     selected = pa.Table.from_arrays(arrays, schema=state_schema(state.definition))
     for column, values in zip(state.definition.columns, columns, strict=True):
         name = verbatim_name(column.name)
-        # Labels come as texts, whatever their numbers are.
-        if name in state.rows.schema.names and not is_labelled(column):
+        # Labels and texts come as Unicode, whatever their numbers and bytes are.
+        if name in state.rows.schema.names and is_calendar(column):
             texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
             selected = selected.append_column(name, texts)
     both = pa.concat_tables([state.rows.select(selected.schema.names), selected])

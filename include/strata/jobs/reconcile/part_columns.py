@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # noqa: TID253  only those who compare import this module
 
 from strata.mirrors.layout import key_columns
-from strata.rows.arrow import arrow_type, may_be_invalid
+from strata.rows.arrow import arrow_type, is_calendar
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.definition import Column
 from strata.tables.layout import column_name
@@ -53,7 +53,7 @@ def defaults_of(past: TablePast, columns: tuple[str, ...]) -> Defaults:
     for turn in past.turns:
         for column in turn.definition.columns if turn.definition is not None else ():
             value = fill_of(column) if column_name(column.name) in columns else None
-            is_zero = value is None and may_be_invalid(column) and not column.nullable
+            is_zero = value is None and is_calendar(column) and not column.nullable
             if (value is not None or is_zero) and not isinstance(value, NoFill):
                 found.setdefault(column_name(column.name), {})[turn.version_id] = column, value
     return found
@@ -67,6 +67,8 @@ def _keeps(turn: Turn, name: str, last: TableDefinition | None, is_first: bool) 
     if turn.definition is None or then is None or now is None or name not in row_columns(turn.definition):
         return False
     if arrow_type(then) != arrow_type(now) or then.generated != now.generated:
+        return False
+    if of is not None and then.character_set != now.character_set:
         return False
     if not is_first and name in {*map(column_name, turn.added_columns), *map(column_name, turn.renamed_columns)}:
         return False

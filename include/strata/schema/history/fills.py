@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.schema.ddl.literals import Literal, LiteralKind
+from strata.schema.model.charsets import MANY_TO_ONE
 from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _ZERO_DATES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMES
 _NO_LITERAL: Final = frozenset({Family.GEOMETRY, Family.VECTOR})
 _TEXT_ITSELF: Final = re.compile(r"\(?(?:_utf8mb4)?'([^'\\]*)'\)?", re.ASCII)
 """An expression that is nothing but a text: the only constant default that a TEXT or BLOB can have."""
+_ONE_FORM: Final = re.compile(r"[\w :/+*=#%&@!?<>]*", re.ASCII)
+"""Texts that have only one form in any charset: a default is shown as Unicode, whatever its bytes are."""
 
 
 def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
@@ -48,6 +51,8 @@ def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
 
 def _expression(column: Column, kind: ColumnType) -> str | NoFill:
     itself = _TEXT_ITSELF.fullmatch(column.default or "")
+    if itself is not None and _has_other_forms(column, itself[1]):
+        return _other_forms(column)
     if itself is not None and itself[1].isascii() and kind.kind.facts.family in {Family.TEXT, Family.BLOB}:
         return itself[1] if kind.kind.facts.family is Family.TEXT else "0x" + itself[1].encode().hex().upper()
     return NoFill(f"the server computes the default of the new column {column.name}: {column.default}")
@@ -82,9 +87,23 @@ def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | 
         return _floating(column, kind, literal)
     if family is Family.LABELS and not set(text.split(",") if text else ()) <= set(kind.labels):
         return NoFill(f"the default of the new column {column.name} is shown otherwise than its labels: {text}")
+    if family is Family.CHARACTERS and _has_other_forms(column, text):
+        return _other_forms(column)
     if kind.kind is TypeKind.TIMESTAMP and not text.startswith("0000"):
         return NoFill(f"the default of the new column {column.name} depends on the session's time zone: {text}")
     return text
+
+
+def _has_other_forms(column: Column, text: str) -> bool:
+    """Whether other bytes of the column's charset may be the same text."""
+    return column.character_set in MANY_TO_ONE and _ONE_FORM.fullmatch(text) is None
+
+
+def _other_forms(column: Column) -> NoFill:
+    return NoFill(
+        f"the bytes of the default of the new column {column.name} are not known: {column.character_set} has several "
+        f"for one text: {column.default}"
+    )
 
 
 def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:

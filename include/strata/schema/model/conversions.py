@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from strata.schema.model.charsets import CHARSETS
+from strata.schema.model.charsets import CHARSETS, MANY_TO_ONE
 from strata.schema.model.time_zones import offset_of
 from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
@@ -176,6 +176,9 @@ def _longer_text(one: ColumnType, other: ColumnType, before: Column, after: Colu
         return False
     charset = after.character_set or ""
     if charset not in {before.character_set, "utf8mb4"}:
+        return False
+    if charset != before.character_set and before.character_set in MANY_TO_ONE:
+        # Values that were different may be one.
         return False
     return _room(other) >= _needed(one, before.character_set or "", after_is_text=other.length is None)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from strata.schema.model.charsets import CHARSETS, decode_text
+from strata.schema.model.charsets import CHARSETS, MANY_TO_ONE, decode_text
 from strata.schema.model.types import Family, TypeKind
 from strata.tables.values.numbers import to_decimal, to_floating, to_integers
 from strata.tables.values.pair import by_value
@@ -76,7 +76,7 @@ def text_to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
         pair.refuse(f"values have a '?', as {charset} shows bytes that are no characters")
     if charset in _UTF8 or (charset not in _WIDE and charset not in _NOT_OF_ASCII and _is_ascii(values)):
         return to_bytes(values.cast(pa.binary()), pair)
-    codec = CHARSETS[charset].codec if charset in CHARSETS else None
+    codec = CHARSETS[charset].codec if charset in CHARSETS and charset not in MANY_TO_ONE else None
     if codec is None:
         pair.refuse(f"values have characters that {charset} has in a way of its own")
     return to_bytes(by_value(values, lambda value: _encoded(value, codec, pair), pa.binary()), pair)

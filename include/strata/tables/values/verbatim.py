@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from strata.rows.arrow import may_be_invalid
+from strata.rows.arrow import has_many_forms, is_calendar, is_labelled, may_be_invalid
+from strata.rows.charset import characters_of_many_forms
 from strata.schema.model.conversions import keeps_values
-from strata.schema.model.types import LABELLED, TypeKind, parse_column_type
+from strata.schema.model.types import LABELLED, STRINGS, TypeKind, parse_column_type
 from strata.tables.values.constants import constant
 from strata.tables.values.pair import Pair
 
@@ -32,8 +33,7 @@ def constant_text(column: Column, value: str | None, count: int) -> pa.Array:
         value: As MySQL prints it; None for NULL, and for the zero date of a column that is never NULL.
         count: How many rows.
     """
-    kind = parse_column_type(column.column_type)
-    if kind.kind in LABELLED or (value is None and column.nullable):
+    if not is_calendar(column) or (value is None and column.nullable):
         return pa.nulls(count, pa.string())
     if value is not None and constant(column, value, 1).null_count == 0:
         return pa.nulls(count, pa.string())
@@ -55,16 +55,40 @@ def converted_texts(
     Raises:
         ReadAgainError: What the server made of some of them is not known.
     """
-    kind = parse_column_type(after.column_type).kind
+    if has_many_forms(before) or has_many_forms(after):
+        return _forms(texts, values, found, Pair.of(before, after))
     if texts.null_count < len(texts):
         texts = _converted(texts, Pair.of(before, after))
     if not may_be_invalid(after):
         return texts
-    if kind in LABELLED:
+    if is_labelled(after):
         return _numbers(texts, values, before, after)
     # NULL where none may be becomes a zero date.
     is_zero = pc.and_(found.is_null(), texts.is_null())
     return texts if after.nullable or not before.nullable else pc.if_else(is_zero, _zero(after), texts)
+
+
+def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
+    """Bytes of texts: the same where the charset is. Of another one nobody knows them, nor what the server compared or
+    read in them, where the text has other forms."""
+    before, after = pair.before, pair.after
+    are_texts = pair.one.kind in STRINGS and pair.other.kind in STRINGS
+    if are_texts and before.character_set == after.character_set:
+        if pc.any(pc.and_(texts.is_valid(), pc.not_equal(values, found))).as_py():
+            pair.refuse("values were cut")
+        return texts
+    sides = ((after, found),) if are_texts else ((before, values), (after, found))
+    for column, held in sides:
+        if has_many_forms(column) and has_other_forms(held, column):
+            pair.refuse(f"{column.character_set} has several forms of a text")
+    return pa.chunked_array([pa.nulls(len(texts), pa.string())])
+
+
+def has_other_forms(values: pa.ChunkedArray, column: Column) -> bool:
+    """Whether a text may be of several byte sequences in a column's charset."""
+    characters = characters_of_many_forms(column.character_set or "")
+    escaped = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
+    return bool(pc.any(pc.match_substring_regex(values, f"[{escaped}]")).as_py())
 
 
 def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:

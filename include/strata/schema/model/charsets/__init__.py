@@ -17,6 +17,7 @@ from strata.schema.model.charsets.collations import COLLATIONS, GONE
 __all__ = [
     "CHARSETS",
     "COLLATION_NAMES",
+    "MANY_TO_ONE",
     "Charset",
     "charset_named",
     "charset_of_collation",
@@ -30,6 +31,10 @@ MULTIBYTE = {
     "utf16le": 4, "utf32": 4, "cp932": 2, "eucjpms": 3, "gb18030": 4, "utf8mb4": 4, "filename": 5,
 }  # fmt: skip
 """Longest character in bytes (`information_schema.CHARACTER_SETS.MAXLEN`); 1 for all others."""
+
+MANY_TO_ONE = frozenset({"armscii8", "big5", "cp932", "eucjpms", "sjis", "tis620", "ujis"})
+"""Charsets in which several byte sequences are one character of Unicode. All of their collations tell those apart
+(9.7.4, `tests/rows/test_charsets.py` asks it)."""
 
 CODECS = {
     "big5": "big5", "cp850": "cp850", "hp8": "hp_roman8", "koi8r": "koi8_r", "latin1": "cp1252",
