@@ -3,6 +3,8 @@ Not here: which changes and rows it is made of (`mirrors/histories/`), the same 
 
 Events put a row under a key or take one away. The event that follows under the same key ends what was put. In a table
 without a key the key is the whole row and its number among its equals: the n-th that was put is the n-th that is taken.
+Its equals are those that look like it here: what no column holds may be another one since a DDL (a zero date that was
+NULL), and tells no reader which of them was taken.
 """
 
 from __future__ import annotations
@@ -144,12 +146,13 @@ class HistoryWriter(Writer):
             exp.alias_(exp.Literal.number(0), "segment", quoted=True),
         ]
         for at, (column, place) in enumerate(self._pairs(base)):
-            text = [exp.alias_(self._text(place, column), f"t{at}", quoted=True)] if column.has_texts else []
             if not self._history.has_key:
-                selected += [*text, exp.alias_(self._known(place, column), f"v{at}", quoted=True)]
+                selected.append(exp.alias_(self._known(place, column), f"v{at}", quoted=True))
                 continue
             if column.is_key:
-                selected += [exp.alias_(self._value(place, column), f"k{at}", quoted=True), *text]
+                selected.append(exp.alias_(self._value(place, column), f"k{at}", quoted=True))
+            if column.is_key and column.has_texts:
+                selected.append(exp.alias_(self._text(place, column), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
         return exp.select(*selected).from_(self._relation(base.relation))
 
@@ -157,8 +160,6 @@ class HistoryWriter(Writer):
         """The image after a change, of a table without a key; what it lacks is in the one before."""
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
-            if column.has_texts:
-                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
             given = self._known(self._lacking(place), column)
             is_missing = self._lists("_missing", place.missing)
             found = exp.Case(
@@ -181,8 +182,6 @@ class HistoryWriter(Writer):
     def _taken_whole(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
-            if column.has_texts:
-                selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._old(place, column), f"v{at}", quoted=True))
         return selected
 
@@ -192,13 +191,7 @@ class HistoryWriter(Writer):
     def _columns(self) -> list[tuple[str, pa.DataType]]:
         found = self._event_columns()
         if not self._history.has_key:
-            own = [
-                one
-                for at, column in enumerate(self._source.columns)
-                for one in ((f"t{at}", pa.string()), (f"v{at}", column.kind))
-                if column.has_texts or one[0].startswith("v")
-            ]
-            found = [*found[:3], *own]
+            found = [*found[:3], *((f"v{at}", column.kind) for at, column in enumerate(self._source.columns))]
         return [*found[:3], *_happening(), ("segment", pa.int32()), *found[3:]]
 
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
@@ -210,8 +203,7 @@ class HistoryWriter(Writer):
     def _numbered(self) -> exp.Select:
         number: exp.Expr = exp.Literal.number(0)
         if not self._history.has_key:
-            whole = (*self._names("t"), *self._names("v"))
-            number = self._along(exp.RowNumber(), ("segment", "put", *whole), ("seq", "row"))
+            number = self._along(exp.RowNumber(), ("segment", "put", *self._names("v")), ("seq", "row"))
         return exp.select("*", exp.alias_(number, "number", quoted=True)).from_("events")
 
     def _spans(self) -> exp.Select:
@@ -219,7 +211,7 @@ class HistoryWriter(Writer):
             key: tuple[str, ...] = ("segment", *self._names("k"), *self._names("t"))
             order: tuple[str, ...] = ("seq", "row", "put")
         else:
-            key, order = ("segment", "number", *self._names("t"), *self._names("v")), ("taken",)
+            key, order = ("segment", "number", *self._names("v")), ("taken",)
         kept = [exp.Column(this=name_of(name)) for name in ("put", "segment", "since", "gtid", "time")]
         values = [self._filled(name, key, order) for name in self._names("v")]
         ends = [
@@ -256,10 +248,7 @@ class HistoryWriter(Writer):
 
     def _names(self, letter: str) -> list[str]:
         def is_there(column: ViewColumn) -> bool:
-            if letter == "v":
-                return True
-            is_named_by = column.is_key or (letter == "t" and not self._history.has_key)
-            return is_named_by and (letter == "k" or column.has_texts)
+            return letter == "v" or (column.is_key and (letter == "k" or column.has_texts))
 
         return [f"{letter}{at}" for at, column in enumerate(self._source.columns) if is_there(column)]
 

@@ -216,7 +216,7 @@ class _Frame:
         return ordered.with_columns(*ends, *values)
 
     def _spans_by_row(self, events: pl.LazyFrame) -> pl.LazyFrame:
-        key = ["segment", *(f"v{at}" for at, _ in enumerate(self._columns)), *self._texts()]
+        key = ["segment", *(f"v{at}" for at, _ in enumerate(self._columns))]
         numbered = events.sort("seq", "row").with_columns(pl.int_range(pl.len()).over([*key, "put"]).alias("number"))
         ends = [pl.col(name).shift(-1).over([*key, "number"]).alias(f"to_{name}") for name in ("seq", "gtid", "time")]
         return numbered.sort("put", descending=True).with_columns(*ends)
@@ -295,7 +295,7 @@ class _Frame:
 
     def _has_text(self, column: ViewColumn) -> bool:
         """Whether what `_invalid` has of it tells rows apart."""
-        return column.has_texts and (column.is_key or not self._source.has_key)
+        return column.has_texts and column.is_key
 
     def _texts(self) -> list[str]:
         return [f"t{at}" for at, column in enumerate(self._columns) if self._has_text(column)]
