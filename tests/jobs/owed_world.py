@@ -65,6 +65,7 @@ class World:
         default_factory=lambda: {table: Counter() for table in TABLES}
     )
     wanted: tuple[str, ...] = ("d.*",)
+    sensitive: tuple[str, ...] = ()
     run_mb: int = 4096
     failing: frozenset[str] = frozenset()
     """Tables whose checks fail for now."""
@@ -110,6 +111,7 @@ class World:
     def settings(self) -> Any:
         text = f'lake = "{self.lake}"\nstore = "{self.store or f"sqlite:///{self.folder}/s.db"}"\n'
         text += f'[sources.{self.name}]\nconnection = "x"\n'
+        text += f"sensitive = {list(self.sensitive)}\n".replace("'", '"')
         text += f"tables = {list(self.wanted)}\nrun_mb = {self.run_mb}\n".replace("'", '"')
         path = self.folder / "strata.toml"
         path.write_text(text)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct, field
 
-from strata.errors import StrataError
 from strata.events.model import XaStep
 from strata.events.prepared import CommittedRecord
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName, definition_from_json
+from strata.unforeseen import as_told, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from strata.errors import StrataError
     from strata.events.model import SplitPoint, TableRows, TransactionRecord
     from strata.schema.history.versions import SchemaVersion
     from strata.schema.model.definition import TableDefinition
@@ -291,18 +292,22 @@ class _Planner(Struct):
             return known.table
         try:
             version = self.lookup(name, seq)
-        except StrataError as error:
+            table = SliceTable(name.database, name.table, version.version_id, version.definition.to_json())
+            last = self.lasts(name, seq)
+        except Exception as error:
+            if may_pass(error):
+                raise
             rows = sum(
                 rows.rows for rows in record.tables if (rows.database, rows.table) == (name.database, name.table)
             )
             gtid = str(record.gtid) if record.gtid else None
+            why = as_told(error, str(name))
             self.errors.setdefault(
-                name, error.located(table=str(name), gtid=gtid, file=record.binlog_file, offset=record.binlog_pos)
+                name, why.located(table=str(name), gtid=gtid, file=record.binlog_file, offset=record.binlog_pos)
             )
             self.refused_rows[name] = self.refused_rows.get(name, 0) + rows
             return None
-        table = SliceTable(name.database, name.table, version.version_id, version.definition.to_json())
-        self.known[name] = _Known(table, seq, self.lasts(name, seq))
+        self.known[name] = _Known(table, seq, last)
         return table
 
     def _split(self, record: TransactionRecord) -> None:

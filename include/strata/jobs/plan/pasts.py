@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from strata.jobs.plan.failing import FailingTables
     from strata.jobs.run.run_plan import RunPlan
     from strata.schema.history.versions import RowRemoval, StatementChange
 
 
-def table_pasts(source: str, engine: sa.Engine, plan: RunPlan) -> Iterator[TablePast]:
-    """The past of each table of a plan, by name.
+def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingTables) -> Iterator[TablePast]:
+    """The past of each table of a plan, by name; that of one which fails is empty.
 
     Args:
         source: The source's name.
         engine: Its store.
         plan: The plan.
+        failing: Takes the tables that fail.
 
     Raises:
         StoreUnavailableError: The database does not answer.
-        StoreFormatError: The store is damaged, or newer than this version.
     """
     names = sorted({TableName(one.database, one.table) for one in plan.tables} - {UNNAMED})
     if not names:
@@ -45,17 +46,20 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan) -> Iterator[Table
     of_databases = store.timeline(source, {every_table_of(name.database) for name in names})
     unpublished = _unpublished(TableIntervalLedger(engine), source, plan)
     for name in names:
-        entries = lineage(store, source, name)
-        missing = {entry.seq for entry in entries if entry.gap is not None}
-        missing |= {one.seq for one in of_databases if one.gap is not None and one.name.database == name.database}
-        own = {*missing, *unlogged.get(name, ()), *unlogged.get(EVERY_TABLE, ())}
-        yield TablePast(
-            name.database,
-            name.table,
-            column_lives(store, source, entries),
-            tuple(sorted(own)),
-            tuple(sorted(unpublished.get((name.database, name.table), ()))),
-        )
+        past = TablePast(name.database, name.table)
+        with failing.note(name):
+            entries = lineage(store, source, name)
+            missing = {entry.seq for entry in entries if entry.gap is not None}
+            missing |= {one.seq for one in of_databases if one.gap is not None and one.name.database == name.database}
+            own = {*missing, *unlogged.get(name, ()), *unlogged.get(EVERY_TABLE, ())}
+            past = TablePast(
+                name.database,
+                name.table,
+                column_lives(store, source, entries),
+                tuple(sorted(own)),
+                tuple(sorted(unpublished.get((name.database, name.table), ()))),
+            )
+        yield past
 
 
 def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:

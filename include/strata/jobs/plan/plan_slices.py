@@ -12,14 +12,15 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from strata.errors import StatementFormatError, StrataError
+from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
 from strata.events.prepared import Placement
+from strata.jobs.plan.failing import FailingTables
 from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
 from strata.jobs.plan.pasts import table_pasts
 from strata.jobs.plan.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata.jobs.plan.runs import records_in_runs
-from strata.jobs.plan.sensitive import sensitive_columns, unmatched_columns
+from strata.jobs.plan.sensitive import sensitive_of_each, unmatched_columns
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
 from strata.jobs.run.run_name import Kind, RunName
@@ -42,9 +43,10 @@ from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
+from strata.unforeseen import may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -76,12 +78,17 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         SettingsError: There are tables, and the settings want none of them.
         StreamHoleError: It asks for transactions that were deleted by age.
     """
-    plan, left = draft_plan(source, engine, stream, request, now=now)
+    taken, failing = take(source, engine, stream, request, now=now), FailingTables()
+    plan = _draft(source, engine, stream, taken, failing)
+    known = len(failing.why)
+    pasts = tuple(table_pasts(source.name, engine, plan, failing))
+    if len(failing.why) > known:
+        plan = _draft(source, engine, stream, taken, failing)
     # Behind it: what has rows and is in no version is counted by now.
     missed = unmatched_patterns(source, engine, stream, request.tables)
     folder = run_folder(source.lake, source.name, plan.run)
     if plan.tables:
-        write_past(folder, RunPast(tuple(table_pasts(source.name, engine, plan))))
+        write_past(folder, RunPast(pasts))
         write_plan(folder, plan)
     return PlanReport(
         source=source.name,
@@ -93,7 +100,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
         rows=sum(table.rows for table in plan.tables),
         refused=sum(refused.rows for refused in plan.refused),
         reason=plan.refused[0].error.message[:_SHOWN_STATEMENT] if plan.refused else None,
-        left=left,
+        left=taken.left,
         unmatched=(*missed, *unmatched_columns(source, engine)),
     )
 
@@ -103,11 +110,17 @@ def draft_plan(
 ) -> tuple[RunPlan, Left]:
     """`plan_run` without storing the plan; returns it, and what it leaves."""
     taken = take(source, engine, stream, request, now=now)
+    return _draft(source, engine, stream, taken, FailingTables()), taken.left
+
+
+def _draft(source: Source, engine: sa.Engine, stream: LandedStream, taken: Taken, failing: FailingTables) -> RunPlan:
+    """The plan of what is taken, without the tables that are known to fail; more of them may become known."""
     tables = {table for work in taken.work for table in work.tables}
-    draft = _Draft(source, stream, SchemaStore(engine), sensitive_columns(source, engine, tables))
+    sensitive = sensitive_of_each(source, engine, tables, failing)
+    draft = _Draft(source, stream, SchemaStore(engine), sensitive, failing.why)
     for work in taken.work:
         draft.add(work)
-    return _named(draft.plan(taken), taken), taken.left
+    return _named(draft.plan(taken), taken)
 
 
 def _named(plan: RunPlan, taken: Taken) -> RunPlan:
@@ -137,10 +150,15 @@ class _Draft:
     """A plan that grows interval by interval."""
 
     def __init__(
-        self, source: Source, stream: LandedStream, store: SchemaStore, sensitive: dict[str, tuple[str, ...]]
+        self,
+        source: Source,
+        stream: LandedStream,
+        store: SchemaStore,
+        sensitive: dict[str, tuple[str, ...]],
+        failing: Mapping[TableName, ErrorFacts],
     ) -> None:
         self._source, self._stream, self._store = source, stream, store
-        self._sensitive = sensitive
+        self._sensitive, self._failing = sensitive, failing
         self._history = History(store, source.name)
         self._intervals: list[Interval] = []
         self._tables: list[PlannedTable] = []
@@ -158,7 +176,7 @@ class _Draft:
         interval = work.interval
         placement = Placement(self._stream, interval.first_seq, interval.last_seq)
         statements = self._logged(work, placement)
-        held = self._held(statements)
+        held = {**self._held(statements), **{name: why for name, why in self._failing.items() if name in work.tables}}
         counted = _Counted(work.tables)
         refused = self._slice(interval, placement, work.tables - held.keys(), counted)
         self._refused += (
@@ -236,9 +254,12 @@ class _Draft:
                 return True
             try:
                 self._history.at(name, AtSeq(first))
-            except StrataError:
+                return self._history.lasts(name, first) >= last
+            except Exception as error:
+                if may_pass(error):
+                    raise
+                # Why is said where its rows are cut into slices.
                 return False
-            return self._history.lasts(name, first) >= last
 
         return is_alike
 
@@ -269,6 +290,7 @@ class _Draft:
     def _shown(self, change: StatementChange, table: TableName) -> str:
         """The statement, but for its values where it may be about a sensitive column."""
         is_sensitive = str(table) in self._sensitive or (table == UNNAMED and bool(self._source.settings.sensitive))
+        is_sensitive = is_sensitive or table in self._failing
         return without_values(change.statement) if is_sensitive else change.statement[:_SHOWN_STATEMENT]
 
     def _held(self, statements: Sequence[StatementLogged]) -> dict[TableName, ErrorFacts]:

@@ -9,15 +9,17 @@ from strata.jobs.plan.wanted import folds_names
 from strata.schema.history.one_column import columns_by_name
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.patterns import matches, matches_column
+from strata.unforeseen import may_pass, what_happened
 
 _WILD = frozenset("*?[")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     import sqlalchemy as sa
 
     from strata.config.settings import Source
+    from strata.jobs.plan.failing import FailingTables
     from strata.schema.model.definition import TableName
 
 
@@ -49,6 +51,26 @@ def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableN
     return {table: tuple(sorted(columns)) for table, columns in sorted(found.items())}
 
 
+def sensitive_of_each(
+    source: Source, engine: sa.Engine, tables: Collection[TableName], failing: FailingTables
+) -> dict[str, tuple[str, ...]]:
+    """As `sensitive_columns`, of all tables but those that fail: these are looked at one by one then.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+    """
+    try:
+        return sensitive_columns(source, engine, tables)
+    except Exception as error:
+        if may_pass(error):
+            raise
+    found: dict[str, tuple[str, ...]] = {}
+    for table in sorted(tables):
+        with failing.note(table):
+            found |= sensitive_columns(source, engine, [table])
+    return found
+
+
 def unmatched_columns(source: Source, engine: sa.Engine) -> list[str]:
     """What is to be said of `sensitive` patterns that spell a table out and match no column of it, ever: values that
     somebody wants hidden are shown.
@@ -61,11 +83,18 @@ def unmatched_columns(source: Source, engine: sa.Engine) -> list[str]:
         return []
     store, folded = SchemaStore(engine), folds_names(source.name, engine)
     known = store.tables(source.name)
+    if not known:
+        return []
     named = [pattern.rpartition(".")[0] for pattern in spelled]
     tables = [table for table in known if matches(table, named, folded=folded)]
-    columns = [place for names in columns_by_name(store, source.name, tables) for place in names]
+    try:
+        columns = [place for names in columns_by_name(store, source.name, tables) for place in names]
+    except Exception as error:
+        if may_pass(error):
+            raise
+        return [f"sensitive: nobody knows whether each pattern matches a column: {what_happened(error)}"]
     return [
         f'sensitive: "{pattern}" matches no column that the history knows, and hides nothing'
         for pattern in spelled
-        if known and not any(matches_column(table, column, (pattern,), folded=folded) for table, column in columns)
+        if not any(matches_column(table, column, (pattern,), folded=folded) for table, column in columns)
     ]
