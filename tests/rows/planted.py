@@ -20,6 +20,10 @@ _MARK = b"\x0c\x04mark"
 """The document `"mark"`."""
 
 
+UNREADABLE = b"\x0f\xfd\x03\xff\xfe\xff"
+"""Text of several bytes a character that is no UTF-8: what the server prints for it is no text."""
+
+
 def plant(live: Live, documents: Iterable[bytes]) -> Path:
     """Makes the table `planted (id, j)` and gives it a row for each binary document, numbered from 1.
 

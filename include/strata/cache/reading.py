@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.cache.touched import Touched, Toucher
-from strata.streams.events import Commit, Ddl, Heartbeat, RowChange
+from strata.streams.events import Commit, Ddl, Heartbeat, RowChange, UnreadableChange
 
 if TYPE_CHECKING:
     from strata.cache.serving import Serving
@@ -34,6 +34,8 @@ class Reading:
             return found
         if isinstance(event, RowChange):
             self._toucher.row(event, self._touched)
+        elif isinstance(event, UnreadableChange):
+            self._toucher.unreadable(event, self._touched)
         elif isinstance(event, Ddl) and self._toucher.ddl(event, self._touched):
             self._serving.note(event)
             self._look(event)

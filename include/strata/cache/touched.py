@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from strata.cache.shapes import Shape, Shapes
     from strata.gtid.sets import Gtid
-    from strata.streams.events import Ddl, RowChange
+    from strata.streams.events import Ddl, RowChange, UnreadableChange
 
 MOST_KEYS: Final = 2000
 """Of one shape in one transaction; more of them, and the shape goes as a whole: a script holds the server up."""
@@ -63,6 +63,10 @@ class Toucher:
                 touched.keys.setdefault(shape.name, set()).update(found)
                 if len(touched.keys[shape.name]) > MOST_KEYS:
                     touched.whole.add(shape.name)
+
+    def unreadable(self, event: UnreadableChange, touched: Touched) -> None:
+        """A row that touches something, and nobody knows what."""
+        touched.whole |= {shape.name for shape, _ in self._tables.get(f"{event.database}.{event.table}".lower(), ())}
 
     def _keys(self, shape: Shape, columns: tuple[str, ...], images: Iterable[dict[str, Any]]) -> set[str] | None:
         """None where the images do not tell: MINIMAL ones leave columns out."""

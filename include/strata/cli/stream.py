@@ -15,7 +15,8 @@ import typer
 from strata.cli.options import SourceName, Tables
 from strata.cli.terminal import say
 from strata.config.settings import load_settings
-from strata.errors import Usage
+from strata.counted import counted
+from strata.errors import UnreadableValueError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,10 @@ class Written(Protocol):
 
     def reached(self) -> str | None:
         """The token of all that has been read; None in front of that."""
+
+    @property
+    def unreadable_rows(self) -> int:
+        """Rows that cannot be read, of what has been given."""
 
 
 class StreamFormat(StrEnum):
@@ -76,7 +81,8 @@ def stream(  # noqa: PLR0913  one for each option
     output_format: Annotated[StreamFormat, typer.Option("--format", help="JSON lines.")] = StreamFormat.JSONL,
 ) -> None:
     """Prints each change with a token: rows, ends of transactions, DDL, heartbeats. Begun again with the last token
-    that was printed, it goes on behind that line; nothing is lost, nothing comes twice."""
+    that was printed, it goes on behind that line; nothing is lost, nothing comes twice. A row with a value that cannot
+    be read has a line of its own kind; exit code 1 behind the last line says that there was one."""
     settings = load_settings(os.environ)
     del output_format
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()] or None
@@ -129,15 +135,23 @@ def _of_group(
 
 
 def _write(changes: Written) -> None:
-    is_empty = True
+    is_empty, known = True, 0
     for lines in changes.written():
         is_empty = False
         sys.stdout.buffer.write(lines)
         sys.stdout.buffer.flush()
+        if changes.unreadable_rows > known:
+            known = changes.unreadable_rows
+            say(f"strata: {counted(known, 'row')} so far cannot be read: see the lines with `unreadable`", err=True)
     token = changes.reached() if is_empty else None
     if token is not None:
         # Nothing came: where to go on is what there is to be said.
         typer.echo(json.dumps({"token": token, "heartbeat": True}))
+    if known:
+        raise UnreadableValueError(
+            f"{counted(known, 'row')} could not be read; all others have been given",
+            remedy="Each has a line with `unreadable`, which has its bytes: compare the row with the server.",
+        )
 
 
 def register(app: typer.Typer) -> None:

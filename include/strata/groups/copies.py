@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from strata.errors import InvalidGtidSetError, SourceSettingsError
 from strata.gtid.sets import GtidSet
+from strata.rows.decode import ChangeBatch
 from strata.schema.model.folding import fold_name
 from strata.streams.decoding import StreamPart, row_seqs
 from strata.streams.events import RowChange
 from strata.streams.rendering import Rendering
+from strata.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
     from strata.groups.clocks import Clocks
     from strata.groups.path import Path
     from strata.groups.pieces import Piece
-    from strata.rows.decode import ChangeBatch
+
+Batch = TypeVar("Batch", ChangeBatch, UnreadableRows)
 
 
 class Kind(Enum):
@@ -47,9 +50,20 @@ class Column:
         self.table, _, self.name = text.rpartition(".")
         self._folded = fold_name(self.table)
 
-    def is_in(self, batch: ChangeBatch) -> bool:
+    def is_in(self, batch: ChangeBatch | UnreadableRows) -> bool:
         """Whether some rows are of its table."""
         return fold_name(str(batch.table)) == self._folded
+
+    def read(self, rows: UnreadableRows) -> ChangeBatch:
+        """Rows of its table of which other columns cannot be read.
+
+        Raises:
+            StrataError: It is this column: nobody knows what a transaction copies.
+        """
+        left = rows.of_columns({self.name.casefold()})
+        if not left.is_readable.all():
+            raise left.chosen(~left.is_readable).error()
+        return rows.as_changes()
 
     def copied(self, change: RowChange) -> GtidSet:
         """What a change of its row says that the transaction copies.
@@ -97,7 +111,7 @@ class Copies:
             span: What has come of it.
 
         Raises:
-            SourceSettingsError: As `Column.copied`.
+            StrataError: As `Column.copied` and `Column.read`.
         """
         column = self._column
         if column is None:
@@ -107,8 +121,10 @@ class Copies:
         if not held:
             known.clear()
         rows, span.batches = _parted(span.batches, column)
+        unread, span.unreadable = _parted(span.unreadable, column)
         if self._path.hop_to(source) is None:
             return [span] if span else []
+        rows += map(column.read, unread)
         for change in self._rendering.events(StreamPart(span.places, rows)):
             if isinstance(change, RowChange):
                 known[change.seq] = known.get(change.seq, GtidSet()) | column.copied(change)
@@ -152,13 +168,14 @@ def _kind(copied: GtidSet, given: GtidSet) -> Kind | None:
     return Kind.NEW if rest == copied else Kind.PARTLY
 
 
-def _parted(batches: list[ChangeBatch], column: Column) -> tuple[list[ChangeBatch], list[ChangeBatch]]:
+def _parted(batches: list[Batch], column: Column) -> tuple[list[Batch], list[Batch]]:
     mine = [batch for batch in batches if column.is_in(batch)]
     return mine, [batch for batch in batches if not column.is_in(batch)]
 
 
 def _is_inside(span: StreamPart, rows: list[ChangeBatch]) -> bool:
     """Whether a span ends inside of a transaction."""
-    begun = [int(row_seqs(batch.batch).max()) for batch in (*span.batches, *rows)]
+    begun = [int(row_seqs(batch).max()) for _, batch in span.rows]
+    begun += [int(row_seqs(batch.batch).max()) for batch in rows]
     begun += [one.place.record.seq for one in span.ddl]
     return reduce(max, begun, 0) > reduce(max, (place.record.seq for place in span.commits), 0)

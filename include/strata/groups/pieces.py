@@ -44,8 +44,10 @@ class Piece:
             raise TypeError("a source's stream gives its transactions in batches")
         self._span, self.own = span, span.places
         self._row_seqs = [row_seqs(batch.batch) for batch in span.batches]
+        self._unreadable_seqs = [row_seqs(rows.batch) for rows in span.unreadable]
         ddl = [one.place.record.seq for one in span.ddl]
-        self.seqs: Ints = _together([*self._row_seqs, np.array(ddl, np.int64), span.ended], self.own.batch)
+        seqs = [*self._row_seqs, *self._unreadable_seqs, np.array(ddl, np.int64), span.ended]
+        self.seqs: Ints = _together(seqs, self.own.batch)
         """Their ordinals in the source's stream, in order; `leave_out` takes some away."""
         last = int(self.seqs[-1])
         # Only the last can be one of which more comes.
@@ -110,10 +112,19 @@ class Piece:
             kept = _some(batch, seqs, wanted, is_some=is_some)
             if kept is not None:
                 part.batches.append(kept)
+        for rows, seqs in zip(self._span.unreadable, self._unreadable_seqs, strict=True):
+            keep = np.isin(seqs, wanted)
+            if keep.any():
+                part.unreadable.append(rows.chosen(keep))
         ddl = ((one, one.place.record.seq) for one in self._span.ddl)
         part.ddl = [replace(one, place=places[seq]) for one, seq in ddl if seq in places]
         part.ended = self._span.ended[np.isin(self._span.ended, wanted)]
         return part
+
+    def count_unreadable(self, begin: int, end: int) -> int:
+        """Rows that cannot be read, of some of the transactions."""
+        wanted = self.seqs[begin:end]
+        return sum(int(np.isin(seqs, wanted).sum()) for seqs in self._unreadable_seqs)
 
     @cached_property
     def _steps(self) -> int:
@@ -121,8 +132,8 @@ class Piece:
         seq = int(self._open or 0)
         statements = self.own[seq].statements
         found = [one.number for one in self._span.ddl if one.place.record.seq == seq]
-        for batch, seqs in zip(self._span.batches, self._row_seqs, strict=True):
-            rows = row_ordinals(batch.batch)[seqs == seq]
+        for _, batch in self._span.rows:
+            rows = row_ordinals(batch)[row_seqs(batch) == seq]
             found += [statements + int(rows.max()) + 1] if len(rows) else []
         return max(found)
 

@@ -160,6 +160,8 @@ class GroupStream:
         """Sources whose hop has not been given yet: no token may name them."""
         self._watch = Watch(group.name, group.max_skew)
         self._closed = False
+        self.unreadable_rows = 0
+        """Rows that cannot be read, of what has been given."""
 
     # Forms ----------------------------------------------------------------------------------------
 
@@ -230,6 +232,9 @@ class GroupStream:
             else:
                 stretch = Stretch(cast("Due[Piece]", some), self._vector)
                 self._vector = stretch.behind
+                self.unreadable_rows += sum(
+                    part.piece.count_unreadable(part.begin, part.end) for part in stretch.due.parts
+                )
                 yield stretch
         return len(due) > 0
 

@@ -57,6 +57,12 @@ class QuarantinedRows(Struct, frozen=True):
     rows: pa.RecordBatch
     """What could be read: by the TABLE_MAP alone (`@1`, `@2`, ...) where that contradicts the version; else with NULL
     in place of the values that cannot be read, and their bytes in `_invalid` (base64)."""
+    faults: pa.Array | None = None
+    """Of each row the values that cannot be read, as `VALUE_FAULTS`; None where the version is contradicted."""
+
+
+VALUE_FAULTS: Final = pa.list_(pa.struct({"column": pa.string(), "error": pa.string(), "reason": pa.string()}))
+"""The name of a column (`_before.NAME` in the image before), of the error's class, and the reason."""
 
 
 _ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
@@ -171,12 +177,14 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
         yield ChangeBatch(plan.table, plan.version_id, plan.definition, built.batch)
         return
     reasons: dict[tuple[str, FaultKind, str], list[int]] = {}
+    faults: dict[int, list[tuple[str, str, str]]] = {}
     bad = np.zeros(built.batch.num_rows, np.bool_)
     for column, fault in sorted(built.unreadable, key=lambda each: each[1].row):
         # A row is put aside once, for the first of its columns.
         if not bad[fault.row]:
             reasons.setdefault((column, fault.kind, fault.reason), []).append(fault.row)
             bad[fault.row] = True
+        faults.setdefault(fault.row, []).append((column, _ERRORS[fault.kind][0].__name__, fault.reason))
     good = built.batch.filter(pa.array(~bad))
     if good.num_rows:
         yield ChangeBatch(plan.table, plan.version_id, plan.definition, good)
@@ -184,7 +192,8 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
         rows = built.batch.take(pa.array(numbers, pa.int64()))
         error, remedy = _ERRORS[kind]
         found = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
-        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(found, rows), rows)
+        each = pa.array([faults[number] for number in numbers], VALUE_FAULTS)
+        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(found, rows), rows, each)
 
 
 def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:

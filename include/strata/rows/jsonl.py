@@ -72,7 +72,7 @@ class TableLines:
         """The same before they are written."""
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[-len(ROW_FIELDS) :], strict=True))
         ops = facts["_op"].to_pylist()
-        befores, afters, diffs = self.images(batch, self._values)
+        befores, afters, diffs = self.images(batch)
         columns = (facts[name].to_pylist() for name in ("_gtid", "_seq", "_row"))
         for gtid, seq, row, op, old, new, diff in zip(*columns, ops, befores, afters, diffs, strict=True):
             line = {"gtid": gtid, "seq": seq, "row": row, "database": self._table.database, "table": self._table.table}
@@ -82,14 +82,15 @@ class TableLines:
             yield line
 
     def images(
-        self, batch: pa.RecordBatch, values: Mapping[str, Value]
+        self, batch: pa.RecordBatch, values: Mapping[str, Value] | None = None
     ) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None], list[dict[str, str]]]:
         """Per row the image before and after the change, and what changed in documents that the log does not have.
 
         Args:
             batch: Of the definition's columns.
-            values: What becomes of each column's values, by its name.
+            values: What becomes of each column's values, by its name; None: what JSON has.
         """
+        values = self._values if values is None else values
         own = batch.num_columns - len(ROW_FIELDS) - 1
         names, before = batch.schema.names[:own], batch.column(own)
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))

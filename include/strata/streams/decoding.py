@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from strata.errors import DdlError, StrataError, StreamHoleError
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.blocks import Hole, RowReader, Watermark
-from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_blocks, placed
+from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_blocks
 from strata.rows.decode_plans import DecodePlans, OnMismatch
 from strata.rows.plan import Range
 from strata.rows.windows import FlushPace, read_windows
@@ -24,10 +24,13 @@ from strata.schema.ddl.named import named_databases, named_tables
 from strata.schema.ddl.read import read_ddl_or_gap
 from strata.schema.model.definition import TableName
 from strata.streams.events import Ddl
+from strata.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    import pyarrow as pa
 
     from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Transactions
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from strata.rows.decode import Decoded
     from strata.streams.events import TransactionPlace
     from strata.streams.places import Places
+    from strata.streams.positions import Mask
     from strata.streams.prepared import PreparedAlong, PreparedRows
     from strata.streams.versions import Made, StreamVersions
     from strata.wire.chain import EventChain
@@ -61,14 +65,27 @@ class StreamPart(Struct):
     ddl: list[Ddl] = field(default_factory=list)
     ended: Ints = _NONE
     """Ordinals of the transactions that end in it, in order."""
+    unreadable: list[UnreadableRows] = field(default_factory=list)
+    """Rows with a value that cannot be read, table by table; they are in none of the batches."""
 
     def __bool__(self) -> bool:
-        return bool(self.batches or self.ddl or len(self.ended))
+        return bool(self.batches or self.unreadable or self.ddl or len(self.ended))
 
     def joined(self, behind: StreamPart) -> StreamPart:
         """This and what stands behind it, of the same item."""
-        ended = np.concatenate([self.ended, behind.ended])
-        return StreamPart(self.places, self.batches + behind.batches, self.ddl + behind.ddl, ended)
+        return StreamPart(
+            self.places,
+            self.batches + behind.batches,
+            self.ddl + behind.ddl,
+            np.concatenate([self.ended, behind.ended]),
+            self.unreadable + behind.unreadable,
+        )
+
+    @property
+    def rows(self) -> list[tuple[TableName, pa.RecordBatch]]:
+        """All rows with their tables, whether they can be read or not: where they are in the stream is known."""
+        found: list[ChangeBatch | UnreadableRows] = [*self.batches, *self.unreadable]
+        return [(some.table, some.batch) for some in found]
 
     @property
     def commits(self) -> list[TransactionPlace]:
@@ -121,39 +138,12 @@ class _Pieces(Struct):
 class _Faults:
     """The fault that stands first in the stream."""
 
-    def __init__(self, places: Places, given: Mapping[int, int]) -> None:
-        self._places, self._given = places, given
+    def __init__(self) -> None:
         self.first: StrataError | None = None
         self.at = _END
         """Ordinal of the first transaction that does not end any more."""
         self.behind = _NOWHERE
         """Transaction and row from which on none is given."""
-
-    def look_at(self, step: Decoded, at: int) -> None:
-        """Looks whether a step of decoding says that rows are missing, in the walk's transaction or an earlier one."""
-        if isinstance(step, QuarantinedRows):
-            self._look_at_rows(step)
-        elif isinstance(step, Hole):
-            self.take(step.error, at, (at, 0))
-
-    def _look_at_rows(self, found: QuarantinedRows) -> None:
-        """The first row that cannot be read, of those that the reader has not left behind: he goes on behind it by its
-        own token, which the error has."""
-        seqs, rows = _numbers(found.rows, "_seq").tolist(), _numbers(found.rows, "_row").tolist()
-        wanted = [
-            (seq, row, at)
-            for at, (seq, row) in enumerate(zip(seqs, rows, strict=True))
-            if seq in self._places and self._places[seq].statements + row + 1 > self._given.get(seq, 0)
-        ]
-        if not wanted:
-            return
-        seq, row, at = min(wanted)
-        error, place = placed(found.error, found.rows.slice(at, 1)), self._places[seq]
-        error.remedy = (
-            "The stream ends in front of this row, and gives no other in its place. Compare it with the server; "
-            f"to go on behind it: `strata stream --from {place.steps.text(place.statements + row + 1)}`."
-        )
-        self.take(error, seq, (seq, row))
 
     def take(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
         """Keeps it, if none stands in front of it."""
@@ -195,7 +185,7 @@ class Decoding:
             given: How many steps of a transaction a reader has, by ordinal.
 
         Raises:
-            StrataError: Rows are missing, or cannot be decoded; all in front of them has been given.
+            StrataError: Rows are missing, or nobody knows where they are; all in front of them has been given.
         """
         # Others need not wait for a lake.
         item.bytes()
@@ -208,14 +198,12 @@ class Decoding:
             yield part
 
     def _read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamPart]:
-        open_, faults = self._open(item, places, given), _Faults(places, given)
+        open_, faults = self._open(item, places, given), _Faults()
         last = StreamPart(places)
         try:
             for at, step in self._steps(item, places):
-                faults.look_at(step, at)
-                if isinstance(step, ChangeBatch):
-                    open_.batches.append(step)
-                elif isinstance(step, Watermark):
+                _put(step, at, open_, faults)
+                if isinstance(step, Watermark):
                     self._unended = step.unended_seq
                     behind = min(faults.behind, step.missing_from or _NOWHERE)
                     found = self._cut(open_, min(self._unended, faults.at), given, behind)
@@ -309,10 +297,14 @@ class Decoding:
         front of `_END` all. From the transaction and row `behind` on no row is given."""
         span = StreamPart(open_.places)
         for batch in open_.batches:
-            kept = _behind(batch, open_.places, given, behind)
-            if kept is not None:
-                span.batches.append(kept)
-        open_.batches = []
+            keep = _behind(batch.batch, open_.places, given, behind)
+            if keep.any():
+                span.batches.append(batch if keep.all() else replace(batch, batch=batch.batch.filter(keep)))
+        for some in open_.unreadable:
+            keep = _behind(some.batch, open_.places, given, behind)
+            if keep.any():
+                span.unreadable.append(some.chosen(keep))
+        open_.batches, open_.unreadable = [], []
         span.ddl, open_.ddl = _parted(open_.ddl, lambda one: one.place.record.seq <= at)
         count = int(np.searchsorted(open_.ended, at))
         ended, open_.ended = open_.ended[:count], open_.ended[count:]
@@ -321,14 +313,24 @@ class Decoding:
 
     def _that_have_something(self, span: StreamPart, ended: Ints) -> Ints:
         """Of the transactions that end in a span those of which something was given, there or in front of it."""
-        for batch in span.batches:
-            self._touched.update(np.unique(row_seqs(batch.batch)).tolist())
+        for _, rows in span.rows:
+            self._touched.update(np.unique(row_seqs(rows)).tolist())
         self._touched.update(one.place.record.seq for one in span.ddl)
         if not self._touched:
             return _NONE
         found = ended[np.isin(ended, list(self._touched))]
         self._touched.difference_update(found.tolist())
         return found
+
+
+def _put(step: Decoded, at: int, open_: StreamPart, faults: _Faults) -> None:
+    """Puts what was decoded to what is open, or to the faults; `at` is the ordinal of the walk's transaction."""
+    if isinstance(step, ChangeBatch):
+        open_.batches.append(step)
+    elif isinstance(step, QuarantinedRows):
+        open_.unreadable.append(UnreadableRows.of(step))
+    elif isinstance(step, Hole):
+        faults.take(step.error, at, (at, 0))
 
 
 def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Part], list[Part]]:
@@ -364,17 +366,14 @@ def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.in
 
 
 def _behind(
-    batch: ChangeBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: tuple[int, int]
-) -> ChangeBatch | None:
-    """The rows that a reader does not have, in front of the transaction and row `behind`; None if there are none."""
+    batch: pa.RecordBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: tuple[int, int]
+) -> Mask:
+    """Which rows a reader does not have, in front of the transaction and row `behind`."""
     if not given and behind == _NOWHERE:
-        return batch
-    seqs, rows = _numbers(batch.batch, "_seq"), _numbers(batch.batch, "_row")
-    keep = (seqs < behind[0]) | ((seqs == behind[0]) & (rows < behind[1]))
+        return np.ones(batch.num_rows, np.bool_)
+    seqs, rows = row_seqs(batch), row_ordinals(batch)
+    keep: Mask = (seqs < behind[0]) | ((seqs == behind[0]) & (rows < behind[1]))
     for seq, steps in given.items():
         if seq in places:
             keep &= (seqs != seq) | (rows + 1 + places[seq].statements > steps)
-    if keep.all():
-        return batch
-    left = batch.batch.filter(pa.array(keep))
-    return ChangeBatch(batch.table, batch.version_id, batch.definition, left) if left.num_rows else None
+    return keep

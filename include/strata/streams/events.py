@@ -1,4 +1,5 @@
-"""What an update stream gives: rows, transaction boundaries, DDL, heartbeats, each with the token of its place.
+"""What an update stream gives: rows, rows that cannot be read, transaction boundaries, DDL, heartbeats, each with the
+token of its place.
 Not here: finding them (`decoding.py`), their lines (`jsonl.py`)."""
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from strata.gtid.port import Position
     from strata.gtid.sets import GtidSet
     from strata.schema.model.definition import TableName
+    from strata.streams.unreadable import UnreadableRow
 
 
 class ExecutedAlong:
@@ -191,6 +193,33 @@ class RowChange(Struct, frozen=True):
         return self.place.steps.text(self.place.statements + self.row + 1)
 
 
+class UnreadableChange(Struct, frozen=True):
+    """In the place of a row of which some values cannot be read: it is not to be taken for the row."""
+
+    place: TransactionPlace
+    database: str
+    table: str
+    found: UnreadableRow
+    """What could be read of it, and what could not."""
+    schema_version: int
+    """As that of a `RowChange`."""
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of the transaction in the landed stream."""
+        return self.place.record.seq
+
+    @property
+    def row(self) -> int:
+        """Ordinal of the row in its transaction, from 0."""
+        return self.found.row
+
+    @property
+    def token(self) -> str:
+        """A reader that goes on from it gets what follows this row."""
+        return self.place.steps.text(self.place.statements + self.found.row + 1)
+
+
 class Ddl(Struct, frozen=True):
     """A statement that changes a schema; the rows that need what it made follow it."""
 
@@ -246,4 +275,4 @@ class Heartbeat(Struct, frozen=True, dict=True):
         return to_text(Token((self.place,)))
 
 
-Event = RowChange | Ddl | Commit | Heartbeat
+Event = RowChange | UnreadableChange | Ddl | Commit | Heartbeat

@@ -96,7 +96,7 @@ class Recent:
         seqs = np.append(span.ended, newest) if is_inside else span.ended
         begun = seqs[seqs > self._begun]
         self._begun = int(seqs[-1]) if len(seqs) else self._begun
-        size = sum(batch.batch.nbytes for batch in span.batches) + _PLACE_BYTES * (1 + len(begun))
+        size = sum(rows.nbytes for _, rows in span.rows) + _PLACE_BYTES * (1 + len(begun))
         last = span.last
         inside = newest if is_inside else None
         self._spans.append(RecentPart(span, begun, touched, inside, last.after_text if last else None, size))
@@ -112,8 +112,8 @@ class Recent:
         if self._open is not None:
             seq, tables = self._open
             found = {table: [np.array([seq])] for table in tables}
-        for batch in span.batches:
-            found.setdefault(batch.table, []).append(row_seqs(batch.batch))
+        for table, rows in span.rows:
+            found.setdefault(table, []).append(row_seqs(rows))
         for ddl in span.ddl:
             for table in ddl.named:
                 found.setdefault(table, []).append(np.array([ddl.place.record.seq]))

@@ -6,19 +6,20 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
-from strata.streams.events import Commit, RowChange
+from strata.streams.events import Commit, RowChange, UnreadableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Callable, Iterator, Mapping
 
     from strata.rows.decode import ChangeBatch
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.decoding import StreamPart
     from strata.streams.events import Event, TransactionPlace
+    from strata.streams.unreadable import UnreadableRows
 
 _LAST: Final = 1 << 62
 _ORDER: Final = itemgetter(0, 1)
@@ -36,11 +37,13 @@ class Rendering:
         for batch in span.batches:
             for seq, row, change in self._changes(batch, span.places):
                 found.append((seq, span.places[seq].statements + row + 1, change))
+        unreadable = (one for rows in span.unreadable for one in self._unreadable(rows, span.places))
+        found += [(one.seq, one.place.statements + one.row + 1, one) for one in unreadable]
         found += [(place.record.seq, _LAST, Commit(place)) for place in span.commits]
         found.sort(key=_ORDER)
         return map(itemgetter(2), found)
 
-    def _table(self, batch: ChangeBatch) -> TableLines:
+    def _table(self, batch: ChangeBatch | UnreadableRows) -> TableLines:
         known = self._tables.get(batch.kind)
         if known is None:
             # With the definition, so that its id stays its own.
@@ -51,8 +54,7 @@ class Rendering:
         self, batch: ChangeBatch, places: Mapping[int, TransactionPlace]
     ) -> Iterator[tuple[int, int, RowChange]]:
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
-        values = {column.name: _as_python for column in batch.definition.columns}
-        befores, afters, diffs = self._table(batch).images(batch.batch, values)
+        befores, afters, diffs = self._table(batch).images(batch.batch, _as_python(batch.definition))
         columns = (facts[name].to_pylist() for name in ("_seq", "_row", "_op"))
         for seq, row, op, before, after, diff in zip(*columns, befores, afters, diffs, strict=True):
             yield (
@@ -71,6 +73,12 @@ class Rendering:
                 ),
             )
 
+    def _unreadable(self, rows: UnreadableRows, places: Mapping[int, TransactionPlace]) -> Iterator[UnreadableChange]:
+        table = rows.table
+        for found in rows.rows(self._table(rows), _as_python(rows.definition)):
+            yield UnreadableChange(places[found.seq], table.database, table.table, found, rows.version_id or 0)
 
-def _as_python(column: pa.Array) -> list[Any]:
-    return list(column.to_pylist())
+
+def _as_python(definition: TableDefinition) -> dict[str, Callable[[pa.Array], list[Any]]]:
+    """Values as Arrow gives them, by column."""
+    return {column.name: pa.Array.to_pylist for column in definition.columns}

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from strata.rows.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS
 from strata.rows.decode import ChangeBatch
 from strata.streams.decoding import StreamPart, row_seqs
+from strata.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from strata.schema.model.definition import TableName
     from strata.streams.recent import RecentPart
@@ -36,19 +38,38 @@ class Selection:
             touched = [seqs for table, seqs in recent.touched.items() if wanted(table)]
             ended = ended[np.isin(ended, np.concatenate(touched))] if touched else ended[:0]
         ddl = [one for one in span.ddl if wanted is None or any(map(wanted, one.named))]
+        unreadable = [rows for rows in span.unreadable if wanted is None or wanted(rows.table)]
         if first_seq:
             batches = [left for batch in batches if (left := _from(batch, first_seq)) is not None]
+            unreadable = [rows.chosen(row_seqs(rows.batch) >= first_seq) for rows in unreadable]
             ended = ended[ended >= first_seq]
             ddl = [one for one in ddl if one.place.record.seq >= first_seq]
         if self._columns is not None:
-            batches = [_project(batch, self._columns) for batch in batches]
-        return StreamPart(span.places, batches, ddl, ended)
+            readable, unreadable = _parted(unreadable, self._columns)
+            batches = [_project(batch, self._columns) for batch in (*batches, *readable)]
+        return StreamPart(span.places, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
 
 
 def _from(batch: ChangeBatch, first_seq: int) -> ChangeBatch | None:
     seqs = row_seqs(batch.batch)
     left = batch.batch.filter(pa.array(seqs >= first_seq)) if np.any(seqs < first_seq) else batch.batch
     return ChangeBatch(batch.table, batch.version_id, batch.definition, left) if left.num_rows else None
+
+
+def _parted(
+    unreadable: Sequence[UnreadableRows], columns: frozenset[str]
+) -> tuple[list[ChangeBatch], list[UnreadableRows]]:
+    """Rows of which all can be read that is wanted, and the others with what is wanted."""
+    readable, others = list[ChangeBatch](), list[UnreadableRows]()
+    for rows in unreadable:
+        left = rows.of_columns(columns)
+        is_readable = left.is_readable
+        if is_readable.any():
+            readable.append(left.chosen(is_readable).as_changes())
+        if not is_readable.all():
+            some = left.chosen(~is_readable)
+            others.append(replace(some, batch=_project(some.as_changes(), columns).batch))
+    return readable, others
 
 
 def _project(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:

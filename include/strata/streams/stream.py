@@ -146,6 +146,8 @@ class ChangeStream:
         """The transaction whose fault has ended the stream, if a reader can go on behind it."""
         self.folds_names = False
         """Whether the server takes names of any case for the same; known when something has been given."""
+        self.unreadable_rows = 0
+        """Rows that cannot be read, of what has been given."""
 
     def close(self) -> None:
         """Ends the stream at the next moment at which nothing comes; may be called by another thread."""
@@ -269,6 +271,7 @@ class ChangeStream:
             versions.track(item)
             for span in self._of_item(item, decoding) if isinstance(item, Transactions) else ():
                 if span:
+                    self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span
                     due = time.monotonic() + self._heartbeat
             if time.monotonic() >= due:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from msgspec.structs import replace
 
-from strata.streams.decoding import StreamPart
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata.rows.decode import ChangeBatch
+    from strata.streams.decoding import StreamPart
 
 _MOST_BYTES: Final = 64 << 20
 """Of batches that are put together: the texts of a column may have 2 GiB."""
@@ -27,8 +26,7 @@ def put_together(part: StreamPart) -> StreamPart:
     kinds: dict[object, list[ChangeBatch]] = {}
     for batch in part.batches:
         kinds.setdefault(batch.kind, []).append(batch)
-    batches = [batch for some in kinds.values() for batch in _joined(some)]
-    return StreamPart(part.places, batches, part.ddl, part.ended)
+    return replace(part, batches=[batch for some in kinds.values() for batch in _joined(some)])
 
 
 def _joined(batches: Sequence[ChangeBatch]) -> Iterator[ChangeBatch]:

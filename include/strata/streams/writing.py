@@ -4,7 +4,7 @@ Not here: putting the bytes together (`lines.py`), events as Python values (`ren
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -19,13 +19,14 @@ from strata.streams.together import put_together
 from strata.streams.transaction_texts import TransactionTexts, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from strata.kernels.arrays import Ints
     from strata.rows.decode import ChangeBatch
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.decoding import StreamPart
     from strata.streams.events import Ddl, TransactionPlace
+    from strata.streams.unreadable import UnreadableRow, UnreadableRows
 
     _Texts = Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts]
 
@@ -110,6 +111,7 @@ class Writing:
             seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
             found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [Piece(lines)]))
         found += [self._rows(batch, span, framing, texts) for batch in span.batches]
+        found += [self._unreadable(rows, span, framing) for rows in span.unreadable]
         if len(span.ended):
             found.append(_commits(span, texts(span.places, span.ended), framing))
         return found
@@ -118,7 +120,8 @@ class Writing:
         values, images = self._table(batch)
         pieces = images.pieces(batch.batch, b',"token":"')
         if pieces is None:
-            return _rows_one_by_one(values, batch, span, framing)
+            # Images that lack columns, or have what their types cannot express.
+            return _one_by_one(values.objects(batch.batch), span, framing)
         columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
         seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
         begins = np.flatnonzero(np.diff(seqs, prepend=-1))
@@ -142,7 +145,11 @@ class Writing:
             ],
         )
 
-    def _table(self, batch: ChangeBatch) -> tuple[TableLines, ImageTexts]:
+    def _unreadable(self, rows: UnreadableRows, span: StreamPart, framing: _Framing) -> Lines:
+        found = rows.rows(self._table(rows)[0])
+        return _one_by_one((_unreadable_line(rows.table, one, span.places) for one in found), span, framing)
+
+    def _table(self, batch: ChangeBatch | UnreadableRows) -> tuple[TableLines, ImageTexts]:
         known = self._tables.get(batch.kind)
         if known is None:
             table, definition = batch.table, batch.definition
@@ -180,10 +187,30 @@ def _end(span: StreamPart) -> bytes:
     return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
 
 
-def _rows_one_by_one(values: TableLines, batch: ChangeBatch, span: StreamPart, framing: _Framing) -> Lines:
-    """For images that lack columns, or have what their types cannot express."""
+def _unreadable_line(table: TableName, found: UnreadableRow, places: Mapping[int, TransactionPlace]) -> dict[str, Any]:
+    """What stands in the place of a row that cannot be read: it has no key of a row's line but those of its place."""
+    seen = {"op": found.op, "before": found.before, "after": found.after}
+    if found.json_diffs:
+        seen["json_diffs"] = found.json_diffs
+    return {
+        "gtid": places[found.seq].gtid,
+        "seq": found.seq,
+        "row": found.row,
+        "database": table.database,
+        "table": table.table,
+        "unreadable": {
+            "values": [value.shown() for value in found.values],
+            **seen,
+            "file": found.file,
+            "offset": found.offset,
+        },
+    }
+
+
+def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamPart, framing: _Framing) -> Lines:
+    """Lines of rows that are made one by one, without the end that all of them have."""
     seqs, steps, lines = [], [], []
-    for line in values.objects(batch.batch):
+    for line in objects:
         place = span.places[line["seq"]]
         step = place.statements + line["row"] + 1
         line["token"] = token = place.steps.text(step)
