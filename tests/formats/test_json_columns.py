@@ -27,8 +27,15 @@ if TYPE_CHECKING:
 
 WRITTEN: list[tuple[str, Any]] = [
     (
-        '{"all": true, "sessions": [[7, [["d", "t"], ["d", "ü"]]], [null, [["d", "u"]]]]}',
-        TemporarySessions(True, (SessionTables(7, (("d", "t"), ("d", "ü"))), SessionTables(None, (("d", "u"),)))),
+        '{"all": true, "sessions": [[7, [["d", "t"], ["d", "ü"]], [["{}", ""], ["", "no"]]], '
+        '[null, [["d", "u"]], []]]}',
+        TemporarySessions(
+            True,
+            (
+                SessionTables(7, (("d", "t"), ("d", "ü")), (("{}", ""), ("", "no"))),
+                SessionTables(None, (("d", "u"),)),
+            ),
+        ),
     ),
     ('{"all": false, "sessions": []}', TemporarySessions()),
     ('{"error": "SchemaGapError", "message": "gap", "offset": 4}', ErrorFacts("SchemaGapError", "gap", offset=4)),
@@ -51,6 +58,21 @@ WRITTEN: list[tuple[str, Any]] = [
 def test_a_column_is_read_and_written_as_ever(text: str, value: msgspec.Struct) -> None:
     assert from_column(text, type(value), "table.column") == value
     assert json.loads(to_column(value)) == json.loads(text)
+
+
+class _FormerSession(msgspec.Struct, array_like=True):
+    """Without what is known of the tables."""
+
+    thread_id: int | None
+    names: tuple[tuple[str, str], ...]
+
+
+def test_temporary_tables_of_former_versions_and_for_them() -> None:
+    former = '{"all": true, "sessions": [[7, [["d", "t"]]]]}'
+    value = TemporarySessions(True, (SessionTables(7, (("d", "t"),)),))
+    assert from_column(former, TemporarySessions, "table.column") == value
+    [session] = json.loads(to_column(value))["sessions"]
+    assert msgspec.convert(session, _FormerSession).names == (("d", "t"),)
 
 
 SNAPSHOT = Snapshot(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from shutil import copy
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,14 @@ from strata.schema.replay.baseline import read_baseline
 from strata.schema.replay.catalog import Catalog
 from strata.store.database import open_store
 from tests.schema.differential import compare, run_and_record
+from tests.seeds import seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
 
+STEPS = 60
 FIRST = """
 CREATE DATABASE d;
 USE d;
@@ -63,8 +66,56 @@ def test_a_later_run_leaves_the_base_table_alone(mysql_server: MysqlServer, tmp_
 
     assert columns("t") == ["a", "b"]
     assert columns("u") == columns("plain") == ["a"]
-    assert report.gaps == 1  # what the copy looks like, nobody can tell
-    assert "copied" in report.examples[0]
+    assert columns("copied") == ["z", "y"]
+    assert report.gaps == 0
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("seed", seeds())
+def test_runs_of_any_size_know_what_one_run_knows(mysql_server: MysqlServer, tmp_path: Path, seed: int):
+    """Sessions that log statements make temporary tables and tables like these; each file is tracked by a run of its
+    own. The server says what the copies look like."""
+    dice = random.Random(seed)
+    connections = [mysql_server.connect(), mysql_server.connect()]
+    cursors = [connection.cursor() for connection in connections]
+    cursors[0].execute("RESET BINARY LOGS AND GTIDS")
+    for cursor in cursors:
+        _run(cursor, "CREATE DATABASE IF NOT EXISTS d; USE d; SET SESSION binlog_format = 'STATEMENT'")
+    copies, made = 0, [set[int](), set[int]()]
+    for _ in range(STEPS):
+        mine = dice.randrange(2)
+        number, cursor = dice.randrange(3), cursors[mine]
+        if number not in made[mine]:
+            kind = dice.choice(("VARCHAR(9) CHARACTER SET latin1", "INT UNSIGNED", "ENUM('x', 'y')", "JSON"))
+            cursor.execute(f"CREATE TEMPORARY TABLE m{number} (a {kind})")
+            made[mine].add(number)
+        elif dice.random() < 0.3:
+            cursor.execute(f"ALTER TABLE m{number} ADD c{copies}_{dice.randrange(10**6)} CHAR(3) FIRST")
+        elif dice.random() < 0.2:
+            cursor.execute(f"DROP TABLE m{number}")
+            made[mine].remove(number)
+        else:
+            copies += 1
+            cursor.execute(f"CREATE TABLE copy{copies} LIKE m{number}")
+        if dice.random() < 0.4:
+            cursor.execute("FLUSH BINARY LOGS")
+    cursors[0].execute("FLUSH BINARY LOGS")
+    files = mysql_server.binlogs()[:-1]
+    engine, whole = open_store(f"sqlite:///{tmp_path}/store.db"), open_store("sqlite://")
+    for path in files:
+        report = track_files([str(path)], engine, "s")
+    track_files([str(path) for path in files], whole, "s")
+    histories = [History(SchemaStore(one), "s") for one in (engine, whole)]
+    assert copies > STEPS // 5
+    for number in range(1, copies + 1):
+        cursors[0].execute(f"SHOW COLUMNS FROM copy{number}")
+        truth = [(name, kind) for name, kind, *_ in cursors[0].fetchall()]
+        found = [one.at(TableName("d", f"copy{number}"), AtSeq(report.seq)).definition for one in histories]
+        assert found[0] == found[1]
+        assert [(column.name, column.column_type) for column in found[0].columns] == truth
+    for connection in connections:
+        connection.close()
+    mysql_server.run_sql("DROP DATABASE d")
 
 
 PROCEDURE = """

@@ -259,10 +259,14 @@ class SnapshotOutcome(Struct, frozen=True):
 
 
 class SessionTables(Struct, array_like=True, frozen=True):
-    """Names of the temporary tables of one session: database and table."""
+    """The temporary tables of one session."""
 
     thread_id: int | None
     names: tuple[tuple[str, str], ...]
+    """Database and table."""
+    known: tuple[tuple[str, str], ...] = ()
+    """Of each the definition as JSON, or why it is not known; the other text is empty. None of any: a former version
+    wrote the names alone."""
 
 
 class TemporarySessions(Struct, frozen=True, rename={"knows_all": "all"}):

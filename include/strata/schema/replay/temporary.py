@@ -4,16 +4,17 @@ Not here: what the statements do (`catalog.py`)."""
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import starmap
 from typing import TYPE_CHECKING, Final, Self
 
 from strata.schema.history.versions import SessionTables, TemporarySessions
-from strata.schema.model.definition import TableName
+from strata.schema.model.definition import TableName, Unknown, definition_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata.schema.ddl.context import DdlContext
-    from strata.schema.model.definition import TableDefinition, Unknown
+    from strata.schema.model.definition import TableDefinition
 
 _RULED_OUT: Final = 10_000
 """Names of which it is remembered that their sessions do not have them."""
@@ -34,21 +35,22 @@ class TemporaryTables:
 
     @classmethod
     def of(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
-        """What `kept` had; of the tables nothing but the names."""
+        """What `kept` had; `unseen` stands for the tables of which a former version kept nothing but the names."""
         found = cls()
         found._knows_all = kept.knows_all
         for session in kept.sessions:
-            found._tables[session.thread_id] = {TableName(*name): unseen for name in session.names}
+            known = [_known(*one) for one in session.known] or [unseen] * len(session.names)
+            found._tables[session.thread_id] = dict(zip(starmap(TableName, session.names), known, strict=True))
         return found
 
     def kept(self) -> TemporarySessions:
         """For whoever goes on with the stream later."""
-        sessions = tuple(
-            SessionTables(thread_id, tuple(sorted((name.database, name.table) for name in tables)))
-            for thread_id, tables in self._tables.items()
-            if tables
-        )
-        return TemporarySessions(self._knows_all, sessions)
+        sessions = []
+        for thread_id, tables in self._tables.items():
+            ordered = sorted(tables.items())
+            names = tuple((name.database, name.table) for name, _ in ordered)
+            sessions += [SessionTables(thread_id, names, tuple(_text(one) for _, one in ordered))] if names else []
+        return TemporarySessions(self._knows_all, tuple(sessions))
 
     def server_restarted(self) -> None:
         """The sessions are gone, and their tables with them: from here on, all are seen."""
@@ -82,3 +84,11 @@ class TemporaryTables:
             self._ruled_out.move_to_end((context.thread_id, name))
         while len(self._ruled_out) > _RULED_OUT:
             self._ruled_out.popitem(last=False)
+
+
+def _known(definition: str, reason: str) -> TableDefinition | Unknown:
+    return definition_from_json(definition) if definition else Unknown(reason)
+
+
+def _text(table: TableDefinition | Unknown) -> tuple[str, str]:
+    return ("", table.reason) if isinstance(table, Unknown) else (table.to_json(), "")
