@@ -250,8 +250,8 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
         stored = ledger.get(source, planned.interval, planned.database, planned.table)
         if stored is None or stored.state not in {State.HELD, State.DISCARDED}:
             return stored is not None and stored.state is State.PUBLISHED
-        # What was released is more than a run may publish by itself.
-        is_less = stored.run == run or (stored.state is State.HELD and rows <= stored.published_rows)
+        # What was released is more than a run may publish by itself, also if the rest was discarded since.
+        is_less = stored.run == run or rows <= stored.published_rows
         return is_less and decisions.is_decided(stored)
 
     known = newest_commits(source, engine)
