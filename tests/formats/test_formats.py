@@ -111,6 +111,9 @@ def test_the_store(state: Path) -> None:
     for table in (A, B):
         for entry in store.timeline("s", [table]):
             assert entry.fingerprint is None or store.definition(entry.fingerprint).columns
+    # The first column of `a` came last.
+    given = {table: [entry.column_ids for entry in store.timeline("s", [table])] for table in (A, B)}
+    assert given == {A: ["1-3", "6,1-3", "6,1-3"], B: ["4-5", "4-5"]}
 
 
 def test_the_index_beside_each_segment(state: Path) -> None:

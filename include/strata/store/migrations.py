@@ -19,6 +19,7 @@ from strata.store.tables import (
     source_lake,
     store_format,
     table_interval,
+    table_version,
     temporary_tables,
     tracked_position,
 )
@@ -26,7 +27,7 @@ from strata.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 """What this version of Strata reads and writes."""
 
 
@@ -66,12 +67,12 @@ def _add_read_again(connection: sa.Connection) -> None:
     read_again.create(connection, checkfirst=True)
     _add_partition_change(connection)
     # Statements of before have none: what depends on their session's time zone is read again.
-    _add_columns_of_versions(connection, "time_zone")
+    _add_columns(connection, schema_version, "time_zone")
 
 
 def _add_sessions(connection: sa.Connection) -> None:
     # Nobody has noted who ran the statements of before.
-    _add_columns_of_versions(connection, "server_id", "thread_id", "invoker")
+    _add_columns(connection, schema_version, "server_id", "thread_id", "invoker")
 
 
 def _add_source_lake(connection: sa.Connection) -> None:
@@ -79,13 +80,19 @@ def _add_source_lake(connection: sa.Connection) -> None:
     source_lake.create(connection, checkfirst=True)
 
 
-def _add_columns_of_versions(connection: sa.Connection, *names: str) -> None:
+def _add_column_ids(connection: sa.Connection) -> None:
+    # Who asks for versions first gives the ids (`schema/history/identify_versions.py`).
+    _add_columns(connection, table_version, "column_ids")
+    _add_columns(connection, tracked_position, "last_column_id")
+
+
+def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
     """Empty ones, but for those that are there."""
-    present = {one["name"] for one in sa.inspect(connection).get_columns(schema_version.name)}
+    present = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
     for name in names:
         if name not in present:
-            kind = schema_version.c[name].type.compile(dialect=connection.dialect)
-            connection.execute(sa.text(f"ALTER TABLE {schema_version.name} ADD COLUMN {name} {kind}"))
+            kind = table.c[name].type.compile(dialect=connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
 
 
 STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
@@ -97,6 +104,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     6: _add_read_again,
     7: _add_sessions,
     8: _add_source_lake,
+    9: _add_column_ids,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

@@ -89,6 +89,7 @@ table_version = Table(
     Column("fingerprint", _FINGERPRINT, comment="NULL: there is no such table, or its shape is not known"),
     Column("renamed_from", _name(130), comment="database.table that it was before this version"),
     Column("gap", _LONG, comment="why the shape is not known"),
+    Column("column_ids", _LONG, comment="in order: 1-5,9 or, copies of 1 to 3, 10-12<1; NULL: not given yet"),
     Index("table_version_name", "source", "database_name", "table_name", "version_id"),
     **_OPTIONS,
 )
@@ -143,6 +144,7 @@ tracked_position = Table(
     Column("committed_at", BigInteger, nullable=False),
     Column("server_version", Integer, nullable=False),
     Column("lower_case_table_names", Integer, nullable=False),
+    Column("last_column_id", BigInteger, comment="the newest that was given; NULL: none was given yet"),
     **_OPTIONS,
 )
 

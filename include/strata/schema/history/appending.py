@@ -56,6 +56,7 @@ def append_versions(
                 "fingerprint": next(fingerprints) if entry.definition is not None else None,
                 "renamed_from": former_name_text(entry.renamed_from) if entry.renamed_from else None,
                 "gap": entry.gap,
+                "column_ids": entry.columns.to_text() if entry.columns else None,
             }
             for version_id, version in zip(ids, versions, strict=True)
             for entry in version.tables

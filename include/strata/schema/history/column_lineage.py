@@ -1,5 +1,5 @@
 """Which column of a table behind an ALTER was which before it.
-Not here: what becomes of their values (`effects.py`), columns over many statements (`renames.py`)."""
+Not here: what becomes of their values (`effects.py`), columns over many statements (`identified_tables.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strata.schema.ddl.changes import AddColumn, ChangeColumn, RenameColumn
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from strata.schema.ddl.changes import AlterStep
     from strata.schema.model.definition import Column, TableDefinition
@@ -31,24 +31,38 @@ def added_columns(steps: Iterable[AlterStep]) -> frozenset[str]:
     return frozenset(step.column.name for step in steps if isinstance(step, AddColumn))
 
 
+def column_origins(
+    before: Sequence[str], after: Sequence[str], renamed: Mapping[str, str], added: Iterable[str]
+) -> list[int | None]:
+    """Where each column of a newer definition was in the older one; None for a new one.
+
+    Args:
+        before: Names of the older definition's columns, in order.
+        after: Those of the newer one.
+        renamed: New name -> old name.
+        added: New columns, also where the older definition has one of the name.
+    """
+    sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
+    # A column that was renamed is not the one that has its former name now.
+    new = {fold_name(name) for name in added} | (set(sources.values()) - sources.keys())
+    places = {fold_name(name): at for at, name in enumerate(before)}
+    folded = [fold_name(name) for name in after]
+    return [None if name in new else places.get(sources.get(name, name)) for name in folded]
+
+
 class Lineage:
     """Which column of a newer definition was which of an older one."""
 
     def __init__(
         self, before: TableDefinition, after: TableDefinition, renamed: Mapping[str, str], added: Iterable[str]
     ) -> None:
-        sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
-        taken = set(sources.values())
-        fresh = {fold_name(name) for name in added}
-        old = {fold_name(column.name): column for column in before.columns}
-        self.origins: list[tuple[Column, Column | None]] = []
+        old, new = ([column.name for column in one.columns] for one in (before, after))
+        places = column_origins(old, new, renamed, added)
+        self.origins: list[tuple[Column, Column | None]] = [
+            (column, None if place is None else before.columns[place])
+            for column, place in zip(after.columns, places, strict=True)
+        ]
         """Each column of the newer definition, in order, with what it was before; None for a new one."""
-        for column in after.columns:
-            name = fold_name(column.name)
-            source = sources.get(name, name)
-            is_new = name in fresh or source not in old or (name not in sources and name in taken)
-            self.origins.append((column, None if is_new else old[source]))
         self.kept = [(old, new) for new, old in self.origins if old is not None]
         self.added = [new for new, old in self.origins if old is None]
-        kept = {one.name for one, _ in self.kept}
-        self.dropped = tuple(column.name for column in before.columns if column.name not in kept)
+        self.dropped = tuple(column.name for at, column in enumerate(before.columns) if at not in places)

@@ -32,6 +32,7 @@ _COLUMNS: Final = (
     table_version.c.fingerprint,
     table_version.c.gap,
     table_version.c.renamed_from,
+    table_version.c.column_ids,
 )
 _ENTRIES: Final = (
     sa.select(*_COLUMNS)
@@ -62,6 +63,7 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
                     name=TableName(row.database_name, row.table_name),
                     fingerprint=row.fingerprint,
                     gap=row.gap,
+                    column_ids=row.column_ids,
                 )
             )
         former = former_names(connection, set(renamed.values()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata.schema.history.swaps import names_beside, tool_of
 from strata.schema.history.versions import EVERY_TABLE
 from strata.schema.model.definition import TableName
 
@@ -58,18 +59,18 @@ def _came_alone(own: Sequence[StoredEntry], at: int) -> bool:
 
 def online_changes(store: SchemaStore, source: str, entries: Iterable[StoredEntry]) -> dict[Part, OnlineChange]:
     """The swaps of gh-ost and pt-online-schema-change among entries, by the entry of the table that was changed."""
-    swaps = {(e.version_id, e.name): tool for e in entries if (tool := _tool(e))}
+    swaps = {(e.version_id, e.name): tool for e in entries if (tool := tool_of(e))}
     if not swaps:
         return {}
     names = {name for _, name in swaps}
-    copies = {copy_name for name in names for copy_name in _names_beside(name)}
+    copies = {copy_name for name in names for copy_name in names_beside(name)}
     timelines: dict[TableName, list[StoredEntry]] = defaultdict(list)
     for entry in store.timeline(source, names | copies):
         timelines[entry.name].append(entry)
     found = {}
     for (version_id, name), tool in swaps.items():
         swap = next(e for e in timelines[name] if e.version_id == version_id)
-        gone = next((e for beside in _names_beside(name) for e in timelines[beside] if _left(e, swap)), None)
+        gone = next((e for beside in names_beside(name) for e in timelines[beside] if _left(e, swap)), None)
         if gone is not None and swap.renamed_from is not None:
             found[version_id, name] = _online_change(store, tool, swap, swap.renamed_from, gone, timelines)
     return found
@@ -100,22 +101,3 @@ def _online_change(
     if dropped is not None and not dropped.fingerprint:
         parts.add((dropped.version_id, dropped.name))
     return OnlineChange(tool, copy, tuple(statements[number] for number in sorted(statements)), frozenset(parts))
-
-
-def _tool(entry: StoredEntry) -> str | None:
-    """The tool that names its copies like the one that an entry came from; None for an entry that renames nothing."""
-    came_from = entry.renamed_from
-    if came_from is None or came_from.database != entry.name.database:
-        return None
-    if came_from.table == f"_{entry.name.table}_gho":
-        return "gh-ost"
-    # It puts further underscores in front while a name is taken.
-    return "pt-online-schema-change" if came_from.table.lstrip("_") == f"{entry.name.table}_new" else None
-
-
-def _names_beside(name: TableName) -> list[TableName]:
-    """Names that the tools give to a table's copy, and to the table when it is replaced."""
-    endings = ("gho", "del")
-    found = [TableName(name.database, f"_{name.table}_{ending}") for ending in endings]
-    pt = [f"{'_' * count}{name.table}_{ending}" for ending in ("new", "old") for count in range(1, 11)]
-    return [*found, *(TableName(name.database, table) for table in pt)]

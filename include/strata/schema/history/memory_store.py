@@ -84,6 +84,7 @@ class MemoryStore:
                 fingerprint=fingerprint,
                 gap=entry.gap,
                 renamed_from=entry.renamed_from,
+                column_ids=entry.columns.to_text() if entry.columns else None,
             )
 
     # Reading ------------------------------------------------------------------------------------

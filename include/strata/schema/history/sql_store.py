@@ -22,6 +22,7 @@ from strata.schema.history.appending import (
     statement_row,
 )
 from strata.schema.history.entry_rows import STREAM_ORDER, stored_entries
+from strata.schema.history.identify_versions import identify_versions, lacks_ids
 from strata.schema.history.name_columns import names_from_column
 from strata.schema.history.snapshot_ledger import pending_snapshots, settle
 from strata.schema.history.versions import (
@@ -157,6 +158,9 @@ class SchemaStore:
         query = sa.select(tracked_position).where(tracked_position.c.source == source)
         with reading(self.engine) as connection:
             row = connection.execute(query).mappings().one_or_none()
+        if row is not None and row["last_column_id"] is None:
+            identify_versions(self.engine, self, source)
+            return self.position(source)
         return None if row is None else TrackedPosition(**row)
 
     def newest_version(self, source: str, table: TableName | None = None) -> int:
@@ -208,15 +212,22 @@ class SchemaStore:
         # Two plain IN lists use the index in every database; a list of pairs does not.
         databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
         condition = table_version.c.database_name.in_(databases) & table_version.c.table_name.in_(tables)
-        return [entry for entry in stored_entries(self.engine, source, condition) if entry.name in wanted]
+        return [entry for entry in self._entries(source, condition) if entry.name in wanted]
 
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
-        return stored_entries(self.engine, source, sa.true())
+        return self._entries(source, sa.true())
 
     def entries_between(self, source: str, first_seq: int, last_seq: int) -> list[StoredEntry]:
         """The entries of some transactions in a row."""
-        return stored_entries(self.engine, source, schema_version.c.seq.between(first_seq, last_seq))
+        return self._entries(source, schema_version.c.seq.between(first_seq, last_seq))
+
+    def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
+        found = stored_entries(self.engine, source, condition)
+        if lacks_ids(found):
+            identify_versions(self.engine, self, source)
+            found = stored_entries(self.engine, source, condition)
+        return found
 
     def statement_versions(self, source: str, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
         """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""

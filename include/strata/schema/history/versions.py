@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from strata.schema.model.column_ids import ColumnIds
 from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class TableEntry(Struct, frozen=True):
     gap: str | None = None
     """Why the definition is not known."""
     renamed_from: TableName | None = None
+    columns: ColumnIds | None = None
+    """Of the definition's columns; None without one, and where nobody has given them yet."""
 
 
 class Presence(StrEnum):
@@ -174,6 +177,8 @@ class TrackedPosition(Struct, frozen=True):
     lower_case_table_names: int = 0
     revision: int = 0
     """Counts the store's writes."""
+    last_column_id: int = 0
+    """The newest that was given."""
 
 
 class TrackedFile(Struct, frozen=True):
@@ -312,6 +317,13 @@ class StoredEntry(Struct, frozen=True, gc=False):
     fingerprint: str | None
     gap: str | None
     renamed_from: TableName | None = None
+    column_ids: str | None = None
+    """As `ColumnIds.to_text`; None without a definition."""
+
+    @property
+    def columns(self) -> ColumnIds | None:
+        """The ids of the definition's columns."""
+        return None if self.column_ids is None else ColumnIds.from_text(self.column_ids)
 
     @property
     def order(self) -> tuple[int, int, int, TableName]:

@@ -4,6 +4,7 @@ Not here: reading binlogs (`jobs/track/track_schema.py`), what a statement does 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder
 from strata.schema.apply.diff import lengths_in_doubt
 from strata.schema.ddl.context import context_of, statement_text
 from strata.schema.ddl.read import read_ddl_or_gap
+from strata.schema.history.identified_tables import IdentifiedTables, stored_table
 from strata.schema.history.snapshot import APPLIED, USELESS
 from strata.schema.history.versions import (
     EVERY_TABLE,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata.events.changes.file_start import FileStart
+    from strata.schema.ddl.changes import Change
     from strata.schema.history.snapshot import Snapshot
     from strata.schema.history.version_store import VersionStore
     from strata.schema.model.definition import TableName
@@ -94,6 +97,8 @@ class Tracker:
         self._replay = Replay(
             None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
         )
+        stored = None if known is None else partial(stored_table, store, source)
+        self._columns = IdentifiedTables(self._at.last_column_id, stored)
         self._temporary = store.temporary_tables(source)
         """As it is stored."""
         self._replay.catalog.temporary = TemporaryTables.of(self._temporary, _UNSEEN)
@@ -290,7 +295,7 @@ class Tracker:
         self._unlogged.take_ddl(logged, changes, self._replay.catalog.temporary)
         self._at = replace(self._at, server_version=context.flavour.number)
         version = version_of(statement.query, context, text, self._place(number, statement.binlog_pos), gtid)
-        self._append(version, self._replay.apply(changes, text))
+        self._append(version, self._replay.apply(changes, text), changes)
 
     def _take_incident(self, transaction: Transaction, message: str) -> None:
         reason = f"the server lost events: {message}" if message else "the server lost events"
@@ -336,8 +341,9 @@ class Tracker:
             binlog_pos=binlog_pos,
         )
 
-    def _append(self, version: Version, changed: Changed) -> None:
+    def _append(self, version: Version, changed: Changed, asked: Sequence[Change] = ()) -> None:
         tables = tuple(entry for entry in changed.tables if entry.name.database not in self._exclude)
+        tables = self._columns.apply(tables, asked)
         databases = tuple(entry for entry in changed.databases if entry.name not in self._exclude)
         views = tuple(entry for entry in changed.views if entry.name.database not in self._exclude)
         if not (tables or databases or views):
@@ -401,7 +407,7 @@ class Tracker:
             self.flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
 
     def _take_reconciled(self, reconciled: Reconciliation) -> None:
-        self._versions += reconciled.versions
+        self._versions += [replace(one, tables=self._columns.apply(one.tables)) for one in reconciled.versions]
         self.report.versions += len(reconciled.versions)
         self.report.drifts += len(reconciled.drifts)
         for drift in reconciled.drifts:
@@ -419,7 +425,7 @@ class Tracker:
         """Stores what has been read so far; the stream goes on."""
         if not self._moved:
             return
-        self._at = replace(self._at, gtid_executed=str(self._executed.build()))
+        self._at = replace(self._at, gtid_executed=str(self._executed.build()), last_column_id=self._columns.last_id)
         statements, removals, partitions = self._unlogged.drain()
         temporary = self._replay.catalog.temporary.kept()
         self._at = self._store.append(
