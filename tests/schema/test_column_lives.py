@@ -27,7 +27,7 @@ def store(tmp_path) -> SchemaStore:
 
 def lives(store, table=T):
     """Of each table that has had the name, of each column the names one after the other; `!` where it was dropped."""
-    found = column_lives(store, "s", lineage(store, "s", table))
+    found = column_lives(store, lineage(store, "s", table))
     return [
         [" ".join([step.name for step in column.steps] + ["!"] * (column.ended is not None)) for column in life.columns]
         for life in found
@@ -74,7 +74,7 @@ def test_a_table_that_takes_the_name_is_another(store):
 def test_a_column_keeps_its_kind_until_a_statement_changes_it(store):
     track(store, Stream(), *START, "ALTER TABLE t RENAME COLUMN b TO c", "ALTER TABLE t MODIFY a BIGINT",
           "ALTER TABLE t MODIFY a INT", "ALTER TABLE t ADD PRIMARY KEY (c)", "ALTER TABLE t DROP c")  # fmt: skip
-    (life,) = column_lives(store, "s", lineage(store, "s", T))
+    (life,) = column_lives(store, lineage(store, "s", T))
     a, c = life.columns
     assert [[life.keeps(column, 0, last) for last in range(len(life.versions))] for column in (a, c)] == [
         [True, True, False, False, False, False],

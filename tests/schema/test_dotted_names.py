@@ -82,7 +82,7 @@ def test_a_table_has_its_past(store: SchemaStore):
 
 @pytest.mark.mysql
 def test_its_columns_are_the_same_columns(store: SchemaStore):
-    (life,) = column_lives(store, "s", lineage(store, "s", NOW))
+    (life,) = column_lives(store, lineage(store, "s", NOW))
     assert [[step.name for step in column.steps] for column in life.columns] == [["id"], ["x", "y"]]
     assert {(OLD, "x"), (THEN, "x"), (NOW, "x"), (NOW, "y")} in columns_by_name(store, "s", [NOW])
     found = list(changes(store, "s", NOW))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from strata.cli.schema_tables import print_history
 from strata.errors import Usage
@@ -12,7 +10,6 @@ from strata.gtid.sets import GtidSet
 from strata.schema.answers.changes import changes
 from strata.schema.answers.differences import differences
 from strata.schema.history.lineage import lineage
-from strata.schema.history.renames import follow
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.definition import TableName
@@ -167,14 +164,3 @@ def test_what_never_was_is_said(store, table, column, said):
 def test_where_tables_may_be_unknown_a_name_may_be_right(store):
     track(store, Stream(gno=5, executed=GtidSet.parse(f"{A}:1-5")), *START[1:])
     assert [line["table"] for line in lines(store, "s", TableName("d", "other"))] == ["*"]
-
-
-@given(names=st.lists(st.permutations("abcd"), max_size=4))
-def test_renames_follow_each_other_as_the_columns_do(names):
-    """A column that is the third now is called as the third name of the last statement."""
-    followed: dict[str, str] = {}
-    now = list("abcd")
-    for after in names:
-        followed = follow(followed, {old: new for old, new in zip(now, after, strict=True) if old != new})
-        now = list(after)
-    assert followed == {old: new for old, new in zip("abcd", now, strict=True) if old != new}

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from strata.errors import Usage
 from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
-from strata.schema.history.renames import Renames, follow
+from strata.schema.history.identified_tables import Identified
+from strata.schema.history.renames import Renames, renames_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,18 +64,14 @@ def compare(life: Sequence[TableChange], first: int | None, second: int | None) 
     older, newer = sorted((places[first], places[second]))
     before, after = life[older], life[newer]
     between = life[older + 1 : newer + 1]
-    columns, others = _side_by_side(before.after, after.after, _renames(between))
+    columns, others = _side_by_side(before.after, after.after, renames_between(_identified(before), _identified(after)))
     effects = tuple(change for change in between if change.has_effect and change.effect.text)
     return Comparison(before, after, tuple(columns), tuple(others), effects)
 
 
-def _renames(changes: Iterable[TableChange]) -> Renames:
-    """The renames of some changes as one."""
-    found: Renames = {}
-    for change in changes:
-        # A table that was dropped and made anew has no column of the one before.
-        found = {} if change.before is None or change.after is None else follow(found, change.renames)
-    return found
+def _identified(change: TableChange) -> Identified | None:
+    columns = change.entry.columns
+    return None if change.after is None or columns is None else Identified(change.after, columns)
 
 
 def _side_by_side(

@@ -83,7 +83,7 @@ def read_history(engine: sa.Engine, source: str, table: TableName) -> TableHisto
     """
     store = SchemaStore(engine)
     entries = lineage(store, source, table)
-    lives = column_lives(store, source, entries)
+    lives = column_lives(store, entries)
     prints = {entry.version_id: entry.fingerprint for entry in reversed(entries) if entry.fingerprint}
     definitions = {version: store.definition(prints[version]) for life in lives for version in life.versions}
     return TableHistory(Past(lives), definitions)

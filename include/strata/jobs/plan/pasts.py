@@ -55,7 +55,7 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
             past = TablePast(
                 name.database,
                 name.table,
-                column_lives(store, source, entries),
+                column_lives(store, entries),
                 tuple(sorted(own)),
                 tuple(sorted(unpublished.get((name.database, name.table), ()))),
             )

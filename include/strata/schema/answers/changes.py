@@ -15,8 +15,9 @@ from strata.schema.answers.lines import ChangeLine, EffectLine, OnlineChangeLine
 from strata.schema.answers.tables import require_table
 from strata.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
 from strata.schema.history.entry_effects import EntryEffects
+from strata.schema.history.identified_tables import Identified, identified
 from strata.schema.history.lineage import OnlineChange, lineage, online_changes
-from strata.schema.history.renames import Renames, column_renames
+from strata.schema.history.renames import Renames, renames_between
 from strata.schema.history.statements import changes_asked
 from strata.schema.history.versions import EVERY_TABLE, Origin, Session, StoredEntry
 from strata.schema.model.folding import fold_name
@@ -117,7 +118,6 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
     }
     newest, along = _Newest(), EntryEffects(store)
     for page in (entries[at : at + _PAGE] for at in range(0, len(entries), _PAGE)):
-        renames = column_renames(store, page, online)
         store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
         effects = along.take(page, changes_asked(store.engine, (entry.version_id for entry in page)))
         sessions = store.sessions(entry.version_id for entry in page)
@@ -126,13 +126,13 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
             drift = drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
             yield TableChange(
                 entry,
-                before,
-                after,
+                before.definition if before else None,
+                after.definition if after else None,
                 ddl,
                 online.get(key),
                 drift,
                 key in parts,
-                renames.get(key, {}),
+                renames_between(before, after),
                 effects[key],
                 sessions.get(entry.version_id),
             )
@@ -171,29 +171,29 @@ def _of_column(changes: Iterable[TableChange], column: str) -> Iterator[TableCha
 
 def _with_definitions(
     store: SchemaStore, page: Sequence[StoredEntry], newest: _Newest
-) -> Iterator[tuple[StoredEntry, TableDefinition | None, TableDefinition | None, str | None]]:
-    """Each entry of a page with the definition before it, its own, and the statement."""
+) -> Iterator[tuple[StoredEntry, Identified | None, Identified | None, str | None]]:
+    """Each entry of a page with the table before it, its own, and the statement."""
     ddls = store.ddls(entry.version_id for entry in page)
     for entry in page:
-        definition = store.definition(entry.fingerprint) if entry.fingerprint else None
-        yield entry, newest.replace(entry, definition), definition, ddls.get(entry.version_id)
+        table = identified(store, entry)
+        yield entry, newest.replace(entry, table), table, ddls.get(entry.version_id)
 
 
 class _Newest:
-    """The newest definition of each name, along a history; a renamed table has that of its old name before it, but
-    one that takes another's place has that one's: so a swap shows what changed under the name."""
+    """The newest table of each name, along a history; a renamed table has that of its old name before it, but one that
+    takes another's place has that one's: so a swap shows what changed under the name."""
 
     def __init__(self) -> None:
-        self._before: dict[TableName, TableDefinition | None] = {}
-        self._of_this_version: dict[TableName, TableDefinition | None] = {}
+        self._before: dict[TableName, Identified | None] = {}
+        self._of_this_version: dict[TableName, Identified | None] = {}
         self._version_id = 0
 
-    def replace(self, entry: StoredEntry, definition: TableDefinition | None) -> TableDefinition | None:
-        """Takes the next entry and returns the definition before it. Names swap places within one version."""
+    def replace(self, entry: StoredEntry, table: Identified | None) -> Identified | None:
+        """Takes the next entry and returns the table before it. Names swap places within one version."""
         if entry.version_id != self._version_id:
             self._before |= self._of_this_version
             self._of_this_version, self._version_id = {}, entry.version_id
-        self._of_this_version[entry.name] = definition
+        self._of_this_version[entry.name] = table
         own = self._before.get(entry.name)
         return own if own is not None or entry.renamed_from is None else self._before.get(entry.renamed_from)
 

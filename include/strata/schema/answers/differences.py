@@ -13,8 +13,9 @@ from strata.schema.apply.diff import diff
 from strata.schema.history.effects import ALL_ROWS_GO, together
 from strata.schema.history.entry_effects import EntryEffects
 from strata.schema.history.historian import History
-from strata.schema.history.lineage import lineage, online_changes
-from strata.schema.history.renames import Renames, column_renames, follow
+from strata.schema.history.identified_tables import Identified, identified
+from strata.schema.history.lineage import lineage
+from strata.schema.history.renames import Renames, renames_between
 from strata.schema.history.statements import changes_asked
 
 if TYPE_CHECKING:
@@ -87,11 +88,14 @@ def _difference(
     if before.version_id not in places or after.version_id not in places:
         return TableDifference(name, before.definition, after.definition)
     between = entries[places.index(before.version_id) + 1 : places.index(after.version_id) + 1]
-    found = column_renames(store, between, online_changes(store, source, between))
-    renames: Renames = {}
-    for entry in between:
-        renames = follow(renames, found.get((entry.version_id, entry.name), {}))
+    renames = renames_between(*(_of_version(store, entries, one) for one in (before, after)))
     return TableDifference(name, before.definition, after.definition, renames, _effect(store, entries, between))
+
+
+def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> Identified | None:
+    """The table of a version, which may have an entry of another name besides."""
+    wanted = (version.version_id, version.fingerprint)
+    return next((identified(store, one) for one in entries if (one.version_id, one.fingerprint) == wanted), None)
 
 
 def _effect(store: SchemaStore, entries: Sequence[StoredEntry], between: Sequence[StoredEntry]) -> Effect:

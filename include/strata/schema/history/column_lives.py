@@ -1,6 +1,6 @@
-"""A table's columns through their lives: which column of one version is which of another, by what DDL says.
-Not here: the values that say it (`schema/model/lives.py`), tables through their names (`lineage.py`), what statements
-rename (`renames.py`)."""
+"""A table's columns through their lives: which column of one version is which of another, by their ids.
+Not here: the values that say it (`schema/model/lives.py`), tables through their names (`lineage.py`), the ids
+(`identified_tables.py`)."""
 
 from __future__ import annotations
 
@@ -8,39 +8,30 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.schema.ddl.changes import AddColumn, AlterTable, DropColumn
-from strata.schema.history.lineage import online_changes
-from strata.schema.history.renames import renames_of, statements_of
-from strata.schema.history.versions import Origin
+from strata.schema.history.identified_tables import identified
 from strata.schema.model.folding import fold_name
 from strata.schema.model.lives import ColumnLife, ColumnStep, TableLife
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from strata.schema.ddl.changes import Change
+    from strata.schema.history.identified_tables import Identified
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import Column, TableDefinition
 
 
 class _Growing(Struct):
+    id: int
     steps: list[ColumnStep]
     ended: int | None = None
 
-    @property
-    def name(self) -> str:
-        return self.steps[-1].name
 
-
-def column_lives(store: SchemaStore, source: str, entries: Sequence[StoredEntry]) -> tuple[TableLife, ...]:
+def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[TableLife, ...]:
     """The lives of a table's columns, for each table that has had the name, in stream order.
-
-    Where no statement tells (a snapshot, the end of a gap) columns of one name are taken for one column.
 
     Args:
         store: The store.
-        source: The source's name.
         entries: All of the table, as `lineage` gives them.
 
     Raises:
@@ -55,33 +46,26 @@ def column_lives(store: SchemaStore, source: str, entries: Sequence[StoredEntry]
         for entry in entries
         if entry.fingerprint or (entry.name.table and (entry.version_id, entry.name) not in left)
     ]
-    online = online_changes(store, source, entries)
-    parts = {part for change in online.values() for part in change.parts}
-    # Of the first it does not matter, and most tables have no other.
-    statements = statements_of(store, entries[1:], online) if entries[1:] else {}
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
     found: list[_Table] = []
     before: StoredEntry | None = None
     for entry in entries:
-        key = (entry.version_id, entry.name)
-        if key in parts and key not in online:
-            continue
-        definition = store.definition(entry.fingerprint) if entry.fingerprint else None
-        if _is_new(before, entry, is_online=key in online):
+        table = identified(store, entry)
+        if before is None or _is_gone(before) or (_came(before, entry) and not found[-1].has_some_of(table)):
             found.append(_Table())
-        if definition is not None:
-            found[-1].take(entry, definition, statements.get(key, ()))
+        if table is not None:
+            found[-1].add(entry.version_id, table)
         before = entry
     return tuple(one.life() for one in found if one.versions)
 
 
-def _is_new(before: StoredEntry | None, entry: StoredEntry, *, is_online: bool) -> bool:
-    """Whether another table begins to have the name."""
-    if before is None:
-        return True
-    is_gone = before.fingerprint is None and before.gap is None
-    came = entry.renamed_from is not None and entry.renamed_from != before.name
-    return is_gone or (came and not is_online)
+def _is_gone(entry: StoredEntry) -> bool:
+    return entry.fingerprint is None and entry.gap is None
+
+
+def _came(before: StoredEntry, entry: StoredEntry) -> bool:
+    """Whether a table of another name takes the name."""
+    return entry.renamed_from is not None and entry.renamed_from != before.name
 
 
 class _Table:
@@ -91,24 +75,29 @@ class _Table:
         self.versions: list[int] = []
         self._columns: list[_Growing] = []
 
-    def take(self, entry: StoredEntry, definition: TableDefinition, statements: Sequence[Sequence[Change]]) -> None:
-        version = entry.version_id
+    def has_some_of(self, table: Identified | None) -> bool:
+        """Whether a table has columns that this one has now: its changed copy, swapped in."""
+        ids = table.columns.ids if table is not None else ()
+        return any(column.id in ids for column in self._columns if column.ended is None)
+
+    def add(self, version: int, table: Identified) -> None:
+        """The table as a version has it."""
         if version in self.versions:
             return
         self.versions.append(version)
-        names = {fold_name(column.name): column for column in definition.columns}
-        ddl_statements = statements if entry.origin is Origin.DDL else ()
-        for column in self._columns:
-            if column.ended is None:
-                name = _name_after(column.name, ddl_statements)
-                one = None if name is None else names.pop(fold_name(name), None)
-                if one is None:
-                    column.ended = version
-                elif (step := _step(version, one, definition)) != _step_of(column, version):
-                    column.steps.append(step)
-        self._columns += [_Growing([_step(version, one, definition)]) for one in names.values()]
+        definition = table.definition
+        columns = dict(zip(table.columns.ids, definition.columns, strict=True))
+        for known in self._columns:
+            if known.ended is None:
+                column = columns.pop(known.id, None)
+                if column is None:
+                    known.ended = version
+                elif (step := _step(version, column, definition)) != _step_of(known, version):
+                    known.steps.append(step)
+        self._columns += [_Growing(number, [_step(version, one, definition)]) for number, one in columns.items()]
 
     def life(self) -> TableLife:
+        """All of it so far."""
         return TableLife(tuple(self.versions), tuple(ColumnLife(tuple(one.steps), one.ended) for one in self._columns))
 
 
@@ -129,24 +118,3 @@ def _step(version: int, column: Column, definition: TableDefinition) -> ColumnSt
 def _step_of(column: _Growing, version: int) -> ColumnStep:
     last = column.steps[-1]
     return ColumnStep(version, last.name, last.kind, last.is_key)
-
-
-def _name_after(name: str, statements: Iterable[Sequence[Change]]) -> str | None:
-    """What a column is called after some statements, one behind the other; None if it is dropped."""
-    found: str | None = name
-    for statement in statements:
-        if found is None:
-            break
-        found = _name_after_one(found, statement)
-    return found
-
-
-def _name_after_one(name: str, statement: Sequence[Change]) -> str | None:
-    renames, wanted = renames_of(statement), fold_name(name)
-    if wanted in renames:
-        return renames[wanted]
-    steps = [step for change in statement if isinstance(change, AlterTable) for step in change.steps]
-    dropped = {fold_name(step.name) for step in steps if isinstance(step, DropColumn)}
-    added = {fold_name(step.column.name) for step in steps if isinstance(step, AddColumn)}
-    taken = added.union(fold_name(new) for new in renames.values())
-    return None if wanted in dropped or wanted in taken else name

@@ -1,22 +1,20 @@
 """Columns that are one column under all of their names: of their table, and of themselves.
-Not here: tables through their names (`lineage.py`), what single statements rename (`renames.py`)."""
+Not here: tables through their names (`lineage.py`), the ids of columns (`identified_tables.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.schema.history.lineage import online_changes
-from strata.schema.history.renames import column_renames
+from strata.schema.history.identified_tables import identified
 from strata.schema.model.definition import TableName
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
-    from strata.schema.history.renames import Renames
+    from strata.schema.history.identified_tables import Identified
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import StoredEntry
-    from strata.schema.model.definition import TableDefinition
 
 Names = set[tuple[TableName, str]]
 """All that one column was called, with what its table was called then."""
@@ -25,8 +23,7 @@ Names = set[tuple[TableName, str]]
 def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableName]) -> list[Names]:
     """Every column that some tables ever had, with all names that it had in the lives of these tables.
 
-    A column goes on where its name does, and where a statement renames it. A table goes on where a statement renames
-    it, and where a tool swaps a changed copy in.
+    A column goes on where its id does, and into a table that takes the place of its own, where that has its name.
 
     Args:
         store: The store.
@@ -38,12 +35,12 @@ def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableNam
     """
     entries = _with_former_names(store, source, tables)
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    renames = column_renames(store, entries, online_changes(store, source, entries))
-    lives = _Lives()
+    columns = _Columns()
     for entry in sorted(entries, key=lambda entry: entry.order):
-        definition = store.definition(entry.fingerprint) if entry.fingerprint else None
-        lives.take(entry, definition, renames.get((entry.version_id, entry.name), {}))
-    return lives.columns()
+        # What is not known goes on as it was, as far as anybody can tell.
+        if entry.gap is None:
+            columns.add(entry, identified(store, entry))
+    return columns.names()
 
 
 def _with_former_names(store: SchemaStore, source: str, tables: Iterable[TableName]) -> list[StoredEntry]:
@@ -58,65 +55,51 @@ def _with_former_names(store: SchemaStore, source: str, tables: Iterable[TableNa
     return found
 
 
-class _Lives:
-    """The columns of each name, along a history."""
+class _Columns:
+    """All names of each column, along a history."""
 
     def __init__(self) -> None:
-        self._names: list[Names] = []
-        self._same: list[int] = []
-        """By the number of a life, that of one which turned out to be the same."""
+        self._names: dict[int, Names] = {}
+        """By id."""
+        self._same: dict[int, int] = {}
+        """By id, another one that turned out to be taken for the same column."""
         self._now: dict[TableName, dict[str, int]] = {}
-        """By the folded name of a column."""
+        """Ids by the folded names of columns."""
         self._of_this_version: dict[TableName, dict[str, int]] = {}
         self._version_id = 0
 
-    def columns(self) -> list[Names]:
-        """All lives so far."""
-        return [names for at, names in enumerate(self._names) if self._same[at] == at]
+    def names(self) -> list[Names]:
+        """All so far."""
+        return [names for number, names in self._names.items() if number not in self._same]
 
-    def take(self, entry: StoredEntry, definition: TableDefinition | None, renames: Renames) -> None:
-        """The next entry. Tables swap their names within one version."""
+    def add(self, entry: StoredEntry, table: Identified | None) -> None:
+        """The next entry, with its table if it is there. Tables swap their names within one version."""
         if entry.version_id != self._version_id:
             self._now |= self._of_this_version
             self._of_this_version, self._version_id = {}, entry.version_id
-        if definition is None and entry.gap is not None:
-            # What is not known goes on as it was, as far as anybody can tell.
-            return
-        # Of two tables that change places nobody can tell what a reader takes for the same column: both are.
-        former = [entry.name, *([entry.renamed_from] if entry.renamed_from else [])]
-        lives = [self._now[name] for name in former if name in self._now]
-        old = {fold_name(new): name for name, new in renames.items()}
         here: dict[str, int] = {}
-        for column in definition.columns if definition else ():
-            folded = fold_name(column.name)
-            # A name that a statement gave away is another column's from then on.
-            before = old.get(folded, "" if folded in renames else folded)
-            # A copy that is swapped in has the new name already.
-            here[folded] = self._joined(
-                [
-                    life[before if before in life else folded]
-                    for life in lives
-                    if before in life or (folded in life and life is not lives[0])
-                ]
-            )
-            self._names[here[folded]].add((entry.name, column.name))
+        for name, number in zip(table.names, table.columns.ids, strict=True) if table is not None else ():
+            here[fold_name(name)] = number
+            self._names.setdefault(self._end(number), set()).add((entry.name, name))
         self._of_this_version[entry.name] = here
+        # Of two tables that change places nobody can tell what a reader takes for the same column: both are.
+        for former in (entry.name, entry.renamed_from) if entry.renamed_from is not None else ():
+            self._join(self._now.get(former, {}), here)
 
-    def _joined(self, lives: Sequence[int]) -> int:
-        """One life of several, a new one of none."""
-        found = [self._end(life) for life in lives]
-        if not found:
-            self._names.append(set())
-            self._same.append(len(self._same))
-            return len(self._same) - 1
-        first = found[0]
-        for other in found[1:]:
-            if other != first:
-                self._names[first] |= self._names[other]
-                self._same[other] = first
-        return first
+    def _join(self, before: Mapping[str, int], here: Mapping[str, int]) -> None:
+        """Takes columns of one name for one, unless their ids say what has become of them."""
+        gone, new = set(before.values()) - set(here.values()), set(here.values()) - set(before.values())
+        for name, number in here.items():
+            if number in new and before.get(name) in gone:
+                self._unite(number, before[name])
 
-    def _end(self, life: int) -> int:
-        while self._same[life] != life:
-            life = self._same[life]
-        return life
+    def _unite(self, one: int, other: int) -> None:
+        first, second = self._end(one), self._end(other)
+        if first != second:
+            self._names[first] |= self._names[second]
+            self._same[second] = first
+
+    def _end(self, number: int) -> int:
+        while number in self._same:
+            number = self._same[number]
+        return number
