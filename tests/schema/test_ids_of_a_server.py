@@ -215,17 +215,19 @@ def ids(store: SchemaStore) -> list[tuple[int, TableName, str | None]]:
 
 @pytest.mark.mysql
 @pytest.mark.parametrize("seed", seeds())
-def test_an_id_goes_where_the_values_go(life: Life, store: SchemaStore, tmp_path: Path) -> None:
+def test_an_id_goes_where_the_values_go(life: Life, store: SchemaStore, mysql_server: MysqlServer) -> None:
     while len(life.taken) < STATEMENTS:
         life.step()
         life.check()
 
-    in_one_run = SchemaStore(open_store(f"sqlite:///{tmp_path}/other.db"))
+    life.execute("DROP DATABASE IF EXISTS ids_store")
+    in_one_run = SchemaStore(open_store(f"{mysql_server.url}ids_store"))
     track(in_one_run, Stream(), *life.taken)
     assert ids(in_one_run) == ids(store)
 
-    given, newest = ids(store), store.position("s")
-    with writing(store.engine) as connection:
+    given, newest = ids(in_one_run), in_one_run.position("s")
+    with writing(in_one_run.engine) as connection:
         connection.execute(sa.update(table_version).values(column_ids=None))
         connection.execute(sa.update(tracked_position).values(last_column_id=None))
-    assert (ids(store), store.position("s")) == (given, newest), "ids of an older store are others"
+    assert (ids(in_one_run), in_one_run.position("s")) == (given, newest), "ids of an older store are others"
+    in_one_run.engine.dispose()

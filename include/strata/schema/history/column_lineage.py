@@ -46,8 +46,9 @@ def column_origins(
     # A column that was renamed is not the one that has its former name now.
     new = {fold_name(name) for name in added} | (set(sources.values()) - sources.keys())
     places = {fold_name(name): at for at, name in enumerate(before)}
-    folded = [fold_name(name) for name in after]
-    return [None if name in new else places.get(sources.get(name, name)) for name in folded]
+    if not new and not sources:
+        return [places.get(fold_name(name)) for name in after]
+    return [None if (name := fold_name(one)) in new else places.get(sources.get(name, name)) for one in after]
 
 
 class Lineage:

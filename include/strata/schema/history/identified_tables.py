@@ -43,7 +43,7 @@ class Identified(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """Of its columns, in order."""
-        return tuple(column.name for column in self.definition.columns)
+        return _names(self.definition)
 
 
 class IdentifiedTables:
@@ -115,11 +115,17 @@ class IdentifiedTables:
         return ColumnIds(tuple(self._new_id() for _ in sources), tuple(sources))
 
     def _kept(self, after: TableDefinition, before: Identified | None, steps: Sequence[AlterStep]) -> ColumnIds:
-        names = before.names if before is not None else ()
-        known = [*zip(before.columns.ids, before.columns.copied_from, strict=True)] if before is not None else []
-        origins = column_origins(names, _names(after), renamed_columns(steps), added_columns(steps))
-        pairs = [(self._new_id(), None) if origin is None else known[origin] for origin in origins]
-        return ColumnIds(tuple(column for column, _ in pairs), tuple(source for _, source in pairs))
+        if before is None:
+            return self._copied([None] * len(after.columns))
+        names, renamed, added = _names(after), renamed_columns(steps), added_columns(steps)
+        if names == before.names and not renamed and not added:
+            return before.columns
+        ids, sources = before.columns.ids, before.columns.copied_from
+        origins = column_origins(before.names, names, renamed, added)
+        return ColumnIds(
+            tuple([self._new_id() if origin is None else ids[origin] for origin in origins]),
+            tuple([None if origin is None else sources[origin] for origin in origins]),
+        )
 
     def _swapped_in(self, after: TableDefinition, copy: Identified | None, table: Identified | None) -> ColumnIds:
         """The columns of a table whose changed copy takes its place."""
@@ -172,8 +178,8 @@ def identified(store: VersionStore, entry: StoredEntry) -> Identified | None:
     )
 
 
-def _names(definition: TableDefinition) -> list[str]:
-    return [column.name for column in definition.columns]
+def _names(definition: TableDefinition) -> tuple[str, ...]:
+    return tuple([column.name for column in definition.columns])
 
 
 def _of_names(table: Identified, after: TableDefinition) -> list[int | None]:

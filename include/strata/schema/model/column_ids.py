@@ -4,6 +4,7 @@ Not here: who gives them (`schema/history/identified_tables.py`)."""
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -33,23 +34,18 @@ class ColumnIds(Struct, frozen=True):
 
     def to_text(self) -> str:
         """Runs of ids: `1-5,9`; `10-12<1` are copies of 1, 2 and 3."""
-        runs: list[list[tuple[int, int | None]]] = []
-        for pair in zip(self.ids, self.copied_from, strict=True):
-            if runs and pair == _next(runs[-1][-1]):
-                runs[-1].append(pair)
-            else:
-                runs.append([pair])
-        return ",".join(_text(run[0], run[-1][0]) for run in runs)
+        ids, sources = self.ids, self.copied_from
+        bounds = [
+            at
+            for at in range(1, len(ids))
+            if ids[at] != ids[at - 1] + 1 or sources[at] != (None if (last := sources[at - 1]) is None else last + 1)
+        ]
+        runs = pairwise([0, *bounds, len(ids)]) if ids else ()
+        return ",".join(_text(ids[begin], ids[end - 1], sources[begin]) for begin, end in runs)
 
 
-def _next(pair: tuple[int, int | None]) -> tuple[int, int | None]:
-    column, source = pair
-    return column + 1, None if source is None else source + 1
-
-
-def _text(first: tuple[int, int | None], last: int) -> str:
-    column, source = first
-    ids = str(column) if column == last else f"{column}-{last}"
+def _text(first: int, last: int, source: int | None) -> str:
+    ids = str(first) if first == last else f"{first}-{last}"
     return ids if source is None else f"{ids}<{source}"
 
 
