@@ -4,7 +4,6 @@ Not here: the steps of its sources (`steps.py`), finding cuts (`strata.jobs.cuts
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from airflow.sdk.observability import stats
 
 from dags.assets import cut_asset
 from dags.said import say, saying
-from dags.steps import job
+from dags.steps import task_settings
 from strata.config.settings import SETTINGS_VARIABLE, load_settings
 from strata.errors import StrataError
 
@@ -50,10 +49,12 @@ def known_groups() -> dict[str, list[str]]:
 def publish_group(group: str) -> Xcom:
     """Publishes what all sources of a group have passed: a cut through all of them, at which their tables are read
     together. It runs whatever became of a source; where one has not come further, the log names it."""
+    from strata.jobs.cuts.group_cut import group_cut
+
     if get_current_context()["params"].get("dry_run"):
         raise AirflowSkipException("a dry run publishes nothing")
     with saying(f"publish what all sources of {group} have passed") as tell:
-        found = job("group_cut", "cuts.group_cut")(group)
+        found = group_cut(group, settings=task_settings())
         _send_metrics(found.status)
         say(found.status.line())
         if found.cut is None:
@@ -103,9 +104,10 @@ def publish_groups(behind: Any) -> None:
 
 def _newest_announced(asset: Asset) -> str | None:
     """The token of the newest cut that was told of."""
-    accessor = importlib.import_module("airflow.sdk.execution_time.context").InletEventsAccessor
-    events = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(1)
-    return next((str(event.extra["token"]) for event in events if "token" in event.extra), None)
+    from airflow.sdk.execution_time.context import InletEventsAccessor
+
+    events = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(1)
+    return next((str(event.extra["token"]) for event in events if event.extra and "token" in event.extra), None)
 
 
 def _send_metrics(status: Any) -> None:

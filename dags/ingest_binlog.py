@@ -1,18 +1,8 @@
 """Lands binlogs, decodes their rows with the schema that was true at each GTID, checks them, publishes Delta tables.
 
-| step | does |
-|---|---|
-| `land` | copies what the server has executed and we do not have, byte for byte |
-| `track` | DDL to schema versions, in the table `schema_version`; each is an event of `strata://SOURCE/schema` |
-| `plan` | takes what is owed, oldest first, and cuts it into slices, none of which spans a DDL |
-| `decode` | Spark: one task a slice, each writes its Parquet files beside the tables |
-| `check` | expectations compiled from the schema versions, judged in one pass; a table that fails is withheld |
-| `publish` | one Delta commit per table and interval, and an asset event with rows, schema version and GTID set |
-| `mirror` | brings the mirrors that the settings name up to what is published |
-| `read_again` | has `dump_tables` read the tables whose mirrors stand because no log tells their rows |
+STEPS
 | `publish_group` | for each group of the settings: publishes the cut that all of its sources have passed |
 | `source_at_cut` | below it, for each source of a group: says where the cut meets it |
-| `report_left` | says where the Data Docs are; fails when rows were left out or deleted: which, why, what to run |
 
 - **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
   when the DAG was paused, of a run that died, of tables that nobody had asked for.
@@ -35,10 +25,11 @@ from dags.forms import run_form
 from dags.freshness import freshness
 from dags.groups import publish_groups
 from dags.read_again import ReadAgain
+from strata.jobs.whole.steps import edges, table_of_steps
 
 
 @dag(
-    doc_md=__doc__,
+    doc_md=__doc__.replace("STEPS", table_of_steps()),
     schedule=CronDataIntervalTimetable("*/5 * * * *", timezone="UTC"),
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
@@ -49,21 +40,28 @@ from dags.read_again import ReadAgain
     deadline=freshness(),
 )
 def ingest_binlog() -> None:
-    """The table of contents; the steps are in `steps.py`."""
+    """The table of contents is `strata.jobs.whole.steps`; the tasks are in `steps.py`."""
 
     @task_group
     def ingest(source: str) -> None:
-        landed, tracked, planned = steps.land(source), steps.track(source), steps.plan(source)
-        published, mirrored = steps.publish(source, planned), steps.mirror(source)
-        left = steps.report_left(source, planned)
-        for one in (landed, tracked, planned, mirrored):
-            one.operator.operator_extra_links = (ChangesLink(), HistoryLink())
-        for one in (published, left):
-            one.operator.operator_extra_links = (ChangesLink(), HistoryLink(), VerdictLink(), DataDocsLink())
-        landed >> tracked >> planned
-        planned >> steps.decode(planned) >> steps.check(planned) >> published
-        published >> [mirrored, left]
-        mirrored >> ReadAgain(task_id="read_again", source=source, doc_md=ReadAgain.__doc__)
+        planned = steps.plan(source)
+        tasks: dict[str, Any] = {
+            "land": steps.land(source),
+            "track": steps.track(source),
+            "plan": planned,
+            "decode": steps.decode(planned),
+            "check": steps.check(planned),
+            "publish": steps.publish(source, planned),
+            "mirror": steps.mirror(source),
+            "report_left": steps.report_left(source, planned),
+            "read_again": ReadAgain(task_id="read_again", source=source, doc_md=ReadAgain.__doc__),
+        }
+        for name in ("land", "track", "plan", "mirror"):
+            tasks[name].operator.operator_extra_links = (ChangesLink(), HistoryLink())
+        for name in ("publish", "report_left"):
+            tasks[name].operator.operator_extra_links = (ChangesLink(), HistoryLink(), VerdictLink(), DataDocsLink())
+        for before, after in edges():
+            tasks[before] >> tasks[after]
 
     ingested: Any = ingest.expand(source=steps.list_sources())
     publish_groups(ingested.get_child_by_label("mirror"))

@@ -4,13 +4,13 @@ Not here: which tables these are (`jobs/mirror/`), dumping them (`dags/dump_tabl
 from __future__ import annotations
 
 import hashlib
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
 from dags.said import say
-from dags.steps import job
+from dags.steps import task_settings
+from strata.jobs.whole.steps import READ_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ class ReadAgain(TriggerDagRunOperator):
         super().__init__(
             trigger_dag_id=DAG,
             skip_when_already_exists=True,
-            # One mirror's trouble holds no other table's dump.
-            trigger_rule="all_done",
+            **READ_AGAIN.airflow,
             openlineage_inject_parent_info=False,
             map_index_template="{{ task.source }}",
             **options,
@@ -43,8 +42,10 @@ class ReadAgain(TriggerDagRunOperator):
 
     def execute(self, context: Context) -> None:
         """Triggers the run, whose id says what it is for: one that was tried is another."""
-        now = importlib.import_module("strata.jobs.ingest").now_micros()
-        waiting = job("tables_due", "whole.read_again")(self.source, now=now)
+        from strata.jobs.ingest import now_micros
+        from strata.jobs.whole.read_again import tables_due
+
+        waiting = tables_due(self.source, settings=task_settings(), now=now_micros())
         if not waiting:
             # Not skipped: Airflow is told of a success at once, and of a skip when the task's process is gone, which it
             # may notice up to five seconds later (3.3, `_monitor_subprocess` waits for nothing where all pipes are

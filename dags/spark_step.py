@@ -23,6 +23,7 @@ from strata.counted import counted
 from strata.errors import LakeUnavailableError, Transient
 from strata.jobs.run.spark_said import is_progress, is_report, job_failure, pages_of
 from strata.jobs.run.specs import DecodeReport
+from strata.jobs.whole.steps import CHECK, DECODE, StepOnSpark, following
 from strata.startup.spark import TASK_VARIABLE, needed_by_spark, short_job
 from strata.wire.stored import decode_stored
 
@@ -88,17 +89,15 @@ class SparkStep(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
-    job: str
-    """File in `spark_jobs/`."""
-    following: str
-    """What comes after it."""
+    step: StepOnSpark[Any]
+    """What it does."""
 
     def __init__(self, *, planned: Any, **options: Any) -> None:
         """Takes the XCom of `plan`."""
         self.planned = planned
         super().__init__(
             conn_id="spark_strata",
-            application=str(_JOBS / self.job),
+            application=str(_JOBS / self.step.program),
             name=f"strata {options['task_id']}",
             driver_memory="1g",
             # Every line goes through this process; at Spark's own level a check writes 10,000 of them.
@@ -133,7 +132,7 @@ class SparkStep(SparkSubmitOperator):
                 context["ti"].xcom_push(SparkLink.key, address)
 
         output = self._hook._log = _Output(self._hook.log, tell_pages)  # noqa: SLF001  all that it says goes through it
-        with closing(output), saying(self.asked(planned), self.following) as tell:
+        with closing(output), saying(self.asked(planned), following(self.step)) as tell:
             try:
                 self._submit(context)
             except AirflowException as error:
@@ -182,8 +181,7 @@ class SparkStep(SparkSubmitOperator):
 class DecodeStep(SparkStep):
     """Decodes the slices of a run, one Spark task each; the rows are staged beside the tables."""
 
-    job = "decode_slices.py"
-    following = "check"
+    step = DECODE
     operator_extra_links = (SparkLink(),)
 
     def arguments(self, planned: PlannedRun) -> list[str]:
@@ -198,7 +196,7 @@ class DecodeStep(SparkStep):
 
     def done(self, report: str) -> str:
         """Rows, files, and what was put aside."""
-        found = decode_stored(report.encode(), DecodeReport, newest=1, file=self.job, remedy="Clear the task.")
+        found = decode_stored(report.encode(), DecodeReport, newest=1, file=self.step.program, remedy="Clear the task.")
         said = f"{counted(found.rows, 'row')} in {counted(found.files, 'file')}"
         if found.failed_slices:
             said += f"; {counted(found.failed_slices, 'slice')} cannot be decoded, the check withholds their tables"
@@ -210,8 +208,7 @@ class DecodeStep(SparkStep):
 class CheckStep(SparkStep):
     """Judges what was decoded, before anybody reads it; its page leads to the Data Docs."""
 
-    job = "check_interval.py"
-    following = "publish"
+    step = CHECK
     operator_extra_links = (VerdictLink(), DataDocsLink(), ChangesLink(), SparkLink())
 
     def arguments(self, planned: PlannedRun) -> list[str]:

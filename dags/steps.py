@@ -1,15 +1,15 @@
 """The steps of the DAGs as Airflow tasks: each calls one job and hands on its small report.
-Not here: the jobs (`strata.jobs`), the order of the steps (the DAG files)."""
+Not here: the jobs (`strata.jobs`), the order of the steps and what Airflow is told of each (`strata.jobs.whole.steps`).
+
+What a task needs to do its work is imported when it works: parsing a DAG stays light."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from collections import Counter
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import Connection, get_current_context, task
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
@@ -22,18 +22,22 @@ from dags.lineage import tell_mirrors, tell_published, tell_versions
 from dags.metrics import send_metrics
 from dags.retries import RetryTransient
 from dags.said import say, saying, show_failure
-from dags.spark_step import CheckStep, DecodeStep
+from dags.spark_step import CheckStep, DecodeStep, SparkStep
 from dags.xcom import PlannedRun, Xcom, brief, read_planned
+from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import Usage
 from strata.jobs.run.form_fields import micros_of
 from strata.jobs.watch.notices import read_notice
+from strata.jobs.whole.steps import LAND, MIRROR, PLAN, PUBLISH, REPORT_LEFT, SNAPSHOT, TRACK, following
 from strata.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow.sdk import Asset, Context
+
+    from strata.config.settings import Settings
 
 BY_SOURCE = "{{ task.op_args[0] if task.op_args else task.op_kwargs['source'] }}"
 """What a mapped task is called by on Airflow's pages, instead of a number."""
@@ -49,19 +53,15 @@ RETRIES = {
 }
 """Of every task."""
 
+AnySparkStep = TypeVar("AnySparkStep", bound=SparkStep)
+
 _SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
 """An XCom is small; all of it is in the events."""
 
 
-def job(name: str, module: str = "ingest") -> Callable[..., Any]:
-    """A function of `strata.jobs` with the settings filled in, imported by the worker: parsing stays light."""
-    jobs = importlib.import_module(f"strata.jobs.{module}")
-    return partial(getattr(jobs, name), settings=_settings())
-
-
-def _settings() -> Any:
+def task_settings() -> Settings:
     """The settings, with Airflow's connections, whichever backend they are kept in, for the secrets."""
-    return importlib.import_module("strata.config.settings").load_settings(os.environ, _connection_url)
+    return load_settings(os.environ, _connection_url)
 
 
 def _connection_url(connection: str) -> str | None:
@@ -69,11 +69,6 @@ def _connection_url(connection: str) -> str | None:
         return str(Connection.get(connection).get_uri())
     except AirflowNotFoundException:
         return None
-
-
-def _lines() -> Any:
-    """What a step has done, in a line."""
-    return importlib.import_module("strata.jobs.whole.lines")
 
 
 def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -95,7 +90,7 @@ def list_sources() -> list[str]:
     check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params, now)
     wanted = context["params"]["source"]
     with saying("the source of the form" if wanted else "all sources of the settings") as tell:
-        settings = _settings()
+        settings = task_settings()
         found = [settings.source(wanted).name] if wanted else sorted(settings.sources)
         tell(", ".join(found) or "the settings name none")
     if not context["params"].get("dry_run"):
@@ -107,13 +102,16 @@ def list_sources() -> list[str]:
 
 def _rehearse(source: str, context: Context) -> None:
     """Says what a run would do."""
+    from strata.jobs.whole.rehearse import rehearse
+    from strata.jobs.whole.run_source import Wanted
+
     params = context["params"]
     start, end = _span(context)
-    wanted = importlib.import_module("strata.jobs.whole.run_source").Wanted(
+    wanted = Wanted(
         source, end, tuple(params["tables"] or ()), params["gtid_set"], params["failed"], start, again=end is not None
     )
     with saying(f"only say what would be done: {asked_of(source, params, start, end)}") as tell:
-        found = job("rehearse", "whole.rehearse")(wanted)
+        found = rehearse(wanted, settings=task_settings())
         tell("nothing was written; the same run would")
         if found.to_land is None or found.to_land:
             tell(f"land {'what is new' if found.to_land is None else counted(found.to_land, 'transaction')}")
@@ -128,20 +126,24 @@ def _rehearse(source: str, context: Context) -> None:
 @_step()
 def snapshot(source: str) -> Xcom:
     """Reads the live schema of every table at one known GTID set, and compares it with the replayed one."""
+    from strata.jobs import ingest
+
     with saying(f"read the schema of every table of {source}") as tell:
-        report = job("snapshot")(source)
-        tell(f"{counted(report.tables, 'table')} as of {report.gtid_executed or report.binlog_position or 'now'}")
+        report = ingest.snapshot(source, settings=task_settings())
+        tell(SNAPSHOT.line(report))
         for hidden in report.hidden:
             tell(f"hidden by the account's grants: {hidden}")
     return brief(report)
 
 
-@_step()
+@_step(**LAND.airflow)
 def land(source: str) -> Xcom:
     """Copies what the server has executed and we do not have yet, byte for byte."""
-    with saying(f"land what the server of {source} has executed since", "track: its DDL") as tell:
-        report = job("land")(source)
-        tell(_lines().landed_said(report))
+    settings = task_settings()
+    with saying(f"land what the server of {source} has executed since", following(LAND)) as tell:
+        SNAPSHOT(source, settings=settings)
+        report = LAND(source, settings=settings)
+        tell(LAND.line(report))
         landing = report.landing
         if landing is not None and landing.transactions and landing.seconds:
             tell(f"{landing.bytes / 1e6 / landing.seconds:,.1f} MB a second; up to transaction {landing.last_seq:,}")
@@ -149,26 +151,29 @@ def land(source: str) -> Xcom:
     return brief(report)
 
 
-@_step(outlets=[VERSIONS])
+@_step(outlets=[VERSIONS], **TRACK.airflow)
 def track(source: str) -> Xcom:
     """Turns the DDL of what has landed into schema versions, and tells of each once.
 
     Airflow stores the events together with the task's success. So they themselves say what has been told: a task that
     died had told nothing, and the next one tells of its versions too.
     """
-    with saying(f"turn the DDL of {source} into schema versions", "plan: what is owed") as tell:
-        report = job("track")(source)
+    from strata.jobs.ingest import unsent_versions
+
+    settings = task_settings()
+    with saying(f"turn the DDL of {source} into schema versions", following(TRACK)) as tell:
+        report = TRACK(source, settings=settings)
         asset = schema_asset(source)
         events = get_current_context()["outlet_events"][VERSIONS]
-        unsent = job("unsent_versions")(source, _newest_announced(asset))
+        unsent = unsent_versions(source, _newest_announced(asset), settings=settings)
         for version in unsent:
             events.add(asset, extra=to_plain(version))
-        tell(f"{_lines().tracked_said(report)} in {counted(report.transactions, 'transaction')}")
+        tell(f"{TRACK.line(report)} in {counted(report.transactions, 'transaction')}")
         if unsent:
             tell(f"told of {counted(len(unsent), 'version')} by events of {asset.uri}")
         for notice in report.examples:
             tell(notice)
-        tell_versions(source, [version.version for version in unsent], _settings())
+        tell_versions(source, [version.version for version in unsent], settings)
     return brief(report)
 
 
@@ -178,32 +183,39 @@ def _newest_announced(asset: Asset) -> int:
     A task's own accessor knows only what the DAG file names; sources are known when a run begins. The events of one
     task may have any order, and there are not more of them than are read here.
     """
-    accessor = importlib.import_module("airflow.sdk.execution_time.context").InletEventsAccessor
-    most = importlib.import_module("strata.jobs.watch.notify_versions").MOST_VERSIONS
-    events = accessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(most)
-    return max((int(event.extra["version"]) for event in events if "version" in event.extra), default=0)
+    from airflow.sdk.execution_time.context import InletEventsAccessor
+
+    from strata.jobs.watch.notify_versions import MOST_VERSIONS
+
+    accessor = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri)
+    events = accessor.ascending(ascending=False).limit(MOST_VERSIONS)
+    told = [event.extra["version"] for event in events if event.extra and "version" in event.extra]
+    return max((int(str(version)) for version in told), default=0)
 
 
-@_step()
+@_step(**PLAN.airflow)
 def plan(source: str) -> Xcom:
     """Takes what is owed, or the span that was asked for, and cuts it into slices, none of which spans a DDL."""
-    context = get_current_context()
+    from strata.jobs.plan.owed import Take
+    from strata.jobs.plan.refuse_early import refuse_before_stream
+
+    context, settings = get_current_context(), task_settings()
     start, end = _span(context)
     params = context["params"]
     chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
-        chosen["take"] = importlib.import_module("strata.jobs.plan.owed").Take.OWED
+        chosen["take"] = Take.OWED
     with saying(asked_of(source, params, start, end), "decode, or publish where there are no rows") as tell:
         if end is not None and context["dag_run"].run_type == "manual":
-            job("refuse_before_stream", "plan.refuse_early")(source, end)
-        report = job("plan")(source, start, end, failed=params["failed"], **chosen)
-        tell(_lines().planned_said(report))
+            refuse_before_stream(source, end, settings=settings)
+        report = PLAN(source, start, end, settings=settings, failed=params["failed"], **chosen)
+        tell(PLAN.line(report))
         left = report.left
         if left.owed or left.failed or left.held:
             tell(f"left for other runs: {left.owed} owed, {left.failed} failed, {left.held} held (strata intervals)")
         for pattern in report.unmatched:
             tell(pattern)
-    found = _settings().sources[source]
+    found = settings.sources[source]
     planned = PlannedRun(
         **asdict(report),
         checks=found.checks or "",
@@ -224,18 +236,22 @@ def _span(context: Context) -> tuple[int | None, int | None]:
     return micros_of(start), micros_of(end)
 
 
+def _on_spark(made: type[AnySparkStep], planned: Any) -> AnySparkStep:
+    step = made.step
+    return made(task_id=step.name, planned=planned, doc_md=made.__doc__, map_index_template=BY_RUN, **step.airflow)
+
+
 def decode(planned: Any) -> DecodeStep:
     """Decodes what was planned; skipped, and the check behind it, where there are no rows."""
-    return DecodeStep(task_id="decode", planned=planned, doc_md=DecodeStep.__doc__, map_index_template=BY_RUN)
+    return _on_spark(DecodeStep, planned)
 
 
 def check(planned: Any) -> CheckStep:
     """Judges what was decoded."""
-    return CheckStep(task_id="check", planned=planned, doc_md=CheckStep.__doc__, map_index_template=BY_RUN)
+    return _on_spark(CheckStep, planned)
 
 
-# Airflow's `all_done_min_one_success` skips a task of which one before it was skipped, as `check` is without rows.
-@_step(trigger_rule="all_done", outlets=[PUBLISHED])
+@_step(outlets=[PUBLISHED], **PUBLISH.airflow)
 def publish(source: str, planned: Any) -> Xcom:
     """Commits each table that passed its checks, one Delta commit per interval, and tells who waits for the tables.
 
@@ -245,20 +261,20 @@ def publish(source: str, planned: Any) -> Xcom:
     if planned is None:
         raise Usage("there is no plan: a step before this one has failed", source=source, remedy="Its log says why.")
     run = read_planned(planned).run
-    with saying(f"publish what passed its checks: {run}", "mirror, report_left") as tell:
-        report = job("publish")(source, run)
+    settings = task_settings()
+    with saying(f"publish what passed its checks: {run}", following(PUBLISH)) as tell:
+        report = PUBLISH(source, run, settings=settings)
         events = get_current_context()["outlet_events"][PUBLISHED]
         for table in report.tables:
             # What was empty and stays empty is no news.
             if table.rows or table.changed:
                 extra = {**to_plain(table), "run": run}
                 events.add(table_asset(source, extra.pop("table")), extra=extra)
-        tell(_lines().published_said(report))
+        tell(PUBLISH.line(report))
         for name, rows in sorted(_by_table(report.tables).items()):
             tell(f"{name}: {counted(rows, 'row')}")
         for one in report.withheld:
             tell(f"left out: {counted(one.rows, 'row')} of {one.table}: {one.reason.message}")
-    settings = _settings()
     send_metrics(source, settings)
     tell_published(report, settings)
     return to_plain(report.sums())
@@ -271,20 +287,20 @@ def _by_table(published: Iterable[Any]) -> Counter[str]:
     return found
 
 
-@_step(outlets=[MIRRORS])
+@_step(outlets=[MIRRORS], **MIRROR.airflow)
 def mirror(source: str) -> Xcom:
     """Brings the mirrors up to what is published, and tells who waits for them. A mirror that has to stand says why."""
-    with saying(f"bring the mirrors of {source} up to what is published") as tell:
-        report = job("mirror")(source)
+    settings = task_settings()
+    with saying(f"bring the mirrors of {source} up to what is published", following(MIRROR)) as tell:
+        report = MIRROR(source, settings=settings)
         events = get_current_context()["outlet_events"][MIRRORS]
         for one in report.mirrors:
             if one.commits:
                 extra = to_plain(one)
                 events.add(mirror_asset(source, extra.pop("table")), extra=extra)
-        tell(_lines().mirrored_said(report.sums()))
+        tell(MIRROR.line(report))
         for one in report.behind:
             tell(f"{one.table}: {one.behind}")
-        settings = _settings()
         send_metrics(source, settings)
         tell_mirrors(source, [one.table for one in report.mirrors if one.commits], settings)
         report.raise_if_wrong()
@@ -294,19 +310,22 @@ def mirror(source: str) -> Xcom:
 @_step(outlets=[MIRRORS])
 def dump(source: str) -> Xcom:
     """Reads the rows of tables that have no mirror yet, that wait, or that the form names, and makes their mirrors."""
-    params = get_current_context()["params"]
+    from strata.jobs.whole.dump_source import dump_source
+    from strata.jobs.whole.read_again import read_again
+
+    params, settings = get_current_context()["params"], task_settings()
     asked = "that wait" if params["waiting"] else ", ".join(params["tables"] or ()) or "that have no mirror yet"
     with saying(f"read rows of tables of {source} and make their mirrors: {asked}") as tell:
         if params["waiting"]:
-            report = job("read_again", "whole.read_again")(source)
+            report = read_again(source, settings=settings)
         else:
-            report = job("dump_source", "whole.dump_source")(source, tuple(params["tables"] or ()))
+            report = dump_source(source, tuple(params["tables"] or ()), settings=settings)
         events = get_current_context()["outlet_events"][MIRRORS]
         for one in report.tables:
             extra = to_plain(one)
             events.add(mirror_asset(source, extra.pop("table")), extra=extra)
         tell(counted(len(report.tables), "table"))
-        tell_mirrors(source, [one.table for one in report.tables], _settings(), dumped=True)
+        tell_mirrors(source, [one.table for one in report.tables], settings, dumped=True)
         report.raise_if_wrong()
     return brief(report.sums())
 
@@ -314,37 +333,40 @@ def dump(source: str) -> Xcom:
 @_step()
 def keep_mirrors(source: str) -> Xcom:
     """Compacts the mirrors that are worn, and deletes files that no state needs which is still kept."""
+    from strata.jobs.whole import keep_mirrors as upkeep
+
     with saying(f"keep the mirrors of {source}") as tell:
-        report = job("keep_mirrors", "whole.keep_mirrors")(source)
+        report = upkeep.keep_mirrors(source, settings=task_settings())
         for line in report.lines():
             tell(line)
     return brief(report.sums())
 
 
-@_step()
+@_step(**REPORT_LEFT.airflow)
 def report_left(source: str, planned: Any) -> None:
     """Fails when rows were left out, or of a table something was deleted; all others are published by then."""
     found = read_planned(planned)
     with saying("say what was left out") as tell:
         if found.slices:
             tell(f"Data Docs of the checks: {data_docs_address(source, found.run)}")
-        job("report_left")(source, found.run)
-        tell("nothing was left out")
+        tell(REPORT_LEFT.line(REPORT_LEFT(source, found.run, settings=task_settings())))
 
 
 @_step()
 def reconcile(source: str) -> Xcom:
     """Compares the tables with their server; fails if one differs. By schedule only where the settings ask for it."""
-    context = get_current_context()
+    from strata.jobs import comparisons
+
+    context, settings = get_current_context(), task_settings()
     keys, tables = context["params"]["keys"], context["params"]["tables"]
     if context["dag_run"].run_type != "manual":
-        keys = _settings().sources[source].reconcile_keys
+        keys = settings.sources[source].reconcile_keys
         if keys is None:
             say("skipped: the settings have no reconcile_keys for this source")
             raise AirflowSkipException("the settings have no reconcile_keys for this source")
     asked = counted(keys, "row") if keys else "all rows"
     with saying(f"compare {asked} of each table of {source} with the server") as tell:
-        report = job("reconcile", "comparisons")(source, tables=tuple(tables or ()), keys=keys)
+        report = comparisons.reconcile(source, settings=settings, tables=tuple(tables or ()), keys=keys)
         sums = report.sums()
         tell(f"{sums.match} tables match, {sums.mismatch} differ, {sums.inconclusive} cannot be compared")
         report.raise_if_different()

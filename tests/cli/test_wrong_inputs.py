@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.cli.main import run
-from strata.cli.spark_job import CHECK, run_job
+from strata.cli.spark_job import run_job
 from strata.errors import Permanent
+from strata.jobs.whole.steps import CHECK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +110,7 @@ def test_spark_without_java(monkeypatch, java_home, path, said):
         monkeypatch.setenv("JAVA_HOME", java_home)
     monkeypatch.setenv("PATH", path or os.environ["PATH"])
     with pytest.raises(Permanent, match=said):
-        run_job(CHECK, "/nope", "local[1]")
+        run_job(CHECK.program, "/nope", "local[1]")
 
 
 @pytest.mark.mysql

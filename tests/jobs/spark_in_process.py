@@ -22,7 +22,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def run_job(job: str, run_url: str, master: str, arguments: Any = (), progress: Any = None) -> str:
         jobs.append(job)
-        if job == spark_steps.DECODE:
+        if job == spark_steps.DECODE.program:
             tasks = planned_tasks(run_url)
             files = [file for task in tasks for file in decode_slice_to_files(task)]
             decoded = store_decoded(run_url, files)

@@ -17,6 +17,7 @@ from strata.cli.terminal import Terminal, say
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import Usage
+from strata.jobs.whole.steps import MIRROR
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -36,12 +37,9 @@ GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server
 @GROUP.command()
 def update(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
     """Brings the mirrors that the settings name up to what is published, and says which stand, and why."""
-    # Imported here: the command's help must not load Arrow.
-    from strata.jobs.ingest import mirror  # noqa: PLC0415  see above
-
     settings = load_settings(os.environ)
     # What waits for a dump is said below, of each table.
-    report = mirror(settings.source_name(source), tuple(table or ()), settings=settings, tell=lambda _: None)
+    report = MIRROR(settings.source_name(source), tuple(table or ()), settings=settings, tell=lambda _: None)
     if context.obj["json"]:
         _lines(report.mirrors)
     else:

@@ -13,6 +13,7 @@ from strata.cli.report import print_report
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import SchemaGapError, Usage
+from strata.jobs.whole.steps import PLAN
 from strata.schema.answers.positions import parse_time as time_of
 from strata.values import to_plain
 
@@ -35,14 +36,13 @@ def plan(
     """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed. Exit
     code 1 if some of its rows cannot be decoded; the plan is made, and has all others."""
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs import ingest  # noqa: PLC0415  see above
     from strata.jobs.run.run_folder import read_plan  # noqa: PLC0415  see above
     from strata.wire.storage import Folder  # noqa: PLC0415  see above
 
     if gtid_set is not None and (start is not None or end is not None):
         raise Usage("a run takes a GTID set or a span of time, not both")
     settings = load_settings(os.environ)
-    report = ingest.plan(
+    report = PLAN(
         settings.source_name(source),
         parse_time(start),
         parse_time(end),

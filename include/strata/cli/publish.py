@@ -14,6 +14,7 @@ from strata.cli.options import RunName, SourceName
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
+from strata.jobs.whole.steps import PUBLISH
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -26,11 +27,8 @@ def publish(
     source: SourceName = None,
 ) -> None:
     """Commits each table that passed its checks, one commit per table and interval; exit code 1 if any did not."""
-    # Imported here: the command's help must not load Arrow.
-    from strata.jobs import ingest  # noqa: PLC0415  see above
-
     settings = load_settings(os.environ)
-    report = ingest.publish(settings.source_name(source), run, settings=settings)
+    report = PUBLISH(settings.source_name(source), run, settings=settings)
     if context.obj["json"]:
         typer.echo(json.dumps(to_plain(report), ensure_ascii=False))
     else:

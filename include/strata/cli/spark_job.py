@@ -18,10 +18,6 @@ from strata.startup.spark import SUBMIT, needed_by_spark, short_job, submit_envi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-
-DECODE = "decode_slices.py"
-CHECK = "check_interval.py"
-
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
 _JOBS: Final = _REPOSITORY / "spark_jobs"
 _SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")

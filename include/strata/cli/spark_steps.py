@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strata.cli.spark_job import CHECK, DECODE, run_job
+from strata.cli.spark_job import run_job
 from strata.errors import ChecksFailedError
 from strata.jobs.check.check_interval import Checking, check_interval, needs_spark
 from strata.jobs.check.progress import CheckProgress
 from strata.jobs.lake.known_lake import known_if_stored
 from strata.jobs.run.run_folder import VERDICT, read_plan, read_verdicts, run_folder
 from strata.jobs.run.specs import DecodeReport
+from strata.jobs.whole.steps import CHECK, DECODE
 from strata.wire.storage import delete_file
 from strata.wire.stored import decode_stored
 
@@ -44,8 +45,8 @@ class SparkSteps:
         folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
             return DecodeReport(run, slices=0, files=0, rows=0, failed_slices=0)
-        said = run_job(DECODE, folder.url, self.master, progress=self.progress)
-        return decode_stored(said.encode(), DecodeReport, newest=1, file=DECODE, remedy="Run the same again.")
+        said = run_job(DECODE.program, folder.url, self.master, progress=self.progress)
+        return decode_stored(said.encode(), DecodeReport, newest=1, file=DECODE.program, remedy="Run the same again.")
 
     def check(self, run: str) -> list[IntervalVerdict]:
         """Judges a decoded run; what fails is in the verdicts.
@@ -66,7 +67,7 @@ class SparkSteps:
         arguments = ["--engine", checking.engine, "--compare-keys", str(settings.compare_keys), *own]
         try:
             if on_spark:
-                run_job(CHECK, folder.url, self.master, arguments, heard=self.checking.hear)
+                run_job(CHECK.program, folder.url, self.master, arguments, heard=self.checking.hear)
             else:
                 check_interval(self.source.lake, self.source.name, run, _no_spark, checking, self.checking)
         except ChecksFailedError:

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from strata.jobs.mirror.update_mirrors import MirrorSums
     from strata.jobs.publish.publish_interval import PublishReport
     from strata.jobs.run.specs import DecodeReport, PlanReport
+    from strata.jobs.track.snapshot_schemas import SnapshotReport
     from strata.schema.tracker.stream import TrackReport
+
+
+def snapshot_said(report: SnapshotReport | None) -> str:
+    """What the server's schema is known as of."""
+    if report is None:
+        return "it was taken before"
+    return f"{counted(report.tables, 'table')} as of {report.gtid_executed or report.binlog_position or 'now'}"
 
 
 def landed_said(report: LandStepReport) -> str:

@@ -1,47 +1,38 @@
 """All that `ingest_binlog` does of a source, by one call: land, track, and run after run until nothing is owed.
-Not here: the steps (`jobs/ingest.py`), how Spark is started and what is shown (the command line)."""
+Not here: the steps and their order (`steps.py`), how Spark is started and what is shown (the command line)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from strata.counted import counted
 from strata.jobs import ingest
 from strata.jobs.lake.lost_tables import lost_tables, raise_if_lost
 from strata.jobs.mirror.update_mirrors import raise_first
 from strata.jobs.plan.owed import Take
 from strata.jobs.plan.refuse_early import refuse_before_stream, refuse_misspelt
 from strata.jobs.whole.keep_mirrors import compact_due
-from strata.jobs.whole.lines import (
-    checked_said,
-    decoded_said,
-    landed_said,
-    mirrored_said,
-    planned_said,
-    published_said,
-    read_again_said,
-    tracked_said,
-)
-from strata.jobs.whole.read_again import read_again, tables_to_read_again
+from strata.jobs.whole.read_again import tables_to_read_again
+from strata.jobs.whole.steps import LAND, MIRROR, PLAN, PUBLISH, READ_AGAIN, SNAPSHOT, TRACK, DoneBy, Scope, steps_of
 from strata.store.database import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     from strata.checks.verdict import IntervalVerdict
     from strata.config.settings import Settings
     from strata.errors import ErrorFacts
     from strata.jobs.dump.dump_tables import DumpReport, DumpSums
     from strata.jobs.ingest import LandStepReport
     from strata.jobs.land.land_state import LandProgress
-    from strata.jobs.mirror.update_mirrors import MirrorReport, MirrorSums
+    from strata.jobs.mirror.update_mirrors import MirrorSums
     from strata.jobs.publish.publish_interval import PublishReport
     from strata.jobs.run.specs import DecodeReport, Left, PlanReport
     from strata.jobs.track.snapshot_schemas import SnapshotReport
+    from strata.jobs.whole.steps import StepSpec
     from strata.schema.tracker.stream import TrackReport
-
-STEPS = ("snapshot", "land", "track", "plan", "decode", "check", "publish", "mirror", "read again")
-"""In their order; from `plan` to `publish` they are repeated, since one run takes so much at most (`run_mb`)."""
 
 
 class Wanted(Struct, frozen=True):
@@ -157,96 +148,85 @@ def run_source(wanted: Wanted, spark: OnSpark, watcher: Watcher, *, settings: Se
 
 
 class _Whole:
-    """One call at work."""
+    """One call at work: how each step is asked for, and what it has reported. The order is that of `STEPS`."""
 
     def __init__(self, wanted: Wanted, spark: OnSpark, watcher: Watcher, settings: Settings) -> None:
         self._wanted, self._spark, self._watcher, self._settings = wanted, spark, watcher, settings
+        source = wanted.source
+        self._calls: dict[str, Callable[[], Any]] = {
+            "snapshot": lambda: SNAPSHOT(source, settings=settings),
+            "land": lambda: LAND(source, settings=settings, progress=watcher.landed),
+            "track": lambda: TRACK(source, settings=settings),
+            "plan": self._plan,
+            "decode": lambda: spark.decode(self._planned.run) if self._planned.slices else None,
+            "check": lambda: spark.check(self._planned.run) if self._planned.slices else None,
+            "publish": lambda: PUBLISH(source, self._planned.run, settings=settings) if self._planned.tables else None,
+            "mirror": lambda: MIRROR(source, settings=settings) if self._has_mirrors() else None,
+            "read_again": self._read_again,
+        }
+        """Each gives the step's report; None where there was no need."""
+        self._reports: dict[str, Any] = {}
+        """The newest of each step."""
+
+    @property
+    def _planned(self) -> PlanReport:
+        found: PlanReport = self._reports["plan"]
+        return found
 
     def run(self) -> WholeReport:
-        refuse_misspelt(self._settings.source(self._wanted.source), self._wanted.tables)
-        snapshot, landed, tracked = self._snapshot(), self._land(), self._track()
+        source, settings = self._wanted.source, self._settings
+        refuse_misspelt(settings.source(source), self._wanted.tables)
         runs: list[OneRun] = []
-        planned = self._plan()
-        while planned.tables:
-            runs.append(self._one_run(planned))
-            if self._wanted.take is None or not _has_more(planned):
-                break
-            planned = self._plan()
-        mirrors, dumped = self._mirror()
-        self._compact()
-        ingest.housekeep(self._wanted.source, settings=self._settings)
+        for scope, group in groupby(steps_of(DoneBy.COMMAND), key=lambda step: step.scope):
+            steps = list(group)
+            if scope is Scope.RUN:
+                runs = list(self._runs(steps))
+            else:
+                self._do(steps)
+        for line in compact_due(source, settings=settings).lines():
+            self._watcher.end("mirror", line)
+        ingest.housekeep(source, settings=settings)
+        mirrors, dumped = self._reports["mirror"], self._reports["read_again"]
         return WholeReport(
-            self._wanted.source,
-            snapshot,
-            landed,
-            tracked,
+            source,
+            self._reports["snapshot"],
+            self._reports["land"],
+            self._reports["track"],
             tuple(runs),
-            planned.left,
+            self._planned.left,
             None if mirrors is None else mirrors.sums(),
             None if dumped is None else dumped.sums(),
             self._lost(),
             () if mirrors is None else mirrors.wrong,
         )
 
-    def _mirror(self) -> tuple[MirrorReport | None, DumpReport | None]:
-        source, settings = self._wanted.source, self._settings
-        if not settings.source(source).settings.mirrors:
-            return None, None
-        self._watcher.begin("mirror")
-        report = ingest.mirror(source, settings=settings)
-        self._watcher.end("mirror", mirrored_said(report.sums()))
-        dumped = self._read_again()
-        if dumped is not None and dumped.tables:
-            report = ingest.mirror(source, settings=settings)
-        return report, dumped
-
-    def _read_again(self) -> DumpReport | None:
-        """What a run of all that is owed does besides; one of a part of the past has nothing to do with it."""
-        wanted, settings = self._wanted, self._settings
-        if wanted.until is not None or wanted.take is None:
-            return None
-        if not tables_to_read_again(wanted.source, settings=settings):
-            return None
-        self._watcher.begin("read again")
-        report = read_again(wanted.source, settings=settings)
-        self._watcher.end("read again", read_again_said(report))
-        return report
-
     def _lost(self) -> tuple[ErrorFacts, ...]:
         """Whether or not the run has to do with a table: nobody else would look."""
         source = self._settings.source(self._wanted.source)
         return lost_tables(source, open_store(source.store_url))
 
-    def _compact(self) -> None:
-        done = compact_due(self._wanted.source, settings=self._settings)
-        for line in done.lines():
-            self._watcher.end("mirror", line)
+    def _runs(self, steps: Sequence[StepSpec[Any]]) -> Iterator[OneRun]:
+        """One run after the other, until nothing is owed or all that was asked for is done."""
+        is_left = True
+        while is_left:
+            self._do(steps)
+            planned = self._planned
+            if planned.tables:
+                yield _one_run(planned, self._reports)
+            is_left = bool(planned.tables) and self._wanted.take is not None and _has_more(planned)
 
-    def _snapshot(self) -> SnapshotReport | None:
-        self._watcher.begin("snapshot")
-        taken = ingest.first_snapshot(self._wanted.source, settings=self._settings)
-        if taken is not None:
-            self._watcher.end("snapshot", f"{counted(taken.tables, 'table')} as of {taken.gtid_executed or 'now'}")
-        return taken
-
-    def _land(self) -> LandStepReport:
-        self._watcher.begin("land")
-        report = ingest.land_binlogs(self._wanted.source, settings=self._settings, progress=self._watcher.landed)
-        self._watcher.end("land", landed_said(report))
-        return report
-
-    def _track(self) -> TrackReport:
-        self._watcher.begin("track")
-        report = ingest.track(self._wanted.source, settings=self._settings)
-        self._watcher.end("track", tracked_said(report))
-        return report
+    def _do(self, steps: Iterable[StepSpec[Any]]) -> None:
+        for step in steps:
+            self._watcher.begin(step.name)
+            report = self._reports[step.name] = self._calls[step.name]()
+            if report is not None:
+                self._watcher.end(step.name, step.line(report))
 
     def _plan(self) -> PlanReport:
         wanted = self._wanted
-        self._watcher.begin("plan")
         if wanted.since is not None and wanted.until is not None:
             refuse_before_stream(wanted.source, wanted.until, settings=self._settings)
-        report = ingest.plan(
+        return PLAN(
             wanted.source,
             wanted.since,
             wanted.until,
@@ -256,25 +236,28 @@ class _Whole:
             take=wanted.take,
             failed=wanted.failed,
         )
-        self._watcher.end("plan", planned_said(report))
+
+    def _has_mirrors(self) -> bool:
+        return bool(self._settings.source(self._wanted.source).settings.mirrors)
+
+    def _read_again(self) -> DumpReport | None:
+        """What a run of all that is owed does besides; one of a part of the past has nothing to do with it."""
+        wanted, settings = self._wanted, self._settings
+        if not self._has_mirrors() or wanted.until is not None or wanted.take is None:
+            return None
+        if not tables_to_read_again(wanted.source, settings=settings):
+            return None
+        report = READ_AGAIN(wanted.source, settings=settings)
+        if report.tables:
+            self._reports["mirror"] = MIRROR(wanted.source, settings=settings)
         return report
 
-    def _one_run(self, planned: PlanReport) -> OneRun:
-        run = planned.run
-        decoded: DecodeReport | None = None
-        verdicts: list[IntervalVerdict] = []
-        if planned.slices:
-            self._watcher.begin("decode")
-            decoded = self._spark.decode(run)
-            self._watcher.end("decode", decoded_said(decoded))
-            self._watcher.begin("check")
-            verdicts = self._spark.check(run)
-            self._watcher.end("check", checked_said(verdicts))
-        self._watcher.begin("publish")
-        published = ingest.publish(self._wanted.source, run, settings=self._settings)
-        self._watcher.end("publish", published_said(published))
-        failures = sum(len(verdict.failures) for verdict in verdicts)
-        return OneRun(planned, decoded, sum(verdict.checks for verdict in verdicts), failures, published)
+
+def _one_run(planned: PlanReport, reports: Mapping[str, Any]) -> OneRun:
+    verdicts: Sequence[IntervalVerdict] = reports["check"] or ()
+    failures = sum(len(verdict.failures) for verdict in verdicts)
+    checks = sum(verdict.checks for verdict in verdicts)
+    return OneRun(planned, reports["decode"], checks, failures, reports["publish"])
 
 
 def _has_more(planned: PlanReport) -> bool:
