@@ -13,6 +13,7 @@ import uvicorn
 from strata.config.settings import load_settings
 from strata.schema.history.sql_store import SchemaStore
 from strata.serve.app import make_app
+from strata.serve.limits import Limits
 from strata.serve.sources import Sources
 from strata.serve.token_guard import add_sign_in, token_guard
 from strata.store.database import open_store
@@ -42,8 +43,8 @@ def settings_of(store):
     return load_settings({"STRATA_SETTINGS": path, "AIRFLOW_CONN_C": "mysql://u:hidden@127.0.0.1:1/"})
 
 
-def app_of(load, around=None):
-    app = make_app(Sources(load), token_guard(TOKEN), lambda: 1_700_000_100_000_000, around)
+def app_of(load, around=None, limits=Limits()):
+    app = make_app(Sources(load), token_guard(TOKEN), lambda: 1_700_000_100_000_000, around, limits)
     add_sign_in(app)
     return app
 

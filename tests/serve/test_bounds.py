@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 import uvicorn
 
-from strata.serve import bounded_bodies, bounded_connections
-from strata.serve.bounded_bodies import BODY_BYTES
-from strata.serve.bounded_connections import HEAD_BYTES, BoundedConnections
+from strata.serve.bounded_connections import BoundedConnections
+from strata.serve.limits import Limits
 from strata.serve.sources import Sources
 from strata.serve.streaming.routes import add_streams
 from tests.serve.conftest import TOKEN, app_of, served, settings_of
@@ -24,14 +24,24 @@ if TYPE_CHECKING:
 SIGNED_IN = {"Authorization": f"Bearer {TOKEN}"}
 
 
+IMPATIENT = Limits(head_seconds=1.0, most_waiting=20, body_seconds=1.0)
+
+
 @pytest.fixture
-def address(store, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(bounded_connections, "HEAD_SECONDS", 1.0)
-    monkeypatch.setattr(bounded_connections, "MOST_WAITING", 20)
-    monkeypatch.setattr(bounded_bodies, "BODY_SECONDS", 1.0)
-    app = app_of(lambda: settings_of(store))
+def address(store) -> Iterator[str]:
+    with listening(store, IMPATIENT) as address:
+        yield address
+
+
+@contextmanager
+def listening(store, limits: Limits) -> Iterator[str]:
+    class Connections(BoundedConnections):
+        pass
+
+    Connections.limits = limits
+    app = app_of(lambda: settings_of(store), limits=limits)
     add_streams(app, Sources(lambda: settings_of(store)))
-    with served(app, http=BoundedConnections, ws="none") as address:
+    with served(app, http=Connections, ws="none") as address:
         yield address
 
 
@@ -80,7 +90,7 @@ def test_a_large_body_without_a_length_is_read_up_to_the_bound(address: str) -> 
         pass  # it has closed before all of it was sent
     else:
         assert answer.status_code == 413
-    assert sent < 16 * BODY_BYTES
+    assert sent < 16 * IMPATIENT.body_bytes
     assert is_served(address)
 
 
@@ -103,7 +113,7 @@ def test_a_long_head_ends(address: str) -> None:
 def test_heads_of_what_tokens_need_are_taken(address: str) -> None:
     long = "x" * 90_000
     assert httpx.get(f"{address}/api/sources", headers={**SIGNED_IN, "Last-Event-ID": long}).status_code == 200
-    assert HEAD_BYTES > 2 * 100_000
+    assert IMPATIENT.head_bytes > 2 * 100_000
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "half a head"])
@@ -122,9 +132,8 @@ def test_half_a_second_request_ends(address: str) -> None:
         assert b"HTTP/1.1 408 " in all_of(reader)
 
 
-def test_many_half_requests_keep_nobody_out(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_connections, "HEAD_SECONDS", 600.0)
-    with ExitStack() as strangers:
+def test_many_half_requests_keep_nobody_out(store) -> None:
+    with listening(store, replace(IMPATIENT, head_seconds=600.0)) as address, ExitStack() as strangers:
         half = [strangers.enter_context(connected(address)) for _ in range(60)]
         for one in half:
             one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")

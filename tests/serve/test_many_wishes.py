@@ -7,23 +7,19 @@ from contextlib import ExitStack
 
 import pytest
 
-from strata.serve.streaming import hub
 from strata.serve.streaming.hub import Hub
-from tests.serve.test_streaming import Reader, address, app, executed, is_commit_of, strip, world
-from tests.waiting import wait_until
+from tests.serve.test_streaming import Reader, alone, executed, is_commit_of, strip, world
 
 pytestmark = pytest.mark.mysql
-__all__ = ["address", "app", "world"]
+__all__ = ["world"]
 
 READERS = 10
 BOUND = 200_000
 
 
-def test_what_is_written_for_all_of_them_has_one_bound(world, address, monkeypatch):
-    monkeypatch.setattr(hub, "_WRITTEN_BYTES", BOUND)
-    monkeypatch.setattr(hub, "_LINGER_SECONDS", 0.1)
+def test_what_is_written_for_all_of_them_has_one_bound(world):
     begin = executed(world)
-    with ExitStack() as stack:
+    with alone(world, written_bytes=BOUND) as address, ExitStack() as stack:
         wishes = [{"columns": ["id", "a", f"none{number}"]} for number in range(READERS)]
         readers = [
             stack.enter_context(Reader(address, **{"from": begin}, columns=",".join(wish["columns"])))
@@ -36,8 +32,6 @@ def test_what_is_written_for_all_of_them_has_one_bound(world, address, monkeypat
             reader.wait(is_commit_of(end))
         (shared,) = [one for one in gc.get_objects() if type(one) is Hub and not one.is_over]
         sizes = [view._size for view in shared._views.values()]
-    # The next tests look for threads of streams.
-    wait_until(lambda: shared.is_over)
     assert len(sizes) == READERS
     # The newest span of each is kept whatever its size.
     assert sum(sizes) < 2 * BOUND

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from strata.errors import LakeUnavailableError
-from strata.serve import numbers
+from strata.serve.limits import Limits
 from strata.serve.numbers import Numbers
 
 WAIT_SECONDS = 60
@@ -42,11 +42,9 @@ def test_a_page_waits_for_a_moment_only_and_finds_them_later():
     assert asked == ["a", "b"]
 
 
-def test_they_are_read_again_when_they_are_old_and_the_old_ones_are_shown_meanwhile(monkeypatch):
-    monkeypatch.setattr(numbers, "_LEAST_AGE_SECONDS", 0.0)
-    monkeypatch.setattr(numbers, "_SHARE", 0)
+def test_they_are_read_again_when_they_are_old_and_the_old_ones_are_shown_meanwhile():
     values = iter(range(1000))
-    kept = Numbers(lambda _: {"lag_seconds": float(next(values))})
+    kept = Numbers(lambda _: {"lag_seconds": float(next(values))}, Limits(least_age_seconds=0.0, age_share=0))
     assert read_until(kept, "a", lambda found: found is not None and found.numbers["lag_seconds"] >= 3).age_seconds < 5
 
 

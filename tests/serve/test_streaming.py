@@ -21,8 +21,8 @@ import pytest
 from scripts.ports import free_port
 from strata.config.settings import load_settings
 from strata.gtid.token_text import to_text
+from strata.serve.limits import Limits
 from strata.serve.sources import Sources
-from strata.serve.streaming import hub
 from strata.serve.streaming.routes import add_streams
 from strata.tokens import of_executed
 from tests.mysql_server import start_server
@@ -66,16 +66,32 @@ def variables(world):
 
 
 @pytest.fixture(scope="module")
-def app(world):
-    made = app_of(lambda: load_settings(variables(world)))
-    add_streams(made, Sources(lambda: load_settings(variables(world))))
-    return made
+def address(world):
+    with streaming(world) as found:
+        yield found
 
 
-@pytest.fixture(scope="module")
-def address(app):
+@contextmanager
+def streaming(world, limits=Limits()):
+    """The address of a server of its own."""
+    app = app_of(lambda: load_settings(variables(world)))
+    add_streams(app, Sources(lambda: load_settings(variables(world))), limits)
     with served(app) as found:
         yield found
+
+
+@contextmanager
+def alone(world, **limits):
+    """The address of a server whose streams end with their readers, and it with them."""
+    before = set(threading.enumerate())
+    with streaming(world, Limits(linger_seconds=0.1, **limits)) as found:
+        yield found
+        # The server notices a connection that is gone when it sends the next heartbeat.
+        wait_until(lambda: not any(is_of_a_stream(thread) for thread in threading.enumerate() if thread not in before))
+
+
+def is_of_a_stream(thread):
+    return thread.name.startswith(("reader", "stream of"))
 
 
 class Reader(threading.Thread):
@@ -236,11 +252,13 @@ def test_each_reader_goes_on_behind_any_line(world, address):
         assert [one for one in reader.events if "heartbeat" not in one["data"]] == whole[at + 1 :]
 
 
-def test_a_slow_reader_stops_nobody_and_loses_nothing(world, address, monkeypatch):
-    monkeypatch.setattr(hub, "KEPT_BYTES", 100_000)
+def test_a_slow_reader_stops_nobody_and_loses_nothing(world):
     begin = executed(world)
-    host, port = address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as slow, Reader(address, **{"from": begin}) as quick:
+    with ExitStack() as stack:
+        address = stack.enter_context(alone(world, recent_bytes=100_000))
+        host, port = address.removeprefix("http://").split(":")
+        slow = stack.enter_context(socket.create_connection((host, int(port))))
+        quick = stack.enter_context(Reader(address, **{"from": begin}))
         asked = f"GET /api/streams/s?from={begin} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         slow.sendall(f"{asked}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
         for _ in range(30):
@@ -272,17 +290,13 @@ def chunk_of(received):
         rest = rest[int(size, 16) + 2 :]
 
 
-def test_who_goes_away_frees_everything(world, address, monkeypatch):
-    monkeypatch.setattr(hub, "_LINGER_SECONDS", 0.1)
-    with ExitStack() as stack:
+def test_who_goes_away_frees_everything(world):
+    with alone(world) as address, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(Reader(address, heartbeat=0.1))
         for _ in range(2):
             stack.enter_context(Reader(address, until="2999-01-01", heartbeat=0.1))
         wait_until(lambda: dumps(world) >= 3)
-    names = ("reader", "stream of")
-    # The server notices a connection that is gone when it sends the next heartbeat.
-    wait_until(lambda: not any(thread.name.startswith(names) for thread in threading.enumerate()))
     wait_until(lambda: not dumps(world))
 
 
@@ -405,9 +419,7 @@ def test_a_position_that_is_nowhere_any_more_says_what_can_be_had(tmp_path):
         name = server.run_sql("SHOW BINARY LOGS").split("\n")[2].split("\t")[0]
         server.run_sql(f"PURGE BINARY LOGS TO '{name}'")
         world = World(server, tmp_path)
-        app = app_of(lambda: load_settings(variables(world)))
-        add_streams(app, Sources(lambda: load_settings(variables(world))))
-        with served(app) as address:
+        with streaming(world) as address:
             uuid = executed(world).split(":")[0]
             answer = ask(address, params={"from": f"{uuid}:1"})
             assert answer.status_code == 410

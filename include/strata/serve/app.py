@@ -23,6 +23,7 @@ from strata.schema.model.definition import TableName
 from strata.serve.around import Around
 from strata.serve.bounded_bodies import BoundedBodies
 from strata.serve.headers import Headers
+from strata.serve.limits import Limits
 from strata.serve.overview import overview
 from strata.serve.rendering import FOLDER, make_environment
 from strata.serve.run_page import run_changes
@@ -59,6 +60,7 @@ def make_app(
     guard: Callable[..., Any],
     clock: Callable[[], int],
     around: Around | None = None,
+    limits: Limits = Limits(),
 ) -> FastAPI:
     """The application.
 
@@ -67,11 +69,12 @@ def make_app(
         guard: A dependency of FastAPI's that refuses who may not read; it stands in front of every route.
         clock: The time now, microseconds UTC.
         around: What else there is where it runs.
+        limits: Of what requests bring.
     """
     # FastAPI's own route of the description has no dependencies, and so no guard.
     app = FastAPI(title="Strata: schema history", dependencies=[Depends(guard)], openapi_url=None)
     app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), include_in_schema=False)
-    app.add_middleware(BoundedBodies)
+    app.add_middleware(BoundedBodies, limits=limits)
     app.add_middleware(Headers)
     _Pages(sources, clock, around or Around()).add_to(app)
     _Answers(sources).add_to(app)

@@ -9,58 +9,59 @@ from typing import TYPE_CHECKING, Final
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 
+from strata.serve.limits import Limits
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-BODY_BYTES: Final = 1 << 20
-"""More than the longest list of tokens that anybody merges."""
-BODY_SECONDS: Final = 20.0
-"""So long a body may take, from the head on."""
 
 
 class BoundedBodies:
     """A middleware: answers 413 to a body that is too large, 408 to one that is too slow."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, limits: Limits = Limits()) -> None:
+        self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif _said_bytes(scope) > BODY_BYTES:
+        elif _said_bytes(scope) > self._limits.body_bytes:
             # Nothing of it is read: the connection ends with the answer.
-            answer = JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})
+            answer = JSONResponse({"detail": _too_large(self._limits)}, 413, {"Connection": "close"})
             await answer(scope, receive, send)
         else:
-            await self._app(scope, _Bounded(receive), send)
+            await self._app(scope, _Bounded(receive, self._limits), send)
 
 
 class _Bounded:
     """Gives the messages of a request while its body keeps the bounds; what follows the body waits as long as it
     likes."""
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
+    def __init__(self, receive: Receive, limits: Limits) -> None:
+        self._receive, self._limits = receive, limits
         self._bytes = 0
-        self._until: float | None = asyncio.get_running_loop().time() + BODY_SECONDS
+        self._until: float | None = asyncio.get_running_loop().time() + limits.body_seconds
 
     async def __call__(self) -> Message:
         try:
             async with asyncio.timeout_at(self._until):
                 message = await self._receive()
         except TimeoutError:
-            raise HTTPException(408, f"the body took longer than {BODY_SECONDS:g} seconds", _CLOSE) from None
+            said = f"the body took longer than {self._limits.body_seconds:g} seconds"
+            raise HTTPException(408, said, _CLOSE) from None
         self._bytes += len(message.get("body", b""))
-        if self._bytes > BODY_BYTES:
-            raise HTTPException(413, _TOO_LARGE, _CLOSE)
+        if self._bytes > self._limits.body_bytes:
+            raise HTTPException(413, _too_large(self._limits), _CLOSE)
         if not message.get("more_body", False):
             self._until = None
         return message
 
 
 _CLOSE: Final = {"Connection": "close"}
-_TOO_LARGE: Final = f"a body may have {BODY_BYTES:,} bytes"
+
+
+def _too_large(limits: Limits) -> str:
+    return f"a body may have {limits.body_bytes:,} bytes"
 
 
 def _said_bytes(scope: Scope) -> int:

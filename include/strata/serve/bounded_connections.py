@@ -3,25 +3,22 @@ Not here: bounds on bodies (`bounded_bodies.py`); within Airflow its own web ser
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from strata.serve.limits import Limits
+
 if TYPE_CHECKING:
     import asyncio
-
-HEAD_BYTES: Final = 256 << 10
-"""Of a request's line and headers together: both may have a token of 100,000 characters."""
-HEAD_SECONDS: Final = 10.0
-"""So long a head may take, from the connection or its first byte on."""
-MOST_WAITING: Final = 256
-"""Connections without a whole head; the oldest is closed for one more."""
 
 
 # Whichever of its two protocols uvicorn has found.
 class BoundedConnections(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     """One connection, closed where its next request's head is too long or too slow."""
 
+    limits: ClassVar = Limits()
+    """uvicorn makes the connections: a server with others has a subclass."""
     _waiting: Final[dict[BoundedConnections, asyncio.TimerHandle]] = {}
     """All connections without a whole head, oldest first, and what will close them."""
 
@@ -38,7 +35,7 @@ class BoundedConnections(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
             self._stop_waiting()
             return
         self._head_bytes += len(data)
-        if self._head_bytes > HEAD_BYTES:
+        if self._head_bytes > self.limits.head_bytes:
             self._close(b"431 Request Header Fields Too Large")
         elif self not in self._waiting:
             self._wait()
@@ -53,9 +50,9 @@ class BoundedConnections(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         return self.cycle is not None and not self.cycle.response_complete
 
     def _wait(self) -> None:
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= self.limits.most_waiting:
             next(iter(self._waiting))._close(b"503 Service Unavailable")  # noqa: SLF001  one of this class
-        self._waiting[self] = self.loop.call_later(HEAD_SECONDS, self._close, b"408 Request Timeout")
+        self._waiting[self] = self.loop.call_later(self.limits.head_seconds, self._close, b"408 Request Timeout")
 
     def _stop_waiting(self) -> None:
         self._head_bytes = 0

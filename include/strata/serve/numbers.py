@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.errors import StrataError
+from strata.serve.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     Read = Callable[[str], Mapping[str, float | None]]
 
 _WAIT_SECONDS: Final = 0.05
-_LEAST_AGE_SECONDS: Final = 10.0
-_SHARE: Final = 20
-"""Numbers that took a second to read are read again after so many."""
 
 
 class Reading(Struct, frozen=True):
@@ -42,11 +40,12 @@ class _Kept(Struct, frozen=True):
 class Numbers:
     """Reads the numbers of sources, one after the other, in a thread that ends when nobody waits for any."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read, limits: Limits = Limits()) -> None:
         """Args:
         read: Gives the numbers of one source; a `StrataError` is shown instead of them.
+        limits: How often they are read.
         """
-        self._read = read
+        self._read, self._limits = read, limits
         self._kept: dict[str, _Kept] = {}
         self._wanted: dict[str, None] = {}
         self._is_reading = False
@@ -68,8 +67,10 @@ class Numbers:
         return {name: Reading(one.numbers, now - one.at, one.error) for name, one in found.items()}
 
     def _is_due(self, name: str) -> bool:
-        kept = self._kept.get(name)
-        return kept is None or monotonic() - kept.at > max(_LEAST_AGE_SECONDS, _SHARE * kept.took)
+        kept, limits = self._kept.get(name), self._limits
+        if kept is None:
+            return True
+        return monotonic() - kept.at > max(limits.least_age_seconds, limits.age_share * kept.took)
 
     def _work(self) -> None:
         try:

@@ -21,23 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.gtid.place import Place
+    from strata.serve.limits import Limits
     from strata.serve.streaming.asked import Wish
     from strata.streams.decoding import StreamPart
     from strata.streams.recent import RecentPart
     from strata.streams.stream import StreamedSource
     from strata.streams.writing import Messages
 
-KEPT_BYTES: Final = 32 << 20
-"""Of decoded spans; a reader that is further behind reads alone."""
-_WRITTEN_BYTES: Final = 16 << 20
-"""Of lines, for all kinds of readers together: each has the same share."""
 _LINES_BYTES: Final = 2000
 """About what the lines of one span take besides their bytes."""
 _AHEAD: Final = 4
 """Spans that are decoded, and that the event loop has not taken yet."""
 _AT_ONCE: Final = 64
 """Spans that are written in one go; each is small where there are several."""
-_LINGER_SECONDS: Final = 10.0
 _GATHER_SECONDS: Final = 0.02
 """What comes within so long comes together. Each span is decoded, kept, written and sent by threads that take turns."""
 
@@ -45,11 +41,12 @@ _GATHER_SECONDS: Final = 0.02
 class Hub:
     """The shared stream of one source. All but the decoding is done by the event loop."""
 
-    def __init__(self, source: StreamedSource, start: Place) -> None:
+    def __init__(self, source: StreamedSource, start: Place, limits: Limits) -> None:
         """Begins to decode behind a place."""
+        self._limits = limits
         self.failed: StrataError | None = None
         """Why it has ended, if it has."""
-        self.recent = Recent(start, KEPT_BYTES)
+        self.recent = Recent(start, limits.recent_bytes)
         self._stream = ChangeStream(source, start, follow=True)
         self._stream.gather_seconds = _GATHER_SECONDS
         self._loop: AbstractEventLoop = asyncio.get_running_loop()
@@ -106,7 +103,7 @@ class Hub:
             del self._readers[wish]
             self._views.pop(wish, None)
         if not self._readers:
-            self._loop.call_later(_LINGER_SECONDS, self._stop_if_left)
+            self._loop.call_later(self._limits.linger_seconds, self._stop_if_left)
 
     def _stop_if_left(self) -> None:
         if not self._readers:
@@ -131,7 +128,7 @@ class Hub:
         view = self._views.get(wish)
         if view is None:
             view = self._views[wish] = _View(wish, folded=self._stream.folds_names)
-        return await view.messages(self.recent, cursor, _WRITTEN_BYTES // len(self._views))
+        return await view.messages(self.recent, cursor, self._limits.written_bytes // len(self._views))
 
 
 class _View:

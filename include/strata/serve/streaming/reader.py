@@ -25,6 +25,7 @@ from strata.streams.writing import NO_MESSAGES, Writing, heartbeat_line, message
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from strata.serve.limits import Limits
     from strata.serve.streaming.asked import Wish
     from strata.streams.decoding import StreamPart
     from strata.streams.positions import Bound
@@ -47,8 +48,8 @@ _AT_ONCE_BYTES: Final = 64 << 10
 class SharedSource:
     """The readers of one source, and the stream that they share."""
 
-    def __init__(self, source: StreamedSource) -> None:
-        self.source = source
+    def __init__(self, source: StreamedSource, limits: Limits) -> None:
+        self.source, self._limits = source, limits
         self.opening = asyncio.Semaphore(_OPENING)
         self.alone = asyncio.Semaphore(MOST_ALONE)
         self._hub: Hub | None = None
@@ -66,7 +67,7 @@ class SharedSource:
     def begin(self, place: Place) -> None:
         """Begins to share where a reader is who has caught up, if nobody has yet."""
         if self.hub is None and not place.parts and time.monotonic() >= self._not_before:
-            self._hub = Hub(self.source, place)
+            self._hub = Hub(self.source, place, self._limits)
 
     def find(self, place: Place | None) -> tuple[Hub, Cursor] | None:
         """Where a reader at a place goes on among the others; None if it cannot."""

@@ -13,6 +13,7 @@ from strata.gtid.token import merge
 from strata.gtid.token_shown import shown
 from strata.gtid.token_text import from_text, to_text
 from strata.schema.model.patterns import require_matchable
+from strata.serve.limits import Limits
 from strata.serve.streaming.answer import EventStream, refusal
 from strata.serve.streaming.asked import Wish
 from strata.serve.streaming.reader import Reader, SharedSource
@@ -65,9 +66,9 @@ _STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def add_streams(app: FastAPI, sources: Sources) -> None:
+def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> None:
     """Adds the routes; the application's guard stands in front of them, too."""
-    _Streams(sources).add_to(app)
+    _Streams(sources, limits).add_to(app)
     for path, endpoint in (
         ("/api/tokens/show", show_token),
         ("/api/tokens/compare", _Comparing(sources).compare_tokens),
@@ -78,8 +79,8 @@ def add_streams(app: FastAPI, sources: Sources) -> None:
 
 
 class _Streams:
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
+    def __init__(self, sources: Sources, limits: Limits) -> None:
+        self._sources, self._limits = sources, limits
         self._shared: dict[str, SharedSource] = {}
 
     def add_to(self, app: FastAPI) -> None:
@@ -130,7 +131,7 @@ class _Streams:
         source = self._sources.find(name)
         known = self._shared.get(name)
         if known is None or known.source != source:
-            known = self._shared[name] = SharedSource(source)
+            known = self._shared[name] = SharedSource(source, self._limits)
         return known
 
 
