@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from strata.wire.connection import ServerAddress, TlsMode
+from strata.wire.limits import ServerLimits
 from tests.wire.binlogs import SERVER, Binlog
 
 if TYPE_CHECKING:
@@ -86,10 +87,15 @@ def text(data: bytes) -> bytes:
     return (bytes([len(data)]) if len(data) < 251 else b"\xfc" + struct.pack("<H", len(data))) + data
 
 
+PATIENT = ServerLimits(connect_seconds=10, silence_seconds=10, lock_seconds=10)
+"""A test that waits in vain ends; on a busy machine an answer takes its time."""
+
+
 @contextmanager
-def hostile(serve: Callable[[Peer], None]) -> Iterator[tuple[ServerAddress, bytearray]]:
+def hostile(serve: Callable[[Peer], None], limits: ServerLimits = PATIENT) -> Iterator[tuple[ServerAddress, bytearray]]:
     """A server that does `serve` with each connection; its address, and all that it has heard."""
     listener, heard = socket.create_server(("127.0.0.1", 0)), bytearray()
+    port = listener.getsockname()[1]
 
     def handle(client: socket.socket) -> None:
         with client, suppress(OSError):
@@ -102,7 +108,7 @@ def hostile(serve: Callable[[Peer], None]) -> Iterator[tuple[ServerAddress, byte
 
     threading.Thread(target=accept, daemon=True).start()
     with listener:
-        yield ServerAddress("127.0.0.1", listener.getsockname()[1], "u", PASSWORD, tls=TlsMode.PREFERRED), heard
+        yield ServerAddress("127.0.0.1", port, "u", PASSWORD, tls=TlsMode.PREFERRED, limits=limits), heard
 
 
 def source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -17,12 +18,14 @@ from strata.errors import (
 )
 from strata.jobs.land.land_binlog import land_binlog
 from strata.store.database import open_store
-from strata.wire import client, replication, source_lock, storage
+from strata.wire import storage
 from strata.wire.connection import ServerAddress, connect
+from strata.wire.limits import ServerLimits
 from tests.wire.hostile import (
     EOF,
     OK,
     PASSWORD,
+    PATIENT,
     Peer,
     error,
     event,
@@ -32,22 +35,6 @@ from tests.wire.hostile import (
     rotate,
     source,
 )
-
-
-def wait_at_most(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    for module, name in (
-        (client, "_CONNECT_SECONDS"),
-        (replication, "_SILENCE_SECONDS"),
-        (source_lock, "_ANSWER_SECONDS"),
-    ):
-        monkeypatch.setattr(module, name, seconds)
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch):
-    """A test that waits in vain ends; on a busy machine an answer takes its time."""
-    wait_at_most(monkeypatch, 10)
-
 
 ESCAPES = "\x1b]0;owned\x07\x1b[31m\x9b2J\r\nstrata: all is well"
 
@@ -113,10 +100,7 @@ def test_no_file_of_this_machine_is_sent(tmp_path):
                 assert "asks for a file of this machine" in str(caught.value)
 
 
-def test_nothing_that_logs_in_is_waited_for_in_vain(monkeypatch):
-    monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(client, "_LOGIN_SECONDS", 1)
-
+def test_nothing_that_logs_in_is_waited_for_in_vain():
     def endless(peer: Peer) -> None:
         peer.send(greeting())
         peer.receive()
@@ -125,17 +109,18 @@ def test_nothing_that_logs_in_is_waited_for_in_vain(monkeypatch):
             peer.send(b"\1\3")  # caching_sha2_password: the fast way has worked, an OK follows
 
     for serve in (lambda peer: peer.receive(), endless):
-        with hostile(serve) as (address, _):
+        with hostile(serve, ServerLimits(connect_seconds=0.3, login_seconds=1)) as (address, _):
             began = time.monotonic()
-            open_both(address)
+            with pytest.raises(SourceUnavailableError):
+                connect(address)
             # Without a limit the second one never ends.
             assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_what_is_no_answer_of_mysql(seed, tmp_path, monkeypatch):
+def test_what_is_no_answer_of_mysql(seed, tmp_path):
     """Random bytes, or a right packet that was damaged, at any step of a landing."""
-    wait_at_most(monkeypatch, 0.5)
+    limits = ServerLimits(connect_seconds=0.5, silence_seconds=0.5, lock_seconds=0.5)
     chance = random.Random(seed)
     step = chance.randrange(6)
 
@@ -155,7 +140,7 @@ def test_what_is_no_answer_of_mysql(seed, tmp_path, monkeypatch):
             self.sent += 1
             super().send(damaged(payload) if self.sent > step else payload)
 
-    with hostile(lambda peer: source()(Damaging(peer.sock, peer.heard))) as (address, _):
+    with hostile(lambda peer: source()(Damaging(peer.sock, peer.heard)), limits) as (address, _):
         said = ""
         try:
             land_binlog(address, lake=str(tmp_path), source="s")
@@ -250,9 +235,7 @@ def test_what_a_server_says_does_not_steer_a_terminal(tmp_path, monkeypatch, cap
                     assert "Traceback" not in out
 
 
-def test_heartbeats_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(replication, "_IDLE_SECONDS", 0.5)
-
+def test_heartbeats_without_end(tmp_path):
     def dump(peer: Peer) -> None:
         peer.send(rotate(b"binlog.000001"))
         peer.send(format_event())
@@ -261,7 +244,7 @@ def test_heartbeats_without_end(tmp_path, monkeypatch):
             time.sleep(0.02)
 
     with (
-        hostile(source(dump)) as (address, _),
+        hostile(source(dump), replace(PATIENT, idle_seconds=0.5)) as (address, _),
         pytest.raises(SourceUnavailableError, match="heartbeats"),
     ):
         land_binlog(address, lake=str(tmp_path), source="s")
@@ -298,11 +281,13 @@ def test_an_event_that_would_fill_the_disk(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_an_answer_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "_ANSWER_BYTES", 1 << 20)
-
+def test_an_answer_without_end(tmp_path):
     def rows(peer: Peer) -> None:
         peer.result(*[("x" * 200, "y")] * 20_000)
 
-    with hostile(source(server_uuid=rows)) as (address, _), pytest.raises(SourceUnavailableError, match="more than"):
+    few = replace(PATIENT, answer_bytes=1 << 20)
+    with (
+        hostile(source(server_uuid=rows), few) as (address, _),
+        pytest.raises(SourceUnavailableError, match="more than"),
+    ):
         land_binlog(address, lake=str(tmp_path), source="s")

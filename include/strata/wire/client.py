@@ -19,13 +19,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping
 
-_CONNECT_SECONDS = 10
-"""Until the server has taken the connection, and for each of its answers until it has let the user in."""
-_LOGIN_SECONDS = 60
-"""For all of them together."""
-_WRITE_SECONDS = 60
-_ANSWER_BYTES = 1 << 30
-"""The protocol's largest packet; more than the schema of any server."""
+    from strata.wire.limits import ServerLimits
+
 _REVEALING = (b"mysql_clear_password", b"dialog", b"mysql_old_password")
 """Ways to log in that give whoever listens the password itself, or what it can be told from."""
 _MALFORMED = (
@@ -53,16 +48,17 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
     _login_until: float | None = None
     _answer_bytes = 0
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, limits: ServerLimits, **options: Any) -> None:
         """Connects."""
+        self._limits = limits
         with _as_malformed(self):
-            super().__init__(**options, connect_timeout=_CONNECT_SECONDS, write_timeout=_WRITE_SECONDS)
+            super().__init__(**options, connect_timeout=limits.connect_seconds, write_timeout=limits.write_seconds)
 
     def connect(self, sock: socket.socket | None = None) -> None:
         """Connects, logs in and sets the session; a server that is silent meanwhile is given up, whatever its later
         answers may take."""
-        answers, self._read_timeout = self._read_timeout, _CONNECT_SECONDS
-        self._login_until = time.monotonic() + _LOGIN_SECONDS
+        answers, self._read_timeout = self._read_timeout, self._limits.connect_seconds
+        self._login_until = time.monotonic() + self._limits.login_seconds
         with _as_malformed(self):
             super().connect(sock)
             self._prepare()
@@ -92,12 +88,13 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         self._answer_bytes += num_bytes
-        if self._answer_bytes > _ANSWER_BYTES:
+        if self._answer_bytes > self._limits.answer_bytes:
             self._force_close()
-            raise OperationalError(CR.CR_NET_PACKET_TOO_LARGE, f"an answer has more than {_ANSWER_BYTES} bytes")
+            said = f"an answer has more than {self._limits.answer_bytes} bytes"
+            raise OperationalError(CR.CR_NET_PACKET_TOO_LARGE, said)
         if self._login_until is not None and time.monotonic() > self._login_until:
             self._force_close()
-            raise OperationalError(CR.CR_SERVER_LOST, f"logging in took more than {_LOGIN_SECONDS} s")
+            raise OperationalError(CR.CR_SERVER_LOST, f"logging in took more than {self._limits.login_seconds} s")
         data: bytes = super()._read_bytes(num_bytes)
         return data
 

@@ -20,6 +20,7 @@ from strata.errors import (
     StrataError,
     one_line,
 )
+from strata.wire.limits import ServerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,7 @@ class ServerAddress:
     compression: Compression = Compression.UNCOMPRESSED
     enable_cleartext_plugin: bool = False
     """Whether a server may have the password as it is (`mysql_clear_password`) over a connection without TLS."""
+    limits: ServerLimits = ServerLimits()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -186,6 +188,7 @@ def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connectio
         user=address.user,
         password=address.password.encode(),
         database=address.database,
+        limits=address.limits,
         charset="utf8mb4",
         program_name="strata",
         **_tls_options(address),

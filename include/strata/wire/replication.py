@@ -56,11 +56,6 @@ _HEARTBEAT_SECONDS = 5
 _WAIT_SECONDS = 0.5
 """A reader for whom nothing arrives is asked at each multiple of this of the machine's clock whether it still wants to
 wait: of all servers at the same moments, and whatever heartbeats came between."""
-_SILENCE_SECONDS = 60
-"""A connection that carries nothing for so long, not even heartbeats, is dead."""
-_IDLE_SECONDS = 600
-"""So long a server may pass over what has landed, with heartbeats only, on the way to the end of its binlog. It reads a
-gigabyte in some seconds."""
 _OFFSETS = 1 << 32
 """COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
 _MADE_UP = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
@@ -169,7 +164,7 @@ class BinlogStream:
             AccessDeniedError: Wrong user or password.
             SourceUnavailableError: The server does not answer.
         """
-        return cls(address, connect(address, read_seconds=_SILENCE_SECONDS))
+        return cls(address, connect(address, read_seconds=address.limits.silence_seconds))
 
     def state(self) -> ServerState:
         """What the server says of itself; before `read` only."""
@@ -238,9 +233,10 @@ class BinlogStream:
                 # Not the time that the reader took.
                 since = time.monotonic()
                 continue
-            if time.monotonic() - since > _IDLE_SECONDS:
+            longest = self._address.limits.idle_seconds
+            if time.monotonic() - since > longest:
                 raise SourceUnavailableError(
-                    f"{self._address} sent heartbeats for {_IDLE_SECONDS} s, and neither transactions nor an end",
+                    f"{self._address} sent heartbeats for {longest} s, and neither transactions nor an end",
                     remedy="What had arrived is kept. Run the same again; if it happens again, look at the server.",
                 )
             yield item
@@ -351,9 +347,9 @@ class BinlogStream:
 
     def _note_silence(self) -> None:
         self._silent_seconds += _WAIT_SECONDS
-        if self._silent_seconds >= _SILENCE_SECONDS:
+        if self._silent_seconds >= self._address.limits.silence_seconds:
             raise SourceUnavailableError(
-                f"{self._address} sent nothing for {_SILENCE_SECONDS} s, not even a heartbeat",
+                f"{self._address} sent nothing for {self._address.limits.silence_seconds} s, not even a heartbeat",
                 remedy="What had arrived is kept. Run the same again.",
             ) from None
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS = 5.0
 """The server takes a moment to notice that a killed client is gone."""
-_ANSWER_SECONDS = 60
 _IDLE_SECONDS = 31_536_000
 
 
@@ -58,7 +57,7 @@ class SourceLock:
         if self._is_held():
             return
         self.release()
-        self._connection = connect(self._address, read_seconds=_ANSWER_SECONDS + self._wait_seconds)
+        self._connection = connect(self._address, read_seconds=self._address.limits.lock_seconds + self._wait_seconds)
         with server_errors(self._address), self._connection.cursor() as cursor:
             cursor.execute("SET SESSION wait_timeout = %s", (_IDLE_SECONDS,))
             cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (self._key, self._wait_seconds, self._key))
