@@ -25,6 +25,7 @@ from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.plan.owed import Take
 from strata.jobs.track.track_schema import track_landed
 from strata.mirrors.dump.folder import DumpFolder
+from strata.mirrors.dump.limits import DumpLimits
 from strata.mirrors.layout import mirror_schema
 from strata.mirrors.table import Mirror
 from strata.rows.select.rows import select_rows
@@ -143,12 +144,13 @@ class Ddl:
                 cursor.execute(self.statements.pop(0))
 
 
-def source_of(world):
+def source_of(world, limits=DumpLimits()):
     def catch_up():
         land_binlog(world.source.address, lake=world.lake, source=world.name)
         track_landed(world.lake, world.name, world.engine)
 
-    return DumpSource(world.name, world.source.address, world.lake, SchemaStore(world.engine), catch_up, world.mode)
+    store = SchemaStore(world.engine)
+    return DumpSource(world.name, world.source.address, world.lake, store, catch_up, world.mode, limits=limits)
 
 
 def dump(world, table, tell=lambda _: None):

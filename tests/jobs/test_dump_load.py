@@ -11,7 +11,7 @@ import time
 import pytest
 
 from strata.jobs.dump.dump_table import DumpSettings, TableDump
-from strata.mirrors.dump import exact
+from strata.mirrors.dump.limits import DumpLimits
 from strata.schema.model.definition import TableName
 from tests.jobs.test_dump import assert_equal, source_of
 from tests.mirrors.world import MirrorWorld
@@ -63,9 +63,9 @@ class Load(threading.Thread):
             self.done.wait(max(0.0, self.rows / WRITES_A_SECOND - self.seconds))
 
 
-def test_a_dump_under_2000_writes_a_second_with_alters(server, tmp_path, monkeypatch):
+def test_a_dump_under_2000_writes_a_second_with_alters(server, tmp_path):
     # Less than comes: it is put aside on disk.
-    monkeypatch.setattr(exact, "HELD_BYTES", 100_000)
+    limits = DumpLimits(held_bytes=100_000)
     world = MirrorWorld(server, tmp_path, database="load")
     server.run_sql(
         "CREATE DATABASE `load`; USE `load`; CREATE TABLE busy (id INT PRIMARY KEY, a INT, b VARCHAR(200));"
@@ -76,7 +76,7 @@ def test_a_dump_under_2000_writes_a_second_with_alters(server, tmp_path, monkeyp
     load.start()
     try:
         settings = DumpSettings(chunk_bytes=200_000 * LENGTH, pause_seconds=0.05)
-        report = TableDump(source_of(world), TableName("load", "busy"), settings).run()
+        report = TableDump(source_of(world, limits), TableName("load", "busy"), settings).run()
     finally:
         load.done.set()
         load.join()

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.mirrors.dump import aside
-from strata.mirrors.dump import exact as exact_module
 from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
 from strata.mirrors.dump.folder import DumpFolder
+from strata.mirrors.dump.limits import DumpLimits
 from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata.tables.convert import state_schema
 from tests.tables.changes import changes
@@ -142,17 +141,12 @@ def test_chunks_of_any_moments_become_the_table_at_one(minimal: bool, seed: int)
 
 
 @pytest.mark.parametrize("minimal", [False, True])
-def test_changes_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minimal: bool) -> None:
-    monkeypatch.setattr(exact_module, "HELD_BYTES", 1)
-    monkeypatch.setattr(exact_module, "_BATCH_ROWS", 3)
-    monkeypatch.setattr(aside, "_FILE_BYTES", 300)
+def test_changes_that_do_not_fit_into_memory(tmp_path: Path, minimal: bool) -> None:
     folder = DumpFolder(str(tmp_path), "s", TableName("d", "t"))
     put_aside = 0
     for parts in (2, 16):
-        monkeypatch.setattr(aside, "PARTS", parts)
-        monkeypatch.setattr(exact_module, "PARTS", parts)
         # With few marks rows are put aside that nothing has changed.
-        monkeypatch.setattr(aside, "_MARKS", 4 * parts)
+        few = DumpLimits(held_bytes=1, batch_rows=3, aside_bytes=300, parts=parts, marks=4 * parts)
         for seed in range(12):
             draw = random.Random(seed)
             server = Server(draw, minimal=minimal)
@@ -160,7 +154,7 @@ def test_changes_that_do_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest
             logged = server.changes(low, high)
             cuts = [0, *sorted(draw.choices(range(logged.num_rows + 1), k=6)), logged.num_rows]
             pieces = [batch for a, b in pairwise(cuts) for batch in logged.slice(a, b - a).to_batches()]
-            found = pa.concat_tables(exact_rows(batches, pieces, DEFINITION, folder)).to_pylist()
+            found = pa.concat_tables(exact_rows(batches, pieces, DEFINITION, folder, few)).to_pylist()
             assert by_key(found) == by_key(list(server.state(list(range(high))).values()))
             put_aside += len(pieces) > 1
             assert not list(tmp_path.rglob("aside-*"))

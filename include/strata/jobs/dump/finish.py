@@ -11,6 +11,7 @@ from strata.errors import SchemaGapError
 from strata.jobs.dump.window import Window, changes_of, happened, is_changed, may_lack_changes
 from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
 from strata.mirrors.dump.folder import DumpFolder
+from strata.mirrors.dump.limits import DumpLimits
 from strata.mirrors.dump.read import TableAlteredError
 from strata.mirrors.layout import key_columns
 from strata.mirrors.lock import MirrorLocks
@@ -53,6 +54,7 @@ class DumpSource(Struct, frozen=True):
     """Is told that a table's mirror has its rows."""
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
     """What will become of a table's columns that get another name."""
+    limits: DumpLimits = DumpLimits()
 
 
 class Made(Struct, frozen=True):
@@ -138,7 +140,7 @@ def make_mirror(
             source.name,
             table,
             definition,
-            exact_rows(batches, changes, definition, DumpFolder(source.lake, source.name, table)),
+            exact_rows(batches, changes, definition, DumpFolder(source.lake, source.name, table), source.limits),
             position,
             mode=source.mode,
             renames=source.renames(table),

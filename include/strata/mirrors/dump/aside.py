@@ -5,7 +5,7 @@ Not here: which rows, and what becomes of them (`exact.py`), the folder (`folder
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata.mirrors.dump.folder import DumpFolder
+    from strata.mirrors.dump.limits import DumpLimits
 
     Ints = NDArray[np.int64]
-
-PARTS: Final = 256
-"""Of all keys."""
-_FILE_BYTES: Final = 32 << 20
-"""Of Arrow memory, that are gathered for a file."""
-_MARKS: Final = 1 << 26
 
 
 def hashes_of(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
@@ -34,9 +29,9 @@ def hashes_of(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
     return hash_rows([column.combine_chunks() for column in columns], count)
 
 
-def parts_of(hashes: Ints) -> Ints:
-    """The part of each of some hashes."""
-    return hashes & (PARTS - 1)
+def parts_of(hashes: Ints, parts: int) -> Ints:
+    """The part of each of some hashes, of so many."""
+    return hashes & (parts - 1)
 
 
 class Aside:
@@ -45,10 +40,11 @@ class Aside:
     Args:
         folder: Where they are put.
         kind: Tells them from others there.
+        limits: Into how many parts, and how much is gathered for a file.
     """
 
-    def __init__(self, folder: DumpFolder, kind: str) -> None:
-        self._folder, self._kind = folder, kind
+    def __init__(self, folder: DumpFolder, kind: str, limits: DumpLimits) -> None:
+        self._folder, self._kind, self._limits = folder, kind, limits
         self._files: list[str] = []
         self._held: list[tuple[pa.Table, Ints]] = []
         self._held_bytes = 0
@@ -61,7 +57,7 @@ class Aside:
         """
         self._held.append((rows, hashes))
         self._held_bytes += rows.nbytes
-        if self._held_bytes >= _FILE_BYTES:
+        if self._held_bytes >= self._limits.aside_bytes:
             self.close()
 
     def close(self) -> None:
@@ -73,10 +69,10 @@ class Aside:
         if not self._held:
             return
         rows = pa.concat_tables([one for one, _ in self._held])
-        parts = parts_of(np.concatenate([hashes for _, hashes in self._held]))
+        parts = parts_of(np.concatenate([hashes for _, hashes in self._held]), self._limits.parts)
         self._held, self._held_bytes = [], 0
         order = np.argsort(parts, kind="stable")
-        borders = np.searchsorted(parts[order], np.arange(PARTS + 1)).tolist()
+        borders = np.searchsorted(parts[order], np.arange(self._limits.parts + 1)).tolist()
         ordered = rows.take(pa.array(order)).combine_chunks()
         name = f"{ASIDE}{self._kind}-{len(self._files):06}{CHUNK_SUFFIX}"
         self._folder.write(
@@ -105,14 +101,17 @@ def _as_batch(rows: pa.Table) -> pa.RecordBatch:
 class Marks:
     """Hashes that occurred, in bounded memory: of one that did not it may be said that it did."""
 
-    def __init__(self) -> None:
-        self._marked = np.zeros(_MARKS, bool)
+    def __init__(self, count: int) -> None:
+        """Args:
+        count: Bytes of memory, a power of two.
+        """
+        self._marked = np.zeros(count, bool)
 
     def add(self, hashes: Ints) -> None:
         """These occurred."""
-        self._marked[hashes & (_MARKS - 1)] = True
+        self._marked[hashes & (len(self._marked) - 1)] = True
 
     def has(self, hashes: Ints) -> NDArray[np.bool_]:
         """Which of these may have occurred."""
-        found: NDArray[np.bool_] = self._marked[hashes & (_MARKS - 1)]
+        found: NDArray[np.bool_] = self._marked[hashes & (len(self._marked) - 1)]
         return found

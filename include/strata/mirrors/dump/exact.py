@@ -7,14 +7,15 @@ Not here: reading chunks (`read.py`), finding the changes (`jobs/dump/`)."""
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata.mirrors.dump.aside import PARTS, Aside, Marks, hashes_of, parts_of
+from strata.mirrors.dump.aside import Aside, Marks, hashes_of, parts_of
+from strata.mirrors.dump.limits import DumpLimits
 from strata.mirrors.layout import SEQ, exact_key, exact_mirror_schema, key_columns
 from strata.mirrors.reduce import reduce_changes
 from strata.rows.arrow import BEFORE
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
 
     from strata.mirrors.dump.folder import DumpFolder
     from strata.schema.model.definition import TableDefinition
-
-_BATCH_ROWS: Final = 1 << 18
-_BATCH_BYTES: Final = 64 << 20
-HELD_BYTES: Final = 64 << 20
-"""Of changes (Arrow) that are held at once; where there are more, they are put aside on disk by their keys."""
 
 
 class NotRepeatableError(Exception):
@@ -53,6 +49,7 @@ def exact_rows(
     changes: Iterable[pa.RecordBatch],
     definition: TableDefinition,
     folder: DumpFolder,
+    limits: DumpLimits = DumpLimits(),
 ) -> Iterator[pa.Table]:
     """The rows of the table behind the last of the changes, with `_seq` where a change tells it, in bounded memory.
 
@@ -63,13 +60,14 @@ def exact_rows(
             `definition`; none if the table has no key.
         definition: Of rows and changes.
         folder: For what does not fit into memory; nothing of it is left.
+        limits: What does.
 
     Raises:
         NotRepeatableError: An image lacks what the rows may have only from before or behind it.
         LakeUnavailableError: The storage refuses, or is full.
     """
     exact = (one for batch in changes for one in _exact(batch, definition))
-    pieces = _larger(exact, rows_at_once=None, bytes_at_once=HELD_BYTES)
+    pieces = _larger(exact, limits.held_bytes)
     first, second = next(pieces, None), next(pieces, None)
     if first is None:
         schema = exact_mirror_schema(definition)
@@ -79,14 +77,14 @@ def exact_rows(
     if not key_columns(definition):
         raise NotRepeatableError("the table has no key, and was changed while it was read")
     if second is None:
-        yield from _together(batches, first, definition)
+        yield from _together(batches, first, definition, limits)
         return
     folder.clear_aside()
     begun = [first, second]
     # What is put aside must not stay in memory as well.
     del first, second
     try:
-        yield from _by_parts(batches, chain(_emptying(begun), pieces), definition, folder)
+        yield from _by_parts(batches, chain(_emptying(begun), pieces), definition, folder, limits)
     finally:
         folder.clear_aside()
 
@@ -97,29 +95,34 @@ def _emptying(held: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _by_parts(
-    batches: Iterable[pa.RecordBatch], changes: Iterable[pa.Table], definition: TableDefinition, folder: DumpFolder
+    batches: Iterable[pa.RecordBatch],
+    changes: Iterable[pa.Table],
+    definition: TableDefinition,
+    folder: DumpFolder,
+    limits: DumpLimits,
 ) -> Iterator[pa.Table]:
     """Changes, and rows that they may have touched, meet a part of all keys at a time."""
     key, schema = exact_key(definition), exact_mirror_schema(definition)
-    logged, rows_of, marks = Aside(folder, "changes"), Aside(folder, "rows"), Marks()
+    logged, rows_of = Aside(folder, "changes", limits), Aside(folder, "rows", limits)
+    marks = Marks(limits.marks)
     for piece in changes:
         refuse_unrepeatable(piece, definition, key)
         before, after = _key_hashes(piece, key)
         marks.add(before)
         marks.add(after)
-        logged.put(*_by_keys(piece, before, after))
+        logged.put(*_by_keys(piece, before, after, limits.parts))
     logged.close()
-    for rows in _larger(batches):
+    for rows in _larger(batches, limits.batch_bytes, limits.batch_rows):
         hashes = hashes_of([rows[name] for name in key], rows.num_rows)
         is_marked = marks.has(hashes)
         yield _with_no_seq(rows.filter(pa.array(~is_marked)), schema)
         if is_marked.any():
             rows_of.put(rows.filter(pa.array(is_marked)), hashes[is_marked])
     rows_of.close()
-    for part in range(PARTS):
+    for part in range(limits.parts):
         own = list(logged.part(part))
         if own:
-            yield from _together(rows_of.part(part), pa.Table.from_batches(own), definition)
+            yield from _together(rows_of.part(part), pa.Table.from_batches(own), definition, limits)
         else:
             yield from (_with_no_seq(pa.Table.from_batches([one]), schema) for one in rows_of.part(part))
 
@@ -134,11 +137,11 @@ def _key_hashes(changes: pa.Table, key: Sequence[str]) -> tuple[NDArray[np.int64
 
 
 def _by_keys(
-    changes: pa.Table, before: NDArray[np.int64], after: NDArray[np.int64]
+    changes: pa.Table, before: NDArray[np.int64], after: NDArray[np.int64], parts: int
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """Changes with the hash by which each is put aside; one that gives its row a key of another part becomes a delete
     of the one and an insert of the other. Only whole images do that (`refuse_unrepeatable`)."""
-    moves = parts_of(before) != parts_of(after)
+    moves = parts_of(before, parts) != parts_of(after, parts)
     if not moves.any():
         return changes, before
     moved = changes.filter(pa.array(moves))
@@ -155,13 +158,15 @@ def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return rows.set_column(at, rows.schema.field(at), values)
 
 
-def _together(batches: Iterable[pa.RecordBatch], changes: pa.Table, definition: TableDefinition) -> Iterator[pa.Table]:
+def _together(
+    batches: Iterable[pa.RecordBatch], changes: pa.Table, definition: TableDefinition, limits: DumpLimits
+) -> Iterator[pa.Table]:
     """Changes that are held, put on top of rows."""
     key, schema = exact_key(definition), exact_mirror_schema(definition)
     refuse_unrepeatable(changes, definition, key)
     touched = _keys_of(changes, key)
     held = _Held([schema.empty_table()])
-    for rows in _larger(batches):
+    for rows in _larger(batches, limits.batch_bytes, limits.batch_rows):
         is_touched = _is_among(rows.select(key), touched)
         yield _with_no_seq(rows.filter(pc.invert(is_touched)), schema)
         held.rows.append(_with_no_seq(rows.filter(is_touched), schema))
@@ -236,7 +241,7 @@ def _is_among(keys: pa.Table, wanted: pa.Table) -> pa.Array:
 
 
 def _larger(
-    batches: Iterable[pa.RecordBatch], rows_at_once: int | None = _BATCH_ROWS, bytes_at_once: int = _BATCH_BYTES
+    batches: Iterable[pa.RecordBatch], bytes_at_once: int, rows_at_once: int | None = None
 ) -> Iterator[pa.Table]:
     """Tables of about so many rows or bytes, none of them empty: looking for keys has a price for each."""
     held: list[pa.RecordBatch] = []
