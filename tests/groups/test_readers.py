@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.groups import readers
+from strata.groups.limits import GroupLimits
 from strata.groups.readers import Inbox
-from strata.streams import decoding
+from strata.rows.limits import DecodeLimits
 from tests.groups.world import Shards, changes, lines_of
 from tests.waiting import wait_until
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def inbox(monkeypatch: pytest.MonkeyPatch) -> Inbox:
-    monkeypatch.setattr(readers, "_MOST_BYTES", 100)
-    monkeypatch.setattr(readers, "_LEAST_BYTES", 1)
-    return Inbox()
+def inbox() -> Inbox:
+    return Inbox(GroupLimits(waiting_bytes=100, least_bytes=1))
 
 
 def putting(inbox: Inbox, source: str, sizes: list[int]) -> threading.Thread:
@@ -95,9 +93,7 @@ class _Turn:
 
 
 @pytest.mark.mysql
-def test_readers_take_turns_and_none_is_waited_for_in_one(
-    servers: dict[str, MysqlServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readers_take_turns_and_none_is_waited_for_in_one(servers: dict[str, MysqlServer], tmp_path: Path) -> None:
     for server in servers.values():
         server.run_sql("DROP DATABASE IF EXISTS turns; CREATE DATABASE turns; CREATE TABLE turns.t (a INT, b TEXT)")
         for number in range(12):
@@ -106,17 +102,14 @@ def test_readers_take_turns_and_none_is_waited_for_in_one(
     shards.land()
     expected = changes(shards.lines(tables=["turns.*"]))
     # Each piece is more than may wait, so that readers stop behind each.
-    monkeypatch.setattr(readers, "_MOST_BYTES", 1)
-    monkeypatch.setattr(decoding, "_FIRST_BYTES", 1)
-    monkeypatch.setattr("strata.rows.windows._FLUSH_BYTES", 1)
-    monkeypatch.setattr("strata.rows.windows.WINDOW_BYTES", 1000)
-    turn, stream = _Turn(), shards.stream(tables=["turns.*"])
+    limits = GroupLimits(waiting_bytes=1, decode=DecodeLimits(window_bytes=1000, first_bytes=1, flush_bytes=1))
+    turn, stream = _Turn(), shards.stream(tables=["turns.*"], limits=limits)
     stream._turn = turn
     assert changes(list(lines_of(stream))) == expected
     assert turn.most == 1
     assert turn.turns > 12 * len(servers)
     # Of the sources that follow nobody holds a turn while nothing comes.
-    stream = shards.stream("now", follow=True, tables=["turns.*"])
+    stream = shards.stream("now", follow=True, tables=["turns.*"], limits=limits)
     stream._turn = turn
     heartbeat = next(stream.written())
     assert b'"heartbeat":true' in heartbeat

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -95,11 +94,11 @@ def witness(order: list[tuple[Shard, Piece, int]]) -> list[tuple[str, str, str, 
     return found
 
 
-def of_columns(stretch: Stretch) -> list[tuple[str, str, str, int]]:
+def of_columns(stretch: Stretch, many: int) -> list[tuple[str, str, str, int]]:
     found = dict[int, tuple[str, str, str, int]]()
     parts = stretch.parts()
     for places in parts:
-        texts = GroupTexts(StretchTexts(stretch, parts), places, places.seqs)
+        texts = GroupTexts(StretchTexts(stretch, parts, many), places, places.seqs)
         heads, crcs = texts.heads()
         ends = texts.ends(inside=True)
         tails = cut(ends) if ends else [""] * len(places)
@@ -122,32 +121,30 @@ lives = st.lists(st.tuples(runs, st.integers(0, 30), st.lists(st.integers(0, 150
 @example([([(A, 395, 0, 3)], 17, [70]), ([(A, 60, 0, 20), (B, 60, 0, 1)], 4, [])], True, [30, 31, 300])
 @given(lives, st.booleans(), st.lists(st.integers(0, 500), max_size=3))
 def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("strata.groups.stretch_texts._MANY", 2)
-        shards = [Shard(f"shard_{at}", made, left_out) for at, (made, left_out, _) in enumerate(lives)]
-        owners, merge = dict[int, Shard](), Merge[Piece](0)
-        for shard, (_, _, mine) in zip(shards, lives, strict=True):
-            merge.add(shard.name)
-            for piece in shard.pieces(mine, partly=partly):
-                owners[id(piece)] = shard
-                merge.arrive(shard.name, piece.times, piece)
-            merge.finish(shard.name)
-        due = merge.due()
-        order = [(owners[id(run.piece)], run.piece, at) for run in due for at in range(run.begin, run.end)]
-        vector, found = Vector.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
-        borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
-        for begin, end in pairwise(borders):
-            stretch = Stretch(due.between(begin, end), vector)
-            found += of_columns(stretch)
-            one_by_one = [
-                (places.ranks[at], place.after_text, place.steps.head, place.steps.tail, place.steps.crc)
-                for places in stretch.parts()
-                for at, place in enumerate(places.values())
-            ]
-            assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
-            vector = stretch.behind
-        assert found == witness(order)
-        assert vector.text == (found[-1][0] if found else vector.text)
+    shards = [Shard(f"shard_{at}", made, left_out) for at, (made, left_out, _) in enumerate(lives)]
+    owners, merge = dict[int, Shard](), Merge[Piece](0)
+    for shard, (_, _, mine) in zip(shards, lives, strict=True):
+        merge.add(shard.name)
+        for piece in shard.pieces(mine, partly=partly):
+            owners[id(piece)] = shard
+            merge.arrive(shard.name, piece.times, piece)
+        merge.finish(shard.name)
+    due = merge.due()
+    order = [(owners[id(run.piece)], run.piece, at) for run in due for at in range(run.begin, run.end)]
+    vector, found = Vector.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
+    borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
+    for begin, end in pairwise(borders):
+        stretch = Stretch(due.between(begin, end), vector)
+        found += of_columns(stretch, many=2)
+        one_by_one = [
+            (places.ranks[at], place.after_text, place.steps.head, place.steps.tail, place.steps.crc)
+            for places in stretch.parts()
+            for at, place in enumerate(places.values())
+        ]
+        assert [tuple(rest) for _, *rest in sorted(one_by_one)] == found[begin:end]
+        vector = stretch.behind
+    assert found == witness(order)
+    assert vector.text == (found[-1][0] if found else vector.text)
 
 
 def test_a_whole_backlog_is_made_by_columns():
@@ -163,4 +160,4 @@ def test_a_whole_backlog_is_made_by_columns():
     slow = [one for one in StretchTexts(stretch, stretch.parts()).segments if one.moving is None]
     assert sum(one.end - one.begin for one in slow) < 50
     assert len(stretch.due) == 12 * 390
-    assert len(of_columns(stretch)) == 12 * 390
+    assert len(of_columns(stretch, many=48)) == 12 * 390

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.rows import windows
 from strata.rows.blocks import RowReader, Watermark
 from strata.rows.decode import ChangeBatch, decode_blocks
 from strata.rows.decode_plans import DecodePlans
+from strata.rows.limits import DecodeLimits
 from strata.rows.plan import Slice
 from strata.rows.windows import FlushPace, read_windows
 from strata.wire.files import open_binlog
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 
 @given(st.lists(st.integers(1, 300), min_size=1), st.integers(1, 50), st.integers(50, 400))
 def test_each_time_twice_as_many_bytes_up_to_the_most(sizes, first, most):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "_FLUSH_BYTES", most)
-        pace, waiting, wanted = FlushPace(first), 0, first
-        for size in sizes:
-            waiting += size
-            is_due = pace.is_due(waiting)
-            assert is_due == (waiting >= wanted)
-            if is_due:
-                waiting, wanted = 0, min(2 * wanted, most)
+    pace, waiting, wanted = FlushPace(DecodeLimits(first_bytes=first, flush_bytes=most)), 0, first
+    for size in sizes:
+        waiting += size
+        is_due = pace.is_due(waiting)
+        assert is_due == (waiting >= wanted)
+        if is_due:
+            waiting, wanted = 0, min(2 * wanted, most)
 
 
 @pytest.fixture
@@ -51,14 +49,15 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("window", [64, 300, 1000])
-def test_what_has_been_given_is_all_there_is_in_front(path: Path, monkeypatch: pytest.MonkeyPatch, window: int):
-    monkeypatch.setattr(windows, "WINDOW_BYTES", window)
+def test_what_has_been_given_is_all_there_is_in_front(path: Path, window: int):
     given, marks, between = list[tuple[int, int]](), list[Watermark](), list[bool]()
     with open_binlog(path) as binlog:
         begin = binlog.first_event
         whole = Slice("s", str(path), binlog.name, begin, len(binlog.buffer), begin, 1, 0, 0)
         reader = RowReader(binlog, DecodePlans(None, wanted=lambda _: True))
-        found = reader.read(read_windows(binlog, whole.ranges(), None, FlushPace(500)))
+        found = reader.read(
+            read_windows(binlog, whole.ranges(), None, FlushPace(DecodeLimits(window_bytes=window, first_bytes=500)))
+        )
         for step in decode_blocks(found, binlog.name):
             if isinstance(step, ChangeBatch):
                 seqs = step.batch.column("_seq").to_pylist()

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from strata.rows.decode import ChangeBatch
-from strata.streams import together
 from strata.streams.decoding import StreamPart
 from strata.streams.together import put_together
 from tests.rows.live import steps
@@ -51,10 +50,9 @@ def test_rows_are_the_same_and_in_order(batches: list[ChangeBatch]) -> None:
         rows.validate(full=True)
 
 
-def test_a_batch_does_not_grow_without_end(batches: list[ChangeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_does_not_grow_without_end(batches: list[ChangeBatch]) -> None:
     most = 2 * max(one.batch.nbytes for one in batches)
-    monkeypatch.setattr(together, "_MOST_BYTES", most)
-    found = put_together(StreamPart({}, batches)).batches
+    found = put_together(StreamPart({}, batches), most).batches
     assert len({one.kind for one in batches}) < len(found) < len(batches)
     assert all(one.batch.nbytes <= most for one in found)
     for kind, rows in rows_by_kind(found).items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from strata.groups.clocks import Moment, Server
+    from strata.groups.limits import GroupLimits
     from strata.gtid.place import Place
     from strata.streams.decoding import StreamPart
     from strata.streams.stream import ChangeStream
@@ -56,18 +57,11 @@ class Ended(Struct, frozen=True):
     """As `ChangeStream.last_commit`."""
 
 
-_MOST_BYTES: Final = 8 << 20
-"""Of rows of one source that wait to be taken, beside the piece that goes beyond: who takes them is not held up by each
-reader that has to be woken first."""
-_LEAST_BYTES: Final = 64 << 10
-"""As so many counts whatever is smaller: a reader that is silent has something to say, too, and for as long as nobody
-takes it."""
-
-
 class Inbox:
     """What has been read and the merge has not taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: GroupLimits) -> None:
+        self._limits = limits
         self._changed = threading.Condition()
         self._found: deque[tuple[str, object]] = deque()
         self._waiting: Counter[str] = Counter()
@@ -78,11 +72,14 @@ class Inbox:
     def put(self, source: str, what: object, size: int = 0) -> None:
         """Puts something in that has so many bytes; waits while the source is paused, or too much of it waits."""
         with self._changed:
-            while not self.is_closed and (source in self._paused or self._waiting[source] >= _MOST_BYTES):
+            while not self.is_closed and (source in self._paused or self._is_much(source)):
                 self._changed.wait()
             self._found.append((source, what))
-            self._waiting[source] += max(size, _LEAST_BYTES)
+            self._waiting[source] += max(size, self._limits.least_bytes)
             self._changed.notify_all()
+
+    def _is_much(self, source: str) -> bool:
+        return self._waiting[source] >= self._limits.waiting_bytes
 
     def take(self, seconds: float) -> list[tuple[str, object]]:
         """All that there is; waits for something, but not longer than so many seconds."""

@@ -18,6 +18,7 @@ from strata.groups.clocks import Clocks, Server
 from strata.groups.copies import Copies
 from strata.groups.entering import Entering
 from strata.groups.hops import check_names, once, read_journal
+from strata.groups.limits import GroupLimits
 from strata.groups.merge import Merge
 from strata.groups.path import Path
 from strata.groups.pieces import HopPiece, Piece
@@ -99,7 +100,7 @@ class GroupHeartbeat(Struct, frozen=True):
 class GroupStream:
     """One reader's way along a group. It can be read once, in one of its forms."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a reader may ask for
         self,
         group: StreamedGroup,
         start: str | Mapping[str, ServerNow] = "now",
@@ -110,6 +111,7 @@ class GroupStream:
         columns: Sequence[str] | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         hops: Sequence[Hop] | None = None,
+        limits: GroupLimits = GroupLimits(),
     ) -> None:
         """Nothing is opened yet.
 
@@ -123,6 +125,7 @@ class GroupStream:
             columns: Names of the columns that are wanted; None for all.
             heartbeat_seconds: After so long without anything the position is given, and silent sources are asked.
             hops: From old sources to new ones, in order; None: as the group's journal has them.
+            limits: How much of each source waits to be merged.
 
         Raises:
             Usage: The token does not name all sources, or others; the position means nothing for a group; a pattern
@@ -137,6 +140,7 @@ class GroupStream:
             # A silent source is asked twice in a heartbeat of a second, so that the watermark follows within one:
             # streams look up each half second, and with half a heartbeat would be late for every other.
             "heartbeat_seconds": heartbeat_seconds / 4,
+            "limits": limits.decode,
         }
         self._sources = {source.name: source for source in (*group.former, *group.sources)}
         if hops is None:
@@ -147,7 +151,7 @@ class GroupStream:
         self._starts = Starts(group.name, self._path, self._sources, start, until)
         self._merge: Merge[Piece | HopPiece] = Merge(group.max_skew)
         self._vector = Vector.of(self._starts.places())
-        self._inbox, self._turn = Inbox(), threading.Lock()
+        self._inbox, self._turn = Inbox(limits), threading.Lock()
         self._readers: dict[str, Reader] = {}
         self._failed: dict[str, StrataError] = {}
         addresses = {name: source.address for name, source in self._sources.items()}

@@ -112,9 +112,9 @@ def _together(parts: Sequence[bytes | Ints]) -> list[bytes | Ints]:
 class StretchTexts:
     """The tokens of a stretch."""
 
-    def __init__(self, stretch: Stretch, parts: Sequence[GroupPlaces]) -> None:
-        """Takes it, and its parts."""
-        self._stretch, self._parts = stretch, parts
+    def __init__(self, stretch: Stretch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
+        """Takes it, its parts, and from how many transactions on it makes columns."""
+        self._stretch, self._parts, self._many = stretch, parts, many
         borders, met = {0, len(stretch.due)}, set[str]()
         for places in parts:
             borders |= set(_borders(places, begins=places.part.source in met))
@@ -138,7 +138,7 @@ class StretchTexts:
             end: Behind the last.
             known: Sources whose place did not lead up to their first transaction, for which that was done already.
         """
-        if end - begin < _MANY:
+        if end - begin < self._many:
             yield _Segment(begin, end)
             return
         front, moving = self._stretch.at(begin), dict[str, _Moving]()

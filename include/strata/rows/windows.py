@@ -13,6 +13,7 @@ from strata.events.places import chain_of
 from strata.events.soundness import count_right
 from strata.kernels import status as codes
 from strata.kernels.words import State
+from strata.rows.limits import DecodeLimits
 from strata.rows.region import MARGIN, Region
 from strata.wire.codes import HEADER_BYTES, EventType
 from strata.wire.frames import index_events, index_payload
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from strata.wire.files import BinlogFile
     from strata.wire.frames import EventIndex
 
-_FLUSH_BYTES = 16 << 20
-"""Bytes after which all rows that wait are given, however few they are."""
-WINDOW_BYTES = 1 << 20
-"""Bytes whose checksums are verified before they are walked, so that they are still in the cache."""
 WINDOW_EVENTS = 32768
 _INFLATED_BYTES = 8 << 20
 """Inflated events that lie in one buffer, so that the rows of many small transactions make one batch."""
@@ -85,15 +82,16 @@ class FlushPace:
     """After how many bytes all rows that wait are given. Who waits for the first of many gets some soon: each time
     twice as many as before, up to where more of them are not decoded faster."""
 
-    def __init__(self, first: int = _FLUSH_BYTES) -> None:
-        """Takes after how many bytes the first are given."""
-        self._bytes = first
+    def __init__(self, limits: DecodeLimits = DecodeLimits()) -> None:
+        """Begins with the first."""
+        self.limits = limits
+        self._bytes = limits.first_bytes
 
     def is_due(self, unflushed: int) -> bool:
         """Whether they are given now that so many bytes have been read since; if so, the next ones come later."""
         if unflushed < self._bytes:
             return False
-        self._bytes = min(2 * self._bytes, _FLUSH_BYTES)
+        self._bytes = min(2 * self._bytes, self.limits.flush_bytes)
         return True
 
 
@@ -171,7 +169,7 @@ class _WindowReader:
         return self._chain if piece.inside is None else chain_of(self._binlog, at)
 
     def _indexes(self, at: int, end: int) -> Iterator[EventIndex]:
-        size = WINDOW_BYTES
+        window = size = self._pace.limits.window_bytes
         while at < end:
             limit = min(at + size, end)
             index = index_events(self._binlog.buffer, at, limit, self._binlog.format, WINDOW_EVENTS)
@@ -183,7 +181,7 @@ class _WindowReader:
             yield index
             if not is_cut:
                 index.raise_fault()
-            at, size = index.next, WINDOW_BYTES
+            at, size = index.next, window
 
     def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[Source]:
         """The events in front of the first that was altered, or is not where it was written."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from strata.events.model import TransactionRecord
     from strata.kernels.arrays import Ints
     from strata.rows.decode import Decoded
+    from strata.rows.limits import DecodeLimits
     from strata.streams.events import TransactionPlace
     from strata.streams.places import Places
     from strata.streams.positions import Mask
@@ -50,8 +51,6 @@ _END: Final = 1 << 62
 _NOWHERE: Final = (_END, 0)
 """Behind all transactions and rows."""
 _NONE: Final = np.zeros(0, np.int64)
-_FIRST_BYTES: Final = 1 << 20
-"""After which a reader gets the first rows of a backlog."""
 Part = TypeVar("Part")
 
 
@@ -160,6 +159,7 @@ class Decoding:
         prepared: PreparedAlong,
         wanted: Wanted,
         turn: AbstractContextManager[object],
+        limits: DecodeLimits,
     ) -> None:
         """Begins with none; what is decoded is decoded in a turn, which several streams may share: threads that have
         little to do between two calls of kernels spend more on handing Python's lock to each other than they win."""
@@ -170,7 +170,7 @@ class Decoding:
             on_mismatch=OnMismatch.FAIL,
             columns=_SameColumns(wanted.columns),
         )
-        self._pace = FlushPace(_FIRST_BYTES)
+        self._pace = FlushPace(limits)
         self._unended = 0
         """Ordinal of the first transaction that has not ended in front of the rows that have been given."""
         self._touched: set[int] = set()

@@ -21,6 +21,7 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
+from strata.rows.limits import DecodeLimits
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.patterns import matches, require_matchable
 from strata.store.database import OnMissing, open_store
@@ -84,10 +85,14 @@ class StreamedSource(Protocol):
         """Other sources whose GTIDs it has by copy, and their lineages."""
 
 
+DECODE_LIMITS: Final = DecodeLimits(first_bytes=1 << 20)
+"""Who has just begun to read gets the first rows soon."""
+
+
 class ChangeStream:
     """One reader's way along a source. It can be read once, in one of its forms, by one thread at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a reader may ask for
         self,
         source: StreamedSource,
         start: Start | str = Edge.NOW,
@@ -98,6 +103,7 @@ class ChangeStream:
         columns: Sequence[str] | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         copied_from: Mapping[str, str] | None = None,
+        limits: DecodeLimits = DECODE_LIMITS,
     ) -> None:
         """Nothing is opened yet.
 
@@ -112,6 +118,7 @@ class ChangeStream:
             columns: Names of the columns that are wanted; None for all.
             heartbeat_seconds: After so long without anything the position is given.
             copied_from: Other sources whose GTIDs it has by copy, and their lineages; None: as the source says.
+            limits: How much is decoded before its rows are given.
 
         Raises:
             Usage: A position means nothing, is of another source or lineage, or a pattern can match no table.
@@ -128,7 +135,7 @@ class ChangeStream:
         """Likewise."""
         self.turn: AbstractContextManager[object] = nullcontext()
         """As `Decoding` takes it; likewise."""
-        self._closed = False
+        self._limits, self._closed = limits, False
         self._server = LiveServer(source.address)
         self._executed = GtidSetBuilder()
         """Of the reader, up to the last transaction that was looked at."""
@@ -235,7 +242,7 @@ class ChangeStream:
         self.folds_names = versions.folds_names
         wanted = self._wanted(own, versions)
         after = opening.read_from(landed, versions.tracked.seq)
-        decoding = Decoding(versions, PreparedAlong(landed, after), wanted, self.turn)
+        decoding = Decoding(versions, PreparedAlong(landed, after), wanted, self.turn, self._limits)
         seam = Seam(
             landed,
             source.lake,

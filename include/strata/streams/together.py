@@ -19,22 +19,22 @@ _MOST_BYTES: Final = 64 << 20
 """Of batches that are put together: the texts of a column may have 2 GiB."""
 
 
-def put_together(part: StreamPart) -> StreamPart:
-    """The same piece of the stream, with rows of each version of a table in few batches."""
+def put_together(part: StreamPart, most_bytes: int = _MOST_BYTES) -> StreamPart:
+    """The same piece of the stream, with rows of each version of a table in few batches of so many bytes at most."""
     if len(part.batches) < 2:
         return part
     kinds: dict[object, list[ChangeBatch]] = {}
     for batch in part.batches:
         kinds.setdefault(batch.kind, []).append(batch)
-    return replace(part, batches=[batch for some in kinds.values() for batch in _joined(some)])
+    return replace(part, batches=[batch for some in kinds.values() for batch in _joined(some, most_bytes)])
 
 
-def _joined(batches: Sequence[ChangeBatch]) -> Iterator[ChangeBatch]:
+def _joined(batches: Sequence[ChangeBatch], most_bytes: int) -> Iterator[ChangeBatch]:
     """Batches of one kind as few."""
     begin = size = 0
     for at, one in enumerate(batches):
         size += one.batch.nbytes
-        if size > _MOST_BYTES and begin < at:
+        if size > most_bytes and begin < at:
             yield _one(batches[begin:at])
             begin, size = at, one.batch.nbytes
     yield _one(batches[begin:])
