@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from strata.mirrors import data_files
 from strata.mirrors.apply import Applier
 from strata.mirrors.changes import PublishedChanges, VersionRange
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.position import MirrorPosition
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
@@ -87,10 +87,9 @@ def updates(ids: NDArray[np.int64], first: int) -> pa.RecordBatch:
 
 def make(lake: Path, size: int) -> NDArray[np.int64]:
     """The mirror, and the change table; which keys change, in order."""
-    held, data_files.FILE_ROWS = data_files.FILE_ROWS, 1_000_000 // FILES
+    limits = MirrorLimits(file_rows=1_000_000 // FILES)
     parts = (rows(np.arange(at, at + 62_500), 0) for at in range(0, size, 62_500))
-    Mirror.create(str(lake), "s", TABLE, DEFINITION, parts, MirrorPosition(0, "", 0, 1))
-    data_files.FILE_ROWS = held
+    Mirror.create(str(lake), "s", TABLE, DEFINITION, parts, MirrorPosition(0, "", 0, 1), limits=limits)
     ids = np.random.default_rng(1).permutation(size)[:UPDATES]
     for number, flush in enumerate(FLUSHES):
         name = TableName("shop", f"items{number}")

@@ -14,7 +14,7 @@ from strata.cli.main import run
 from strata.errors import SchemaMismatchError
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.schema.model.definition import Column, TableDefinition, TableName
-from strata.tables import row_groups
+from strata.tables.limits import FileLimits
 from tests.events.test_transactions import MIXED
 from tests.tables.changes import changes
 
@@ -23,9 +23,8 @@ DEFINITION = TableDefinition((Column("a", "bigint", True, None),))
 TABLES, ROUNDS, ROWS = 20, 30, 100
 
 
-def test_what_is_held_of_all_tables_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows_out, "MOST_HELD_BYTES", 10_000)
-    output = rows_out.ParquetOutput(str(tmp_path))
+def test_what_is_held_of_all_tables_is_bounded(tmp_path):
+    output = rows_out.ParquetOutput(str(tmp_path), most_bytes=10_000)
     with output:
         for number in range(ROUNDS):
             for table in range(TABLES):
@@ -38,20 +37,18 @@ def test_what_is_held_of_all_tables_is_bounded(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("rows", [1, ROWS, 2 * ROWS, 7 * ROWS])
-def test_files_in_the_order_of_their_names_are_the_stream(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", 2 * ROWS)
+def test_files_in_the_order_of_their_names_are_the_stream(tmp_path, rows):
     for _ in ("once", "and again, over what is there"):
-        write_one_table(tmp_path, rows)
+        write_one_table(tmp_path, rows, FileLimits(row_group_rows=2 * ROWS))
         assert rows_in_order(tmp_path / "d" / "t") == list(range(rows))
     # Another run with fewer files leaves none of those behind.
-    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", 100 * ROWS)
-    write_one_table(tmp_path, rows)
+    write_one_table(tmp_path, rows, FileLimits(row_group_rows=100 * ROWS))
     assert [path.name for path in (tmp_path / "d" / "t").iterdir()] == ["version-1.parquet"]
     assert rows_in_order(tmp_path / "d" / "t") == list(range(rows))
 
 
-def write_one_table(folder, rows):
-    with rows_out.ParquetOutput(str(folder)) as output:
+def write_one_table(folder, rows, limits):
+    with rows_out.ParquetOutput(str(folder), limits) as output:
         for begin in range(0, rows, ROWS):
             batch = pa.record_batch({"a": pa.array(range(begin, min(begin + ROWS, rows)), pa.int64())})
             output.take(ChangeBatch(TableName("d", "t"), 1, DEFINITION, batch))

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata.mirrors.apply import Applier
+from strata.mirrors.key_index import BOUND_BYTES
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.modes import Mode
 from strata.mirrors.position import MirrorPosition
 from strata.mirrors.table import Mirror
@@ -34,8 +36,8 @@ def position(seq: int) -> MirrorPosition:
 class Model:
     """Rows by key, and the transactions that made them so."""
 
-    def __init__(self, seed: int, key: tuple[str, ...] = ("id",)) -> None:
-        self.key = key
+    def __init__(self, seed: int, key: tuple[str, ...] = ("id",), limits: MirrorLimits = MirrorLimits()) -> None:
+        self.key, self.limits = key, limits
         self.definition: TableDefinition = definition(COLUMNS, key)
         self.rows: list[Row] = []
         self.states: dict[int, list[Row]] = {0: []}
@@ -61,14 +63,18 @@ class Model:
 
     def create(self, lake: str, mode: Mode = Mode.DELETION_VECTORS) -> Mirror:
         """An empty mirror."""
-        return Mirror.create(lake, SOURCE, TABLE, self.definition, [], position(0), mode=mode)
+        return Mirror.create(lake, SOURCE, TABLE, self.definition, [], position(0), mode=mode, limits=self.limits)
 
-    def bring(self, lake: str, until: int | None = None) -> Mirror:
+    def opened(self, lake: str) -> Mirror:
+        """The mirror as it is."""
+        return opened(lake, self.limits)
+
+    def bring(self, lake: str, until: int | None = None, bound_bytes: int = BOUND_BYTES) -> Mirror:
         """The mirror with all changes up to a transaction."""
-        mirror = opened(lake)
+        mirror = self.opened(lake)
         until = self.seq if until is None else until
         found = self.changes()
-        return Applier(mirror).apply(found.filter(pc.less_equal(found["_seq"], until)), position(until))
+        return Applier(mirror, bound_bytes).apply(found.filter(pc.less_equal(found["_seq"], until)), position(until))
 
     @staticmethod
     def opened_or_none(lake: str) -> Mirror | None:
@@ -106,8 +112,8 @@ def _image(row: Row) -> dict[str, Any]:
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def opened(lake: str) -> Mirror:
-    found = Mirror.open(lake, SOURCE, TABLE)
+def opened(lake: str, limits: MirrorLimits = MirrorLimits()) -> Mirror:
+    found = Mirror.open(lake, SOURCE, TABLE, limits=limits)
     assert found is not None
     return found
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.errors import MirrorDivergedError
-from strata.mirrors import checkpoint, data_files, key_index, log, log_cut, vectors
 from strata.mirrors import compact as compacting
+from strata.mirrors import data_files, key_index, log, log_cut, vectors
 from strata.mirrors.apply import Applier
 from strata.mirrors.compact import compact, vacuum
 from strata.mirrors.histories import kept_beginning
 from strata.mirrors.histories.beginning import beginning_of
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.modes import Mode
 from tests.mirrors.model import Model, opened, position, rows_of
 
@@ -126,13 +127,12 @@ def dying(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("work", ["create", "apply", "compact", "vacuum"])
 def test_killed_around_any_write(tmp_path: Path, mode: Mode, work: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY", 3)
-    model, base = Model(5), tmp_path / "base"
+    model, base = Model(5, limits=MirrorLimits(checkpoint_commits=3)), tmp_path / "base"
     model.live(80)
     works: dict[str, tuple[int, Callable[[str], Any]]] = {
         "create": (0, lambda lake: model.create(lake, mode)),
         "apply": (60, lambda lake: model.bring(lake, 80)),
-        "compact": (80, lambda lake: compact(opened(lake))),
+        "compact": (80, lambda lake: compact(model.opened(lake))),
         "vacuum": (80, lambda lake: vacuum(opened(lake), now_micros=LATE, retain_hours=0)),
     }
     start, do = works[work]
@@ -142,7 +142,7 @@ def test_killed_around_any_write(tmp_path: Path, mode: Mode, work: str, monkeypa
             if cut <= start:
                 model.bring(str(base), cut)
         if work == "vacuum":
-            compact(opened(str(base)))
+            compact(model.opened(str(base)))
     else:
         base.mkdir()
     deaths = 0
@@ -181,7 +181,7 @@ def test_appliers_and_a_compaction_at_once(tmp_path: Path, mode: Mode) -> None:
 
     def upkeep(_: int) -> None:
         for _ in range(5):
-            compact(opened(lake))
+            compact(model.opened(lake))
             vacuum(opened(lake), now_micros=time.time_ns() // 1000, retain_hours=1)
 
     def read(_: int) -> None:

@@ -15,10 +15,12 @@ from strata.cli.main import run
 from strata.errors import MirrorBehindError, Usage
 from strata.gtid.token import Order, Token
 from strata.gtid.token_text import to_text
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import read_snapshot
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
 from strata.store.table_intervals import State, TableIntervalLedger
+from strata.tables.limits import FileLimits
 from tests.docs.pages import read_blocks
 from tests.mirrors.server_zones import load_zones
 from tests.mirrors.world import MirrorWorld, assert_rows
@@ -229,9 +231,8 @@ def test_tokens_of_a_source_with_a_lineage_and_copies(world: MirrorWorld) -> Non
             mirror.wait_until(other, timeout_seconds=0)
 
 
-def test_many_batches_of_whole_transactions(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strata.mirrors.changes.BATCH_ROWS", 50)
-    monkeypatch.setattr("strata.mirrors.data_files.FILE_ROWS", 100)
+def test_many_batches_of_whole_transactions(world: MirrorWorld) -> None:
+    world.limits = MirrorLimits(batch_rows=50, file_rows=100)
     numbers = ", ".join(f"({n}, 0)" for n in range(200))
     world.server.run_sql(f"CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES {numbers}", "shop")
     for n in range(10):
@@ -248,10 +249,9 @@ def test_many_batches_of_whole_transactions(world: MirrorWorld, monkeypatch: pyt
         assert at.position.gtid_executed.endswith(f":1-{at.position.seq}")
 
 
-def test_one_transaction_that_is_too_large_to_be_held(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_transaction_that_is_too_large_to_be_held(world: MirrorWorld) -> None:
     """It is applied in pieces, and its readers see one commit."""
-    monkeypatch.setattr("strata.tables.row_groups.ROW_GROUP_ROWS", 8000)
-    monkeypatch.setattr("strata.mirrors.changes.BATCH_ROWS", 8000)
+    world.limits, world.file_limits = MirrorLimits(batch_rows=8000), FileLimits(row_group_rows=8000)
     numbers = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 20000) SELECT n, n % 7 FROM r"
     world.server.run_sql(
         "SET SESSION cte_max_recursion_depth = 100000; CREATE TABLE t (id INT PRIMARY KEY, n INT);"

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from strata.errors import DamagedFileError, LakeUnavailableError, Usage
-from strata.mirrors import checkpoint, log_cut
+from strata.mirrors import log_cut
 from strata.mirrors.apply import Applier
 from strata.mirrors.compact import vacuum
 from strata.mirrors.histories.beginning import beginning_of
 from strata.mirrors.histories.kept_beginning import read_beginning
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import read_snapshot, readable_versions
 from strata.mirrors.modes import Mode
 from strata.mirrors.table import Mirror
 from strata.mirrors.turn import emptied
+from tests.mirrors import model as models
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
-from tests.mirrors.model import COLUMNS, Model, opened, position, rows_of
+from tests.mirrors.model import COLUMNS, Model, position, rows_of
 from tests.s3_server import BUCKET
 
 _HOUR_MS = 3_600_000
 NOW_MS = 10_000 * _HOUR_MS
 
 
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY", 4)
+OFTEN = MirrorLimits(checkpoint_commits=4)
+opened = partial(models.opened, limits=OFTEN)
 
 
 def aged(lake: str) -> int:
@@ -47,7 +49,7 @@ def aged(lake: str) -> int:
 
 def lived(lake: str, mode: Mode = Mode.DELETION_VECTORS) -> Model:
     """A mirror of a commit a transaction."""
-    model = Model(8)
+    model = Model(8, limits=OFTEN)
     model.live(30)
     model.create(lake, mode)
     for seq in range(1, 31):
@@ -165,7 +167,7 @@ def test_the_log_is_cut_on_an_object_store(
     for name, value in {**s3_environment, "AWS_ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(name, value)
     lake = f"s3://{BUCKET}/{request.node.name}"
-    model = Model(8)
+    model = Model(8, limits=OFTEN)
     model.live(14)
     model.create(lake, Mode.DELETION_VECTORS)
     for seq in range(1, 15):

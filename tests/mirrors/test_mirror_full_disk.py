@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.errors import LakeUnavailableError
-from strata.mirrors import checkpoint, data_files
 from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.modes import Mode
 from tests.disks import enlarge, no_file_above, small_disk
 from tests.mirrors.model import Model, opened, rows_of
@@ -24,10 +24,8 @@ LATE = 4 * 10**15
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("room", [4, 16, 52, 100, 148, 200])
-def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode, room: int) -> None:
-    monkeypatch.setattr(data_files, "FILE_ROWS", 8)
-    monkeypatch.setattr(checkpoint, "EVERY", 3)
-    model, lake = Model(4), str(tmp_path)
+def test_a_disk_that_fills_up(tmp_path: Path, mode: Mode, room: int) -> None:
+    model, lake = Model(4, limits=MirrorLimits(file_rows=8, checkpoint_commits=3)), str(tmp_path)
     model.live(80)
     with small_disk(tmp_path, room << 10):
         with pytest.raises(LakeUnavailableError, match="Make room there"):
@@ -44,7 +42,7 @@ def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
         enlarge(tmp_path, 8 << 20)
         if before is None:
             model.create(lake, mode)
-        assert rows_of(model.bring(lake, 80)) == rows_of(compact(opened(lake))[0]) == model.states[80]
+        assert rows_of(model.bring(lake, 80)) == rows_of(compact(model.opened(lake))[0]) == model.states[80]
 
 
 def _live(model: Model, lake: str, mode: Mode) -> None:

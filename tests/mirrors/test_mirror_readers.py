@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from msgspec.structs import replace
 
 from strata.errors import DamagedFileError, MirrorDivergedError
-from strata.mirrors import checkpoint
 from strata.mirrors.apply import Applier
 from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import read_snapshot
 from strata.mirrors.modes import Mode
 from strata.mirrors.table import Mirror
@@ -47,11 +47,8 @@ def assert_read(mirror: Mirror, rows: list[Row], version: int | None = None) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_reader_sees_the_rows_after_every_kind_of_commit(
-    tmp_path: Path, mode: Mode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY", 4)
-    model, lake = Model(1), str(tmp_path)
+def test_every_reader_sees_the_rows_after_every_kind_of_commit(tmp_path: Path, mode: Mode) -> None:
+    model, lake = Model(1, limits=MirrorLimits(checkpoint_commits=4)), str(tmp_path)
     model.live(70)
     model.create(lake, mode)
     seen = {}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from strata.mirrors import checkpoint, data_files
 from strata.mirrors.apply import Applier
 from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import read_snapshot
 from strata.mirrors.modes import Mode
 from strata.mirrors.vectors import Vector
@@ -61,24 +61,22 @@ def _named(table: Path, commit: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_commit_comes_behind_all_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
-    disk, model, lake = Disk(monkeypatch), Model(4), str(tmp_path)
-    monkeypatch.setattr(data_files, "FILE_ROWS", 8)
+    disk, model, lake = Disk(monkeypatch), Model(4, limits=MirrorLimits(file_rows=8)), str(tmp_path)
     model.live(60)
     model.create(lake, mode)
     for cut in (20, 30, 31, 32):
         model.bring(lake, cut)
     rest = model.changes(32).sort_by([("_seq", "ascending"), ("_row", "ascending")])
     pieces = [rest.slice(at, 9) for at in range(0, rest.num_rows, 9)]
-    Applier(opened(lake)).apply(pieces[0], position(60), lambda: pieces[1:])
-    compact(opened(lake))
+    Applier(model.opened(lake)).apply(pieces[0], position(60), lambda: pieces[1:])
+    compact(model.opened(lake))
     assert rows_of(opened(lake)) == model.states[60]
     assert disk.commits == opened(lake).snapshot.version + 1
 
 
 def checkpointed(lake: str, monkeypatch: pytest.MonkeyPatch) -> Model:
     """A mirror of 13 commits; with a checkpoint of each fourth."""
-    monkeypatch.setattr(checkpoint, "EVERY", 4)
-    model = Model(4)
+    model = Model(4, limits=MirrorLimits(checkpoint_commits=4))
     model.live(12)
     model.create(lake, Mode.DELETION_VECTORS)
     for seq in range(1, 13):

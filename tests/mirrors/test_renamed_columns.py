@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake.exceptions import DeltaProtocolError
 
-from strata.mirrors import checkpoint
 from strata.mirrors.compact import compact, vacuum
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.renames import Renames, is_former, is_mapped, renames_by, same_as
 from strata.schema.model.definition import TableName
 from tests.mirrors import history_check
@@ -114,9 +114,9 @@ def moves_files(mirror: Mirror, after: int) -> bool:
     return any("add" in line or "remove" in line for lines in altering for line in lines)
 
 
-def test_every_reader_has_the_columns_of_the_server(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_reader_has_the_columns_of_the_server(world: MirrorWorld) -> None:
     """Random lives have the other mode."""
-    monkeypatch.setattr(checkpoint, "EVERY", 5)
+    world.limits = MirrorLimits(checkpoint_commits=5)
     live(world, BEGIN, *TABLES)
     seen: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for number, (statements, keeps) in enumerate(STEPS):

@@ -19,6 +19,7 @@ from strata.jobs.prove.replay import TableState
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
 from strata.mirrors.renames import Renames, same_as, without_invalid
@@ -28,6 +29,7 @@ from strata.store.database import open_store
 from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
 from strata.tables.commit import publish
 from strata.tables.convert import state_schema
+from strata.tables.limits import FileLimits
 from strata.wire.connection import ServerAddress
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class MirrorWorld:
     lake_url: str = ""
     """Of the lake; by default a folder."""
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
+    limits: MirrorLimits = MirrorLimits()
+    file_limits: FileLimits = FileLimits()
     engine: sa.Engine = field(init=False)
     source: Source = field(init=False)
 
@@ -77,7 +81,9 @@ class MirrorWorld:
         now = stream.clock + 1
         request = request or (Request(0, now) if take is None else Request(end=now, take=take))
         planned = plan_run(self.source, self.engine, stream, request, now=time.time_ns() // 1000)
-        files = [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]
+        files = [
+            file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task, self.file_limits)
+        ]
         store_decoded(planned.run_url, files)
         folder = run_folder(self.lake, self.name, planned.run)
         staged, plan = read_decoded(folder).files, read_plan(folder)
@@ -98,6 +104,7 @@ class MirrorWorld:
             mode=self.mode,
             locks=self.locks(),
             renames=self.renames,
+            limits=self.limits,
         )
 
     def locks(self, wait_seconds: float = 30) -> MirrorLocks:

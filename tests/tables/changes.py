@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from strata.rows.arrow import INVALID, ROW_FIELDS, TIMESTAMP_UTC
 from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata.tables.limits import FileLimits
 from strata.tables.write import ChangeWriter, StagedFile
 
 SOURCE = "shop"
@@ -70,10 +71,14 @@ def inserts(fields: dict[str, pa.DataType], rows: list[dict[str, Any]], **given:
 
 
 def stage(
-    staging: Any, *batches: Batch, interval: int = INTERVAL, slice_key: str = "binlog.000001:4"
+    staging: Any,
+    *batches: Batch,
+    interval: int = INTERVAL,
+    slice_key: str = "binlog.000001:4",
+    limits: FileLimits = FileLimits(),
 ) -> tuple[StagedFile, ...]:
     """Writes batches as one slice."""
-    with ChangeWriter(str(staging), source=SOURCE, interval=interval, slice_key=slice_key) as writer:
+    with ChangeWriter(str(staging), source=SOURCE, interval=interval, slice_key=slice_key, limits=limits) as writer:
         for batch in batches:
             writer.write(batch)  # type: ignore[arg-type]  # has the same fields
         return writer.close()

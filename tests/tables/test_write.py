@@ -13,7 +13,7 @@ import pytest
 from strata.errors import LakeUnavailableError
 from strata.schema.model.definition import TableName
 from strata.tables.layout import METADATA
-from strata.tables.row_groups import ROW_GROUP_ROWS
+from strata.tables.limits import FileLimits
 from strata.tables.write import ChangeWriter, StagedFile
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 
@@ -87,18 +87,17 @@ def test_versions_and_tables_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_small_batches_are_joined_into_row_groups(tmp_path: Path) -> None:
-    rows = ROW_GROUP_ROWS // 4
+    whole = FileLimits().row_group_rows
+    rows = whole // 4
     batch = inserts({"id": pa.int64()}, [{"id": at} for at in range(rows)])
     (file,) = stage(tmp_path, *[batch] * 5)
     groups = pq.read_metadata(file.url)
-    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [ROW_GROUP_ROWS, rows]
+    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [whole, rows]
 
 
-def test_a_file_that_grows_too_large_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strata.tables.write.FILE_BYTES", 100)
-    monkeypatch.setattr("strata.tables.row_groups.ROW_GROUP_ROWS", 2)
+def test_a_file_that_grows_too_large_ends(tmp_path: Path) -> None:
     one = [inserts(FIELDS, [{"id": at}], first_seq=at) for at in range(1, 6)]
-    staged = stage(tmp_path, *one)
+    staged = stage(tmp_path, *one, limits=FileLimits(row_group_rows=2, file_bytes=100))
     assert [(file.rows, file.min_seq, file.max_seq) for file in staged] == [(2, 1, 2), (2, 3, 4), (1, 5, 5)]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from strata.errors import StrataError, Usage
 from strata.events.repeats import Repeat, describe_repeat
@@ -19,8 +19,9 @@ from strata.jobs.decode.file_ranges import UndecidedRows
 from strata.rows.blocks import Hole, Watermark
 from strata.rows.decode import ChangeBatch, QuarantinedRows
 from strata.rows.jsonl import JsonLines
+from strata.tables.limits import FileLimits
 from strata.tables.named_columns import published
-from strata.tables.row_groups import ROW_GROUP_BYTES, Encoder, RowGroups, parquet_writer, write_row_group
+from strata.tables.row_groups import Encoder, RowGroups, parquet_writer, write_row_group
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 
-MOST_HELD_BYTES = 2 * ROW_GROUP_BYTES
-"""Of the row groups of all tables that are being gathered: of many tables none may ever have a whole one."""
 MOST_REPEATED = 10
 
 
@@ -156,11 +155,19 @@ class JsonlOutput(_Output):
 
 class ParquetOutput(_Output):
     """Parquet files in a folder, one or more a table and version; each is one row group of rows in stream order.
-    Quarantined rows go to `quarantine.jsonl` there."""
+    Quarantined rows go to `quarantine.jsonl` there.
 
-    def __init__(self, out: str) -> None:
+    Args:
+        out: The folder.
+        limits: What is held of one row group.
+        most_bytes: Of the row groups of all tables that are being gathered: of many tables none may ever have a whole
+            one. By default as many as two have.
+    """
+
+    def __init__(self, out: str, limits: FileLimits = FileLimits(), most_bytes: int | None = None) -> None:
         super().__init__(Path(out) / "quarantine.jsonl")
-        self._out = out
+        self._out, self._limits = out, limits
+        self._most_bytes = 2 * limits.row_group_bytes if most_bytes is None else most_bytes
         self._gathered: dict[tuple[TableName, int | None], _Gathered] = {}
         self._held_bytes = 0
         # Encoding takes longer than decoding, and both leave the interpreter alone.
@@ -187,11 +194,11 @@ class ParquetOutput(_Output):
         key = (step.table, step.version_id)
         gathered = self._gathered.get(key)
         if gathered is None:
-            gathered = self._gathered[key] = _Gathered.begin(Path(self._out), *key)
+            gathered = self._gathered[key] = _Gathered.begin(Path(self._out), *key, self._limits)
         self._held_bytes -= gathered.groups.held_bytes
         self._write(gathered, gathered.groups.add(published(step.batch)))
         self._held_bytes += gathered.groups.held_bytes
-        if self._held_bytes > MOST_HELD_BYTES:
+        if self._held_bytes > self._most_bytes:
             largest = max(self._gathered.values(), key=lambda each: each.groups.held_bytes)
             self._held_bytes -= largest.groups.held_bytes
             self._write(largest, largest.groups.take())
@@ -206,13 +213,13 @@ class _Gathered(Struct):
 
     folder: Path
     stem: str
-    groups: RowGroups = field(default_factory=RowGroups)
+    groups: RowGroups
     files: int = 0
 
     @classmethod
-    def begin(cls, out: Path, table: TableName, version_id: int | None) -> Self:
+    def begin(cls, out: Path, table: TableName, version_id: int | None, limits: FileLimits) -> Self:
         """Makes the folder. What an earlier run wrote of this version is removed: its parts may be others."""
-        found = cls(out / table.database / table.table, f"version-{version_id or 0}")
+        found = cls(out / table.database / table.table, f"version-{version_id or 0}", RowGroups(limits))
         try:
             found.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from strata.errors import LakeUnavailableError, Usage
 from strata.mirrors.layout import key_columns
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.taken import Taken
 from strata.rows.arrow import BEFORE, INVALID
 from strata.schema.model.folding import fold_name
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
     from strata.schema.model.definition import TableDefinition, TableName
 
-BATCH_ROWS: Final = 1 << 18
-"""Changes that are applied in one commit, once whole transactions make so many."""
-BATCH_BYTES: Final = 160 << 20
-"""Of Arrow memory, likewise."""
 _NEEDED: Final = ("_op", "_seq", "_row", "_schema_version", "_missing", "_invalid")
 _PASSED_OVER: Final = frozenset(METADATA) - {*_NEEDED, BEFORE}
 _KEPT_FOOTERS: Final = 64
@@ -85,6 +82,7 @@ class PublishedChanges:
         source: The source's name.
         table: The table.
         known: A version that it is known to have had; None if none is.
+        limits: How large batches become.
 
     Raises:
         Usage: A part of it lies beside it, as an older version of Strata left it.
@@ -92,7 +90,10 @@ class PublishedChanges:
         LakeUnavailableError: The storage does not answer.
     """
 
-    def __init__(self, lake: str, source: str, table: TableName, known: int | None = None) -> None:
+    def __init__(
+        self, lake: str, source: str, table: TableName, known: int | None = None, limits: MirrorLimits = MirrorLimits()
+    ) -> None:
+        self._limits = limits
         self._url = table_url(lake, source, table)
         found = open_changes(lake, source, table, known)
         if found is not None and found.left_beside():
@@ -133,7 +134,7 @@ class PublishedChanges:
         held: list[pa.Table] = []
         while parts:
             held.append(self._read(parts.popleft(), span))
-            if not parts or not _is_much(held, at_once):
+            if not parts or not self._is_much(held, at_once):
                 continue
             follows, whole = parts[0].low, pa.concat_tables(held)
             first, rest = _split(whole, pc.less(whole["_seq"], follows))
@@ -148,6 +149,10 @@ class PublishedChanges:
                     parts.popleft()
         yield Batch(pa.concat_tables(held) if held else self._none(span), span.until)
 
+    def _is_much(self, held: list[pa.Table], at_once: int) -> bool:
+        rows, size = sum(one.num_rows for one in held), sum(int(one.nbytes) for one in held)
+        return rows * at_once >= self._limits.batch_rows or size * at_once >= self._limits.batch_bytes
+
     def _parts_of(self, span: VersionRange, is_in: Callable[[int], bool]) -> list[_Part]:
         found = (part for path, start in self._files.items() if is_in(start) for part in self._parts(path))
         wanted = (part for part in found if part.high > span.after and part.low <= span.until)
@@ -158,7 +163,7 @@ class PublishedChanges:
         held: list[pa.Table] = []
         for part in parts:
             held.append(self._read(part, span))
-            if _is_much(held, at_once):
+            if self._is_much(held, at_once):
                 yield pa.concat_tables(held)
                 held = []
         if held:
@@ -264,11 +269,6 @@ def _split(rows: pa.Table, which: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
     if pc.all(which.slice(0, count)).as_py():
         return rows.slice(0, count), rows.slice(count)
     return rows.filter(which), rows.filter(pc.invert(which))
-
-
-def _is_much(held: list[pa.Table], at_once: int) -> bool:
-    rows, size = sum(one.num_rows for one in held), sum(int(one.nbytes) for one in held)
-    return rows * at_once >= BATCH_ROWS or size * at_once >= BATCH_BYTES
 
 
 def _parts_of_one(held: pa.Table, parts: Iterable[_Part]) -> list[_Part]:

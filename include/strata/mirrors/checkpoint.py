@@ -3,7 +3,7 @@ Not here: writing it (`tables/delta/checkpoint.py`), reading it (`log.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from strata.errors import LakeUnavailableError
 from strata.tables.delta.checkpoint import write_checkpoint
@@ -11,11 +11,8 @@ from strata.tables.delta.checkpoint import write_checkpoint
 if TYPE_CHECKING:
     from strata.mirrors.actions import Snapshot
 
-EVERY: Final = 50
-"""Commits. With fewer each open reads more small files, with more each checkpoint is worth it less."""
 
-
-def write_checkpoint_if_due(snapshot: Snapshot, before: Snapshot) -> None:
+def write_checkpoint_if_due(snapshot: Snapshot, before: Snapshot, every: int) -> None:
     """Writes one if it is time, or if the last commit has given the table other columns: commits of older versions of
     Strata have bounds, which readers then parse by the new types. A checkpoint has none of files that were removed.
     Nothing else depends on it: one that cannot be written is left to the next.
@@ -23,8 +20,9 @@ def write_checkpoint_if_due(snapshot: Snapshot, before: Snapshot) -> None:
     Args:
         snapshot: The table behind the last commit.
         before: In front of it.
+        every: Of so many commits one has a checkpoint.
     """
-    if snapshot.version % EVERY and before.schema_text == snapshot.schema_text:
+    if snapshot.version % every and before.schema_text == snapshot.schema_text:
         return
     try:
         write_checkpoint(snapshot.url, snapshot.version)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from strata.mirrors.apply import refuse_foreign
-from strata.mirrors.data_files import FILE_BYTES, FILE_ROWS, read_file_rows, write_rows
+from strata.mirrors.data_files import read_file_rows, write_rows
 from strata.mirrors.log import added_since, commit_times, now_ms, read_snapshot, readable_versions
 from strata.mirrors.log_cut import cut_log
 from strata.mirrors.vectors import FOLDER
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata.mirrors.actions import LiveFile
+    from strata.mirrors.limits import MirrorLimits
     from strata.mirrors.table import Mirror
 
 ATTEMPTS: Final = 5
 RETAIN_HOURS: Final = 168
 """How long files of former versions are kept by default: readers of those, and time travel, need them."""
-_SMALL_ROWS: Final = FILE_ROWS // 4
+_SMALL_SHARE: Final = 0.25
+"""Of the rows of a whole file."""
 _SMALL_BYTES: Final = 16 << 20
 _DEAD_SHARE: Final = 0.2
 _WRITERS_HOURS: Final = 1
@@ -68,7 +70,7 @@ def wear_of(mirror: Mirror) -> Wear:
     """How many of a mirror's files are small, and how many of its rows are dead."""
     files = list(mirror.snapshot.files.values())
     rows = sum(file.rows for file in files)
-    small = len(_small(files))
+    small = len(_small(files, mirror.limits))
     return Wear(small if small > 1 else 0, len(_dead(files)), rows - sum(file.live_rows for file in files), rows)
 
 
@@ -85,11 +87,11 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
     for _ in range(ATTEMPTS):
         mirror = mirror.refreshed()
         refuse_foreign(mirror)
-        chosen = _some(_worth_it(list(mirror.snapshot.files.values())))
+        chosen = _some(_worth_it(list(mirror.snapshot.files.values()), mirror.limits), mirror.limits)
         before = len(mirror.snapshot.files)
         if not chosen:
             return mirror, Compacted(before, before, 0)
-        added = list(write_rows(mirror.url, mirror.schema, _rows(mirror, chosen)))
+        added = list(write_rows(mirror.url, mirror.schema, _rows(mirror, chosen), limits=mirror.limits))
         now = now_ms()
         actions = [_moved(file.removed(now)) for file in chosen] + [_moved(file.added()) for file in added]
         try:
@@ -100,8 +102,8 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
     raise CommitConflictError
 
 
-def _worth_it(files: Sequence[LiveFile]) -> list[LiveFile]:
-    dead, small = _dead(files), _small(files)
+def _worth_it(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
+    dead, small = _dead(files), _small(files, limits)
     # A small file alone becomes no larger.
     return dead if len(small) < 2 else [*small, *(file for file in dead if file not in small)]
 
@@ -110,16 +112,17 @@ def _dead(files: Sequence[LiveFile]) -> list[LiveFile]:
     return [file for file in files if file.live_rows < file.rows * (1 - _DEAD_SHARE)]
 
 
-def _small(files: Sequence[LiveFile]) -> list[LiveFile]:
-    return [file for file in files if file.rows < _SMALL_ROWS and file.size_bytes < _SMALL_BYTES]
+def _small(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
+    rows = int(limits.file_rows * _SMALL_SHARE)
+    return [file for file in files if file.rows < rows and file.size_bytes < _SMALL_BYTES]
 
 
-def _some(files: Sequence[LiveFile]) -> list[LiveFile]:
+def _some(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
     """As many as make a whole file; of small ones at least two, since four make none."""
     rows = size = 0
     for at, file in enumerate(files):
         rows, size = rows + file.live_rows, size + file.size_bytes
-        if rows >= FILE_ROWS or size >= FILE_BYTES:
+        if rows >= limits.file_rows or size >= limits.file_bytes:
             return list(files[: at + 1])
     return list(files)
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from strata.errors import DamagedFileError
 from strata.mirrors.actions import LiveFile
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import now_ms
 from strata.mirrors.renames import NUMBER, name_in_files, same_as
 from strata.rows.arrow import INVALID
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 _MAP = pa.field(INVALID_COLUMN, INVALID)
-FILE_ROWS = 1 << 20
-"""Rows of one file at most."""
-FILE_BYTES = 64 << 20
-"""Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
 
 
 def write_rows(
-    url: str, schema: pa.Schema, parts: Iterable[pa.Table | pa.RecordBatch], unsynced: list[str] | None = None
+    url: str,
+    schema: pa.Schema,
+    parts: Iterable[pa.Table | pa.RecordBatch],
+    unsynced: list[str] | None = None,
+    *,
+    limits: MirrorLimits = MirrorLimits(),
 ) -> Iterator[LiveFile]:
     """Writes rows as data files, each given when it is in its place; no more than one is held in memory.
 
@@ -44,11 +46,12 @@ def write_rows(
         parts: Rows. What columns of texts hold (`tables/verbatim.py`) goes into the map `_invalid`, which only files
             have that need it.
         unsynced: Gets the files that a power cut may still take, for the commit (`log.commit`).
+        limits: How large they become.
 
     Raises:
         LakeUnavailableError: The storage refuses.
     """
-    writing = _Files(url, schema, unsynced)
+    writing = _Files(url, schema, unsynced, limits)
     for part in parts:
         yield from writing.put(part)
     yield from writing.close()
@@ -57,19 +60,19 @@ def write_rows(
 class _Files:
     """Files of one call, one after the other."""
 
-    def __init__(self, url: str, schema: pa.Schema, unsynced: list[str] | None) -> None:
+    def __init__(self, url: str, schema: pa.Schema, unsynced: list[str] | None, limits: MirrorLimits) -> None:
         own = [field for field in schema if field.name != INVALID_COLUMN]
-        self._url, self._unsynced = url, unsynced
+        self._url, self._unsynced, self._limits = url, unsynced, limits
         self._called = [same_as(field) for field in own]
         self._stored = pa.schema([_stored(field) for field in own])
-        self._groups, self._file = RowGroups(), _File(url, unsynced)
+        self._groups, self._file = RowGroups(), self._new()
 
     def put(self, part: pa.Table | pa.RecordBatch) -> Iterator[LiveFile]:
         """Takes rows; gives the files that have become full."""
         rows, invalid = _fitted(part, self._stored, self._called), _map_of(part)
         if invalid is not None and not self._file.has_invalid:
             yield from self.close()
-            self._file = _File(self._url, self._unsynced, has_invalid=True)
+            self._file = self._new(has_invalid=True)
         if self._file.has_invalid:
             rows = rows.append_column(_MAP, _or_nothing(invalid, rows.num_rows))
         for batch in rows.to_batches(max_chunksize=1 << 16):
@@ -88,15 +91,18 @@ class _Files:
             yield self._next()
 
     def _next(self) -> LiveFile:
-        done, self._file = self._file, _File(self._url, self._unsynced, has_invalid=self._file.has_invalid)
+        done, self._file = self._file, self._new(has_invalid=self._file.has_invalid)
         return done.close()
+
+    def _new(self, *, has_invalid: bool = False) -> _File:
+        return _File(self._url, self._unsynced, self._limits, has_invalid=has_invalid)
 
 
 class _File:
     """One file in memory."""
 
-    def __init__(self, url: str, unsynced: list[str] | None, *, has_invalid: bool = False) -> None:
-        self._url = url
+    def __init__(self, url: str, unsynced: list[str] | None, limits: MirrorLimits, *, has_invalid: bool) -> None:
+        self._url, self._limits = url, limits
         self.has_invalid = has_invalid
         self._unsynced = unsynced
         self._sink = pa.BufferOutputStream()
@@ -105,7 +111,9 @@ class _File:
 
     @property
     def is_full(self) -> bool:
-        return self.rows >= FILE_ROWS or (self._writer is not None and self._sink.tell() >= FILE_BYTES)
+        if self.rows >= self._limits.file_rows:
+            return True
+        return self._writer is not None and bool(self._sink.tell() >= self._limits.file_bytes)
 
     def add(self, group: pa.Table) -> None:
         if self._writer is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -338,3 +339,18 @@ def added_since(url: str, version: int) -> list[LiveFile]:
     later = [one for one in versions_of(url) if one > version]
     adds = [one["add"] for at in later for one in _read_commit(url, at) or () if "add" in one]
     return [live_file(add, url) for add in adds]
+
+
+def version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
+    """The newest version that is not behind a point; -1 if none is, None if there is no table."""
+    versions = readable_versions(url)
+    if not versions:
+        return None
+
+    def is_behind(version: int) -> bool:
+        position = position_of(url, version)
+        # A commit of others, which moved rows at most, stands with the one before it.
+        return position is not None and not at(position)
+
+    place = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag
+    return versions[place - 1] if place else -1

@@ -55,7 +55,7 @@ class Staged:
         mirror = self.mirror
         dead = self._index.find(mirror, reduced.gone)
         put = [reduced.put] if reduced.put.num_rows else []
-        added = list(write_rows(mirror.url, mirror.schema, put, self.unsynced))
+        added = list(write_rows(mirror.url, mirror.schema, put, self.unsynced, limits=mirror.limits))
         self._invalid = self._invalid or mirror.invalid_column(added)
         files = dict(mirror.snapshot.files)
         for path, rows in dead.items():
@@ -109,5 +109,6 @@ class Staged:
         mirror, actions = self.mirror, []
         for path, gone in dead.items():
             left = read_file_rows(mirror.url, mirror.snapshot.files[path], mirror.exact_schema, rows_of(gone))
-            actions += [one.added() for one in write_rows(mirror.url, mirror.schema, left, self.unsynced)]
+            written = write_rows(mirror.url, mirror.schema, left, self.unsynced, limits=mirror.limits)
+            actions += [one.added() for one in written]
         return actions

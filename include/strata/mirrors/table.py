@@ -4,7 +4,6 @@ Not here: changes (`apply.py`), DDL (`turn.py`), the log's form (`log.py`), the 
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -18,7 +17,8 @@ from strata.mirrors.checkpoint import write_checkpoint_if_due
 from strata.mirrors.data_files import names_of, read_file_rows, write_rows
 from strata.mirrors.exactness import EXACT, can_tell, doubtful_columns, has_lost
 from strata.mirrors.layout import key_columns, mirror_url
-from strata.mirrors.log import commit, newer, now_ms, position_of, read_snapshot, readable_versions
+from strata.mirrors.limits import MirrorLimits
+from strata.mirrors.log import commit, newer, now_ms, read_snapshot, version_at
 from strata.mirrors.modes import Mode, properties_of, protocol_of
 from strata.mirrors.position import app_id
 from strata.mirrors.renames import (
@@ -59,6 +59,7 @@ class Mirror(Struct, frozen=True):
     source: str
     table: TableName
     snapshot: Snapshot
+    limits: MirrorLimits = MirrorLimits()
 
     @classmethod
     def create(  # noqa: PLR0913  what a mirror is made of
@@ -74,6 +75,7 @@ class Mirror(Struct, frozen=True):
         renames: Renames = Renames.COPY,
         replacing: Mirror | None = None,
         rows_from: RowsFrom = RowsFrom.DUMP,
+        limits: MirrorLimits = MirrorLimits(),
     ) -> Self:
         """A new mirror with these rows, in one commit; files of one that was killed before it are never seen.
 
@@ -90,6 +92,7 @@ class Mirror(Struct, frozen=True):
             replacing: The mirror that is there, whose rows these take the place of; its earlier positions stay
                 readable. It keeps its identity unless the table was dropped meanwhile.
             rows_from: What makes it complete.
+            limits: How large its files and commits become while this value, and those that come of it, change it.
 
         Raises:
             Usage: There is a mirror of this table.
@@ -112,7 +115,7 @@ class Mirror(Struct, frozen=True):
         if replacing is not None and not replacing.is_dropped:
             identity = replacing.identity
         columns = first_columns(definition, renames)
-        added = list(write_rows(url, columns, batches))
+        added = list(write_rows(url, columns, batches, limits=limits))
         schema = with_invalid(columns) if has_invalid(added) else columns
         own = {
             "strata.source": source,
@@ -132,16 +135,22 @@ class Mirror(Struct, frozen=True):
             *(file.added() for file in added),
         ]
         _commit(url, found, actions, position, app_id(source, table), operation="CREATE TABLE AS SELECT")
-        made = cls.open(lake, source, table)
+        made = cls.open(lake, source, table, limits=limits)
         if made is None:
             raise CommitConflictError
         if found is not None:
-            write_checkpoint_if_due(made.snapshot, found)
+            write_checkpoint_if_due(made.snapshot, found, limits.checkpoint_commits)
         return made
 
     @classmethod
     def open(
-        cls, lake: str, source: str, table: TableName | str, at: Callable[[MirrorPosition], bool] | None = None
+        cls,
+        lake: str,
+        source: str,
+        table: TableName | str,
+        at: Callable[[MirrorPosition], bool] | None = None,
+        *,
+        limits: MirrorLimits = MirrorLimits(),
     ) -> Self | None:
         """The mirror as it is now, or as it was; None if the table has none.
 
@@ -150,6 +159,7 @@ class Mirror(Struct, frozen=True):
             source: The source's name.
             table: The table.
             at: Whether a position is not behind the point that is asked for; the newest that is not is opened.
+            limits: As `create`.
 
         Raises:
             Usage: Its oldest position lies behind that point.
@@ -158,7 +168,7 @@ class Mirror(Struct, frozen=True):
         """
         table = TableName.of(table)
         url = mirror_url(lake, source, table)
-        version = None if at is None else _version_at(url, at)
+        version = None if at is None else version_at(url, at)
         if version == -1:
             raise Usage(
                 "the mirror does not reach back so far",
@@ -175,7 +185,7 @@ class Mirror(Struct, frozen=True):
                 file=url,
                 remedy="Move the folder away and dump the table again; copy a mirror to change it.",
             )
-        return None if found is None else cls(source, table, found)
+        return None if found is None else cls(source, table, found, limits)
 
     @classmethod
     def open_before(cls, lake: str, source: str, table: TableName, seq: int) -> Self | None:
@@ -338,7 +348,7 @@ class Mirror(Struct, frozen=True):
             unsynced=unsynced,
         )
         made = self.refreshed()
-        write_checkpoint_if_due(made.snapshot, self.snapshot)
+        write_checkpoint_if_due(made.snapshot, self.snapshot, self.limits.checkpoint_commits)
         return made
 
     def with_properties(self, changed: Mapping[str, str | None], position: MirrorPosition) -> Mirror:
@@ -426,18 +436,3 @@ def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", crea
 
 def _ends(found: Snapshot | None) -> list[dict[str, Any]]:
     return [] if found is None else [file.removed(now_ms()) for file in found.files.values()]
-
-
-def _version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
-    """The newest version that is not behind a point; -1 if none is, None if there is no table."""
-    versions = readable_versions(url)
-    if not versions:
-        return None
-
-    def is_behind(version: int) -> bool:
-        position = position_of(url, version)
-        # A commit of others, which moved rows at most, stands with the one before it.
-        return position is not None and not at(position)
-
-    place = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag
-    return versions[place - 1] if place else -1

@@ -133,13 +133,13 @@ def rearranged(
         CommitConflictError: Somebody else has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
-    now, actions, added = now_ms(), [], list(write_rows(mirror.url, mirror.schema, brought))
+    now, actions, added = now_ms(), [], list(write_rows(mirror.url, mirror.schema, brought, limits=mirror.limits))
     for file in mirror.snapshot.files.values():
         parts = [*read_file_rows(mirror.url, file, mirror.exact_schema, mirror.dead_rows(file))]
         kept = [part.filter(pc.invert(pa.array(_held(part, mirror, held)))) for part in parts]
         if sum(part.num_rows for part in kept) < sum(part.num_rows for part in parts):
             actions.append(file.removed(now))
-            added += write_rows(mirror.url, mirror.schema, kept)
+            added += write_rows(mirror.url, mirror.schema, kept, limits=mirror.limits)
     actions += [one.added() for one in added]
     columns = mirror.schema
     if has_invalid(added):
@@ -268,7 +268,7 @@ def _in_files(columns: pa.Schema) -> frozenset[str]:
 
 
 def _rewritten(mirror: Mirror, turn: Turn, position: MirrorPosition, schema: pa.Schema) -> Mirror:
-    added = list(write_rows(mirror.url, schema, converted_rows(mirror, turn)))
+    added = list(write_rows(mirror.url, schema, converted_rows(mirror, turn), limits=mirror.limits))
     if has_invalid(added):
         schema = with_invalid(schema, mirror.schema, highest_number(mirror.snapshot.properties))
     now = now_ms()

@@ -19,7 +19,7 @@ _THREADS = 4
 
 
 def read_pinned(file: StagedFile) -> bytes:
-    """All bytes of a staged file (`FILE_BYTES` and a row group at most), which are those that were decoded.
+    """All bytes of a staged file (`FileLimits.file_bytes` and a row group at most), which are those that were decoded.
 
     Raises:
         DamagedFileError: It is gone, or another one.

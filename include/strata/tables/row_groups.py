@@ -11,15 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strata.tables.encodings import choose_encodings
+from strata.tables.limits import FileLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
-
-ROW_GROUP_ROWS = 128 * 1024
-"""Rows that are gathered before a row group is written."""
-ROW_GROUP_BYTES = 32 << 20
-"""Bytes of Arrow buffers that are held for one row group at most."""
 
 _COMPRESSION_LEVEL = 1
 _BOUNDED = (pa.types.is_primitive, pa.types.is_decimal)
@@ -28,7 +24,8 @@ _BOUNDED = (pa.types.is_primitive, pa.types.is_decimal)
 class RowGroups:
     """Batches of one schema, gathered until they are worth a row group."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: FileLimits = FileLimits()) -> None:
+        self._limits = limits
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self.held_bytes = 0
@@ -39,7 +36,9 @@ class RowGroups:
         self._batches.append(batch)
         self._rows += batch.num_rows
         self.held_bytes += batch.nbytes
-        return self.take() if self._rows >= ROW_GROUP_ROWS or self.held_bytes >= ROW_GROUP_BYTES else None
+        limits = self._limits
+        is_full = self._rows >= limits.row_group_rows or self.held_bytes >= limits.row_group_bytes
+        return self.take() if is_full else None
 
     def take(self) -> pa.Table | None:
         """What has been gathered, if there is anything."""

@@ -16,6 +16,7 @@ from strata.errors import ErrorFacts
 from strata.events.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata.schema.model.definition import TableName
 from strata.tables.layout import INTERVAL, staged_folder
+from strata.tables.limits import FileLimits
 from strata.tables.named_columns import published
 from strata.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata.tables.statistics import delta_statistics
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from strata.rows.decode import ChangeBatch, QuarantinedRows
-
-FILE_BYTES = 256 << 20
-"""Bytes of Parquet that are held for one file; the row group that passes it ends the file."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -104,10 +102,13 @@ class ChangeWriter:
         source: The source's name; becomes `_source`.
         interval: Start of the interval that owns the slice (microseconds UTC); becomes `_interval`.
         slice_key: Names the slice, whatever run decodes it: the same slice must get the same key.
+        limits: What is held of a file.
     """
 
-    def __init__(self, staging: str, *, source: str, interval: int, slice_key: str) -> None:
-        self._staging = staging
+    def __init__(
+        self, staging: str, *, source: str, interval: int, slice_key: str, limits: FileLimits = FileLimits()
+    ) -> None:
+        self._staging, self._limits = staging, limits
         self._source = source
         self._interval = interval
         self._slice_key = _short(content_digest(slice_key.encode()))
@@ -141,7 +142,7 @@ class ChangeWriter:
             return
         file = self._open.get(key)
         if file is None:
-            file = self._open[key] = _OpenFile()
+            file = self._open[key] = _OpenFile(self._limits)
         file.add(self._with_own_columns(published(batch)))
         if file.is_full:
             del self._open[key]
@@ -208,17 +209,18 @@ class ChangeWriter:
 class _OpenFile:
     """A Parquet file in memory, and what is known of its rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: FileLimits) -> None:
+        self._most_bytes = limits.file_bytes
         self.rows = 0
         self.partial_rows = 0
         self.invalid_rows = 0
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
-        self._row_groups = RowGroups()
+        self._row_groups = RowGroups(limits)
 
     @property
     def is_full(self) -> bool:
-        return bool(self._sink.tell() >= FILE_BYTES)
+        return bool(self._sink.tell() >= self._most_bytes)
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.partial_rows += _non_empty(batch.column("_missing"))

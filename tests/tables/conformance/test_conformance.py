@@ -17,6 +17,7 @@ from strata.errors import LostTableError, Usage
 from strata.rows.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
 from strata.tables.commit import publish, unpublished_files
 from strata.tables.layout import table_url
+from strata.tables.limits import FileLimits
 from strata.tables.lost import find_lost
 from strata.tables.port import CommitConflictError, DataFile
 from strata.tables.read import published_tables, read_batches, read_changes, read_columns
@@ -46,8 +47,8 @@ class Lake:
         self.output = output
         self.url = table_url(str(folder), SOURCE, ORDERS)
 
-    def put(self, *batches: Any, interval: int = INTERVAL, run: str = "r") -> Any:
-        staged = stage(self.folder / "runs" / run, *batches, interval=interval)
+    def put(self, *batches: Any, interval: int = INTERVAL, run: str = "r", limits: FileLimits = FileLimits()) -> Any:
+        staged = stage(self.folder / "runs" / run, *batches, interval=interval, limits=limits)
         return publish(str(self.folder), SOURCE, ORDERS, interval, staged, self.output)
 
     def read(self, **given: Any) -> pa.Table:
@@ -234,14 +235,14 @@ def test_rows_some_at_a_time_are_those_of_the_whole(lake: Lake) -> None:
     assert pa.concat_tables(batches).sort_by("_seq").to_pylist() == whole.sort_by("_seq").to_pylist()
 
 
-def test_a_large_table_is_read_some_rows_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_is_read_some_rows_at_a_time(lake: Lake) -> None:
     """No more of it is in memory than a few row groups, however much slower than Arrow its reader is."""
     rows, groups = 250, 40
-    monkeypatch.setattr("strata.tables.row_groups.ROW_GROUP_ROWS", rows)
+    limits = FileLimits(row_group_rows=rows)
     named = [[{"id": at, "name": f"{at:04000}"} for at in range(n * rows, (n + 1) * rows)] for n in range(groups)]
     parts = [inserts(FIELDS, part, first_seq=1 + rows * number) for number, part in enumerate(named)]
-    lake.put(*parts[: groups // 2])
-    lake.put(*parts[groups // 2 :], interval=LATER)
+    lake.put(*parts[: groups // 2], limits=limits)
+    lake.put(*parts[groups // 2 :], interval=LATER, limits=limits)
     whole = lake.columns().nbytes
     before, held, seen = pa.total_allocated_bytes(), [], []
     for batch in read_batches(str(lake.folder), SOURCE, ORDERS, lake.output):

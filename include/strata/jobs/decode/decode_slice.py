@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from strata.errors import CorruptEventError
 from strata.jobs.run.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
+from strata.tables.limits import FileLimits
 from strata.tables.write import ChangeWriter
 from strata.unforeseen import as_told, may_pass
 from strata.wire.files import open_binlog
@@ -48,7 +49,7 @@ def planned_tasks(run_url: str) -> list[DecodeTask]:
     return [DecodeTask(piece, folder.join(STAGED)) for piece in read_plan(folder).slices]
 
 
-def decode_slice_to_files(task: DecodeTask) -> list[StagedFile]:
+def decode_slice_to_files(task: DecodeTask, limits: FileLimits = FileLimits()) -> list[StagedFile]:
     """Decodes one of `planned_tasks`; the same task gives the same files, by name and content.
 
     Raises:
@@ -58,7 +59,9 @@ def decode_slice_to_files(task: DecodeTask) -> list[StagedFile]:
     piece = task.piece
     with (
         open_binlog(piece.segment) as binlog,
-        ChangeWriter(task.staging, source=piece.source, interval=piece.interval_start, slice_key=piece.key) as writer,
+        ChangeWriter(
+            task.staging, source=piece.source, interval=piece.interval_start, slice_key=piece.key, limits=limits
+        ) as writer,
     ):
         for step in decode_slice(piece, binlog):
             if isinstance(step, ChangeBatch):

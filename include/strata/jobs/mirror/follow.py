@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from strata.errors import AlreadyRunningError
 from strata.jobs.mirror.followed import OvertakenError
 from strata.jobs.mirror.way import Way
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.renames import Renames
 from strata.tables.port import CommitConflictError
 
@@ -37,6 +38,7 @@ class Follower:
         mode: How new mirrors take changes.
         locks: One is held from the first commit to a mirror until it is where it can be brought.
         renames: What becomes of the columns of a table that get another name.
+        limits: How large the files and commits of mirrors become.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Follower:
         mode: Mode,
         locks: MirrorLocks,
         renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
+        limits: MirrorLimits = MirrorLimits(),
     ) -> None:
         self.lake = lake
         self.source = source
@@ -56,6 +59,7 @@ class Follower:
         self.mode = mode
         self.locks = locks
         self.renames = renames
+        self.limits = limits
 
     def follow(self, table: TableName, until: Order | None = None) -> Followed:
         """Brings the mirror of a table as far as it can be brought, or only to what happens at `until`.

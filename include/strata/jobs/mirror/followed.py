@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from strata.errors import ErrorFacts
     from strata.jobs.mirror.happenings import Happenings, Order
     from strata.jobs.mirror.published import Published
+    from strata.mirrors.limits import MirrorLimits
     from strata.mirrors.lock import MirrorLocks
     from strata.mirrors.modes import Mode
     from strata.mirrors.position import MirrorPosition
@@ -58,6 +59,7 @@ class Following(Protocol):
     mode: Mode
     locks: MirrorLocks
     renames: Callable[[TableName], Renames]
+    limits: MirrorLimits
 
     def follow(self, table: TableName, until: Order | None = None) -> Followed:
         """Another table, whose rows go along."""

@@ -27,6 +27,7 @@ from strata.jobs.mirror.loss import loss_by
 from strata.jobs.mirror.published import Published
 from strata.mirrors.current import Confirmed, confirm
 from strata.mirrors.layout import mirrored_tables
+from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
 from strata.mirrors.renames import Renames
@@ -136,6 +137,7 @@ def update_mirrors(
     mode: Mode = Mode.DELETION_VECTORS,
     locks: MirrorLocks | None = None,
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
+    limits: MirrorLimits = MirrorLimits(),
 ) -> MirrorReport:
     """Applies what is published, and the effects of DDL, to the mirrors of a source; makes those that need no dump.
 
@@ -151,6 +153,7 @@ def update_mirrors(
         mode: How new ones take changes.
         locks: Those of the source's mirrors; may be left out where the lake is a folder.
         renames: What becomes of the columns of a table that get another name.
+        limits: How large their files and commits become.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -160,7 +163,8 @@ def update_mirrors(
     stream = LandedStream.open(lake, source)
     happenings = Happenings(engine, source)
     published = Published(engine, source, stream)
-    follower = Follower(lake, source, happenings, published, mode, locks or MirrorLocks(lake, source), renames)
+    locks = locks or MirrorLocks(lake, source)
+    follower = Follower(lake, source, happenings, published, mode, locks, renames, limits)
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     tables = [table for table in happenings.tables() if table.database not in others and wanted(table)]
     outcomes: dict[TableName, MirrorOutcome] = {}

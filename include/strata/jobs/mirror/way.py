@@ -70,7 +70,7 @@ class Way:
         self._table = table
         self._renames = follower.renames(table)
         self._until = until
-        self._mirror = Mirror.open(follower.lake, follower.source, table)
+        self._mirror = Mirror.open(follower.lake, follower.source, table, limits=follower.limits)
         self._applier = None if self._mirror is None else self._applier_of(self._mirror)
         self._turn: Turn | None = None
         self._lost: Loss | None = None
@@ -163,7 +163,7 @@ class Way:
     def _opened(self) -> PublishedChanges:
         if self._changes is None:
             known = self._all.published.newest_commit(self._table)
-            self._changes = PublishedChanges(self._all.lake, self._all.source, self._table, known)
+            self._changes = PublishedChanges(self._all.lake, self._all.source, self._table, known, self._all.limits)
         return self._changes
 
     def _be_alone(self) -> None:
@@ -172,7 +172,7 @@ class Way:
             return
         self._lock.enter_context(self._all.locks.alone(self._table, purpose="updating this mirror"))
         self._is_alone = True
-        now = Mirror.open(self._all.lake, self._all.source, self._table)
+        now = Mirror.open(self._all.lake, self._all.source, self._table, limits=self._all.limits)
         if (now and now.snapshot.version) != (self._mirror and self._mirror.snapshot.version):
             raise OvertakenError
 
@@ -404,6 +404,7 @@ class Way:
             renames=self._renames,
             replacing=self._mirror,
             rows_from=rows_from,
+            limits=self._all.limits,
         )
         self._take(made)
         self._applier = self._applier_of(made)
