@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import importlib
 import logging
-import time
 from typing import Any
 
 from airflow.sdk.observability import stats
 from msgspec.structs import asdict
 
 from strata.errors import StrataError
+from strata.jobs.run.clock import now_micros
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def send_metrics(source: str, settings: Any) -> None:
     """Sends `strata.NAME` for each number that is known, with the tag `source`. A task never fails by it."""
     read_metrics = importlib.import_module("strata.jobs.progress.metrics").read_metrics
     try:
-        numbers = read_metrics(source, settings=settings, now=time.time_ns() // 1000)
+        numbers = read_metrics(source, settings=settings, now=now_micros())
     except StrataError as error:
         _LOG.warning("%s: no metrics are sent: %s", source, error)
         return

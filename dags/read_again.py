@@ -10,6 +10,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 
 from dags.said import say
 from dags.steps import task_settings
+from strata.jobs.run.clock import now_micros
 from strata.jobs.whole.steps import READ_AGAIN
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ class ReadAgain(TriggerDagRunOperator):
 
     def execute(self, context: Context) -> None:
         """Triggers the run, whose id says what it is for: one that was tried is another."""
-        from strata.jobs.ingest import now_micros
         from strata.jobs.whole.read_again import tables_due
 
         waiting = tables_due(self.source, settings=task_settings(), now=now_micros())

@@ -6,7 +6,6 @@ What a task needs to do its work is imported when it works: parsing a DAG stays 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +26,7 @@ from dags.xcom import PlannedRun, Xcom, brief, read_planned
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import Usage
+from strata.jobs.run.clock import now_micros
 from strata.jobs.run.form_fields import micros_of
 from strata.jobs.watch.notices import read_notice
 from strata.jobs.whole.steps import LAND, MIRROR, PLAN, PUBLISH, REPORT_LEFT, SNAPSHOT, TRACK, following
@@ -86,7 +86,7 @@ def list_sources() -> list[str]:
     """The sources of this run: the one that the form names, else all. The first step: it refuses a form that says
     what nobody would heed. In a dry run it says what would be done of each, and gives none to the steps behind it."""
     context = get_current_context()
-    now = time.time_ns() // 1000
+    now = now_micros()
     check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params, now)
     wanted = context["params"]["source"]
     with saying("the source of the form" if wanted else "all sources of the settings") as tell:

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
-from strata.jobs.ingest import now_micros
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.plan.owed import Request
 from strata.jobs.plan.plan_slices import plan_run
+from strata.jobs.run.clock import now_micros
 from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.track.track_schema import track_landed

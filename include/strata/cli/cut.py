@@ -11,6 +11,7 @@ import typer
 
 from strata.cli.terminal import say_exactly
 from strata.config.settings import load_settings
+from strata.jobs.run.clock import now_micros
 
 
 def cut(
@@ -23,7 +24,6 @@ def cut(
     """Prints the token of the newest common cut of a group, and its position in each source."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.cuts.common_cut import common_cut  # noqa: PLC0415  see above
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.streams.positions import micros, parse_time  # noqa: PLC0415  see above
 
     found = common_cut(

@@ -13,6 +13,7 @@ from strata.cli.report import print_report
 from strata.cli.terminal import say
 from strata.config.settings import load_settings
 from strata.counted import counted
+from strata.jobs.run.clock import now_micros
 from strata.values import to_plain
 
 
@@ -24,7 +25,6 @@ def housekeep(
     """Deletes run folders and quarantine beyond `keep_runs_days` that are settled, and lists them and what stays."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.housekeep.clean_runs import delete_due, find_due  # noqa: PLC0415  see above
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 

@@ -49,6 +49,7 @@ def land(
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
     # Imported here, as below: the command's help must not load Arrow.
     from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
+    from strata.jobs.land.land_source import land_source  # noqa: PLC0415  see above
 
     found = known_if_stored(load_settings(os.environ).source(source))
     with _progress_bar(found.name) as tell:
@@ -57,34 +58,19 @@ def land(
         elif follow:
             report = _follow(found, tell)
         else:
-            report = _land(found, tell)
+            report = land_source(found, tell)
     print_report(to_plain(report), as_json=context.obj["json"])
 
 
-def _land(source: Source, tell: Tell) -> LandReport:
-    from strata.jobs.land.first_landing import allowed_begins  # noqa: PLC0415  see above
-    from strata.jobs.land.land_binlog import land_binlog  # noqa: PLC0415  see above
-
-    return land_binlog(
-        source.address,
-        lake=source.lake,
-        source=source.name,
-        segment_bytes=source.settings.segment_mb * _MEGABYTE,
-        begins=allowed_begins(source),
-        progress=tell,
-    )
-
-
 def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
-    from strata.jobs.land.land_files import land_files  # noqa: PLC0415  as in _land
+    from strata.jobs.land.land_files import land_files  # noqa: PLC0415  as in land
 
-    segment_bytes = source.settings.segment_mb * _MEGABYTE
-    return land_files(files, lake=source.lake, source=source.name, segment_bytes=segment_bytes, progress=tell)
+    return land_files(files, lake=source.lake, source=source.name, segment_bytes=source.segment_bytes, progress=tell)
 
 
 def _follow(source: Source, tell: Tell) -> LandReport:
-    from strata.jobs.land.first_landing import allowed_begins  # noqa: PLC0415  as in _land
-    from strata.jobs.land.follow_binlog import follow_binlog  # noqa: PLC0415  as in _land
+    from strata.jobs.land.first_landing import allowed_begins  # noqa: PLC0415  as in land
+    from strata.jobs.land.follow_binlog import follow_binlog  # noqa: PLC0415  as in land
 
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -95,7 +81,7 @@ def _follow(source: Source, tell: Tell) -> LandReport:
         lake=source.lake,
         source=source.name,
         stop=stop.is_set,
-        segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        segment_bytes=source.segment_bytes,
         begins=allowed_begins(source),
         progress=tell,
     )

@@ -17,6 +17,7 @@ from strata.cli.terminal import Terminal, say
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import Usage
+from strata.jobs.run.clock import now_micros
 from strata.jobs.whole.steps import MIRROR
 from strata.values import to_plain
 
@@ -147,7 +148,6 @@ def vacuum(
     retain_hours: Annotated[int, typer.Option(min=0, help="How long former states stay readable.")] = 168,
 ) -> int:
     """Deletes files that no state of the mirrors needs which is younger than that. Exit codes are `compact`'s."""
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import vacuum_mirrors  # noqa: PLC0415  see above
     from strata.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above

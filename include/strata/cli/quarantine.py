@@ -18,6 +18,7 @@ from strata.cli.terminal import Terminal, say
 from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import ErrorFacts, StrataError, Usage
+from strata.jobs.run.clock import now_micros
 from strata.jobs.run.specs import from_micros
 from strata.values import to_plain
 
@@ -199,7 +200,6 @@ def _decide(
     done: str,
 ) -> int:
     """Decides on each that is chosen; what cannot be done does not keep the others from being done."""
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  the command's help must not load Arrow
     from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  likewise
     from strata.jobs.quarantine.decide import Decided  # noqa: PLC0415  likewise
 

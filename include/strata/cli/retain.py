@@ -10,6 +10,7 @@ import typer
 from strata.cli.options import SourceName
 from strata.cli.report import print_report
 from strata.config.settings import load_settings
+from strata.jobs.run.clock import now_micros
 from strata.values import to_plain
 
 
@@ -17,7 +18,6 @@ def retain(context: typer.Context, source: SourceName = None) -> None:
     """Deletes landed segments beyond `keep_days` and `keep_gb` whose rows are all published, and lists them."""
     # Imported here: the command's help must not load Arrow.
     from strata.jobs.housekeep.retain_landed import retain_landed  # noqa: PLC0415  see above
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 

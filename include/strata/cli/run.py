@@ -17,6 +17,7 @@ from strata.config.settings import load_settings
 from strata.counted import counted
 from strata.errors import Usage
 from strata.gtid.sets import GtidSet
+from strata.jobs.run.clock import now_micros
 from strata.schema.model.patterns import require_matchable
 from strata.values import to_plain
 
@@ -54,7 +55,6 @@ def run(  # noqa: PLR0913  one for each option
     The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
     """
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.whole.run_source import Wanted  # noqa: PLC0415  see above
 
     if gtid_set is not None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 from contextlib import suppress
 from pathlib import Path  # noqa: TC003  typer asks for it when it runs
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,6 +15,7 @@ from msgspec.structs import asdict
 
 from strata.config.settings import load_settings
 from strata.errors import Usage
+from strata.jobs.run.clock import now_micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def serve(
     token = _token()
     sources = Sources(lambda: load_settings(os.environ))
     guard = certificate_guard() if by_certificate else token_guard(token)
-    app = make_app(sources, guard, _now, Around(Numbers(_read_numbers)))
+    app = make_app(sources, guard, now_micros, Around(Numbers(_read_numbers)))
     add_streams(app, sources)
     # Before the link is shown: from here on a connection waits until it is answered.
     listening = _listening(host, port)
@@ -97,14 +97,10 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _now() -> int:
-    return time.time_ns() // 1000
-
-
 def _read_numbers(source: str) -> Mapping[str, float | None]:
     from strata.jobs.progress.metrics import read_metrics  # noqa: PLC0415  loads Arrow, once somebody looks
 
-    return asdict(read_metrics(source, settings=load_settings(os.environ), now=_now()))
+    return asdict(read_metrics(source, settings=load_settings(os.environ), now=now_micros()))
 
 
 def _token() -> str:

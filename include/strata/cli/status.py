@@ -14,6 +14,7 @@ from rich.table import Table
 from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.counted import counted
+from strata.jobs.run.clock import now_micros
 from strata.jobs.run.specs import from_micros
 from strata.values import to_plain
 
@@ -41,7 +42,6 @@ def status(
         _of_group(context, group)
         return
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.lake.lost_tables import lost_tables  # noqa: PLC0415  see above
     from strata.jobs.progress.metrics import metrics_of  # noqa: PLC0415  see above
     from strata.jobs.progress.status import source_status  # noqa: PLC0415  see above
@@ -72,7 +72,6 @@ def status(
 
 def _of_group(context: typer.Context, name: str) -> None:
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.ingest import now_micros  # noqa: PLC0415  see above
     from strata.jobs.progress.group_status import group_status  # noqa: PLC0415  see above
 
     found = group_status(load_settings(os.environ).group(name), now=now_micros())

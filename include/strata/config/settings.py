@@ -180,6 +180,11 @@ class Source:
         """Names its history, in tokens."""
         return self.settings.lineage or ""
 
+    @property
+    def segment_bytes(self) -> int:
+        """How large a landed segment may grow."""
+        return self.settings.segment_mb << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

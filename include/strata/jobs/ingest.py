@@ -4,7 +4,6 @@ Not here: the steps themselves (beside this file), Airflow (`dags/`)."""
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from msgspec import Struct
 from strata.checks.own import read_own_checks
 from strata.counted import counted
 from strata.errors import (
-    AlreadyRunningError,
     ChecksFailedError,
     SchemaGapError,
     SourceSettingsError,
@@ -29,17 +27,15 @@ from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.lake.known_lake import known_if_stored, known_store
 from strata.jobs.lake.lost_tables import lost_tables, newest_commits, raise_if_lost
 from strata.jobs.land.clock_readings import reading_clock
-from strata.jobs.land.first_landing import allowed_begins
-from strata.jobs.land.follow_binlog import wait_for_follower
-from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.land.land_state import Doing, read_state
+from strata.jobs.land.land_source import land_or_wait
 from strata.jobs.mirror.note_waiting import Tell, note_waiting, warn
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
-from strata.jobs.plan.owed import MEGABYTE, Request
+from strata.jobs.plan.owed import Request
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.plan.wanted import folds_names
 from strata.jobs.publish.publish_interval import Publication, PublishedTable, TableOutcome
 from strata.jobs.publish.stored_verdicts import stored_verdicts
+from strata.jobs.run.clock import now_micros
 from strata.jobs.run.run_folder import read_plan, run_folder
 from strata.jobs.track.notice_ddl import track_source
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
@@ -88,11 +84,6 @@ class LandStepReport(Struct, frozen=True):
     """Landed segments that the settings do not keep."""
 
 
-def now_micros() -> int:
-    """This machine's clock, microseconds UTC: read here, at the edge, and handed down."""
-    return time.time_ns() // 1000
-
-
 def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
     """Reads every table's schema at one GTID set, or place of the binlog, and notes it for the tracker."""
     found = known_if_stored(settings.source(source))
@@ -137,7 +128,7 @@ def land_binlogs(
     # What cuts through several servers depend on, and nothing else.
     is_in_group = any(source in group.sources for group in settings.groups.values())
     with reading_clock(found.address, found.lake, source) if is_in_group else nullcontext():
-        landing, executed = _land(found, progress)
+        landing, executed = land_or_wait(found, progress)
     refuse_statement_format(found)
     deleted = retain_landed(found, engine, now=now_micros())
     return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
@@ -157,27 +148,6 @@ def refuse_statement_format(source: Source) -> None:
                 source=source.name,
                 remedy="Run SET PERSIST binlog_format = ROW on the server, and take the rows that it has from a dump.",
             )
-
-
-def _land(source: Source, progress: Callable[[LandProgress], None] | None) -> tuple[LandReport | None, str]:
-    """The landing, None where another one follows the server, and the GTID set that has landed by now."""
-    segment_bytes = source.settings.segment_mb * MEGABYTE
-    try:
-        landing = land_binlog(
-            source.address,
-            lake=source.lake,
-            source=source.name,
-            segment_bytes=segment_bytes,
-            begins=allowed_begins(source),
-            progress=progress,
-        )
-    except AlreadyRunningError:
-        state = read_state(source.lake, source.name)
-        if state is None or state.doing is not Doing.FOLLOWING:
-            raise
-        goal = wait_for_follower(source.address, source.lake, source.name)
-        return None, str(goal)
-    return landing, landing.gtid_executed
 
 
 def track(source: str, *, settings: Settings) -> TrackReport:

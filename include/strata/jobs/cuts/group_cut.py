@@ -3,7 +3,6 @@ Not here: finding either (`common_cut.py`, `jobs/progress/group_status.py`), who
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,6 +10,7 @@ from msgspec import Struct
 from strata.errors import MirrorBehindError
 from strata.jobs.cuts.common_cut import Cut, cut_of
 from strata.jobs.progress.group_status import GroupStatus, group_status
+from strata.jobs.run.clock import now_micros
 
 if TYPE_CHECKING:
     from strata.config.settings import Settings
@@ -38,7 +38,7 @@ def group_cut(name: str, *, settings: Settings) -> GroupCut:
         StrataError: A store or the lake does not answer.
     """
     group = settings.group(name)
-    status = group_status(group, now=time.time_ns() // 1000)
+    status = group_status(group, now=now_micros())
     try:
         return GroupCut(status, cut_of(group, status))
     except MirrorBehindError as error:

@@ -8,10 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import AlreadyRunningError
-from strata.jobs.land.first_landing import allowed_begins
-from strata.jobs.land.follow_binlog import wait_for_follower
-from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.land.land_state import Doing, read_state
+from strata.jobs.land.land_source import land_or_wait
 from strata.jobs.track.notice_ddl import track_source
 
 if TYPE_CHECKING:
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS: Final = 600
 _PAUSE_SECONDS: Final = 0.5
-_MEGABYTE: Final = 1 << 20
 
 
 class CatchUp:
@@ -51,24 +47,8 @@ class CatchUp:
             if not self._is_checked:
                 self._check()
                 self._is_checked = True
-            self._patiently(self._land)
+            self._patiently(lambda: land_or_wait(self._source))
             self._patiently(lambda: track_source(self._source, self._engine))
-
-    def _land(self) -> object:
-        source = self._source
-        try:
-            return land_binlog(
-                source.address,
-                lake=source.lake,
-                source=source.name,
-                segment_bytes=source.settings.segment_mb * _MEGABYTE,
-                begins=allowed_begins(source),
-            )
-        except AlreadyRunningError:
-            state = read_state(source.lake, source.name)
-            if state is None or state.doing is not Doing.FOLLOWING:
-                raise
-            return wait_for_follower(source.address, source.lake, source.name)
 
     def _patiently(self, step: Callable[[], object]) -> None:
         """A run of the pipeline may be at the same for a moment."""

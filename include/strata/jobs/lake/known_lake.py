@@ -4,7 +4,6 @@ Not here: making a lake anew (`rebuild.py`), what the store keeps (`store/lakes.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 from strata.errors import OtherLakeError
 from strata.events.landed import LandedStream, landing_folder
 from strata.jobs.lake.lost_tables import newest_commits
+from strata.jobs.run.clock import now_micros
 from strata.schema.model.definition import TableName
 from strata.store.database import find_store, open_store
 from strata.store.full_names import split_full_name
@@ -115,7 +115,7 @@ def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> N
                 remedy="Let `store` of the settings name the store that it was published with, or restore that from a "
                 "backup; or use another lake or source name.",
             )
-        known = ledger.begin(source.name, found or str(uuid4()), now=time.time_ns() // 1000)
+        known = ledger.begin(source.name, found or str(uuid4()), now=now_micros())
     if known is not None:
         write_mark(source, engine, known.lake)
 

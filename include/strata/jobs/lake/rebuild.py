@@ -4,7 +4,6 @@ Not here: whether a lake is the right one (`known_lake.py`), landing (`jobs/land
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,6 +19,7 @@ from strata.jobs.lake.known_files import begin_with_file, first_out_of_place, ha
 from strata.jobs.lake.known_lake import read_mark, write_mark
 from strata.jobs.land.first_landing import Begin
 from strata.jobs.land.land_binlog import land_binlog
+from strata.jobs.run.clock import now_micros
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.lakes import LakeLedger
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from strata.config.settings import Source
     from strata.store.table_intervals import TableInterval
 
-_MEGABYTE = 1 << 20
 _KEPT = (State.PUBLISHED, State.FAILED, State.HELD, State.DISCARDED)
 
 
@@ -102,12 +101,12 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
         source.address,
         lake=source.lake,
         source=source.name,
-        segment_bytes=source.settings.segment_mb * _MEGABYTE,
+        segment_bytes=source.segment_bytes,
         begins=(plan.begin,) if plan.begin else (),
     )
     _verify(source, engine)
     ledger = LakeLedger(engine)
-    lake, now = read_mark(source) or str(uuid4()), time.time_ns() // 1000
+    lake, now = read_mark(source) or str(uuid4()), now_micros()
     gone = [(piece.start, piece.full_name) for piece in (*plan.again, *plan.lost)]
     owed = [replace(piece, state=State.OWED, reason=None, published_rows=0, changed_at=now) for piece in plan.again]
     held = [

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 from strata.counted import counted
 from strata.errors import DamagedFileError, LakeUnavailableError, StoreFormatError
 from strata.events.landed import landing_folder
+from strata.jobs.run.clock import now_micros
 from strata.jobs.run.specs import from_micros
 from strata.wire.stored import decode_stored
 
@@ -85,7 +86,13 @@ class LandNotes:
     """Takes note of progress: a line in the log every minute, the state in the lake every ten seconds."""
 
     def __init__(
-        self, lake: str, source: str, origin: str, doing: Doing, also: Callable[[LandProgress], None] | None = None
+        self,
+        lake: str,
+        source: str,
+        origin: str,
+        doing: Doing,
+        also: Callable[[LandProgress], None] | None = None,
+        log_seconds: float = _LOG_SECONDS,
     ) -> None:
         """Starts with nothing.
 
@@ -95,7 +102,9 @@ class LandNotes:
             origin: As in `LandState`.
             doing: LANDING or FOLLOWING.
             also: Is told every time.
+            log_seconds: The log is told so often.
         """
+        self._log_seconds = log_seconds
         self._folder = landing_folder(lake, source)
         self._source, self._origin, self._doing, self._also = source, origin, doing, also
         self._last = LandProgress(0, 0, 0, 0)
@@ -108,7 +117,7 @@ class LandNotes:
         now = time.monotonic()
         if self._also:
             self._also(progress)
-        if now - self._logged >= _LOG_SECONDS:
+        if now - self._logged >= self._log_seconds:
             self._logged = now
             _LOG.info("%s: %s", self._source, progress)
         if now - self._stored >= _STORE_SECONDS:
@@ -131,7 +140,7 @@ class LandNotes:
 
     def _store(self, doing: Doing, error: str | None = None) -> None:
         last = self._last
-        at = time.time_ns() // 1000
+        at = now_micros()
         state = LandState(
             doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error, last.expire_seconds
         )

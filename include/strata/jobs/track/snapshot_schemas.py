@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata.jobs.run.clock import now_micros
 from strata.schema.history.snapshot import Snapshot
 from strata.schema.history.snapshot_ledger import add_snapshot
 from strata.schema.history.sql_store import SchemaStore
@@ -75,7 +76,7 @@ def snapshot_schemas(
         source=source,
         gtid_before=live.gtid_before,
         gtid_executed=executed,
-        taken_at=time.time_ns() // 1000,
+        taken_at=now_micros(),
         server_version=live.server.flavour.number,
         lower_case_table_names=live.server.lower_case_table_names,
         tables=tables,

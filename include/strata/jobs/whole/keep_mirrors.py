@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata.jobs.ingest import now_micros
 from strata.jobs.lake.known_lake import known_if_stored
 from strata.jobs.mirror.upkeep import Due, KeptUp, compact_mirrors, vacuum_mirrors
+from strata.jobs.run.clock import now_micros
 from strata.mirrors.lock import MirrorLocks
 
 if TYPE_CHECKING:

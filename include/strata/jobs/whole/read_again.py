@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from strata.errors import AlreadyRunningError, StrataError
 from strata.jobs.dump.dump_tables import DumpReport, dump_tables
-from strata.jobs.ingest import now_micros
 from strata.jobs.lake.known_lake import known_store
 from strata.jobs.plan.wanted import folds_names
+from strata.jobs.run.clock import now_micros
 from strata.jobs.whole.dump_source import dump_settings, dump_source_of
 from strata.schema.model.definition import TableName
 from strata.schema.model.patterns import matches

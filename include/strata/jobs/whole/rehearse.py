@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.ingest import now_micros
 from strata.jobs.plan.owed import Request
 from strata.jobs.plan.plan_slices import draft_plan
 from strata.jobs.plan.wanted import unmatched_patterns
+from strata.jobs.run.clock import now_micros
 from strata.jobs.track.notice_ddl import track_source
 from strata.store.copied import copied_store
 from strata.store.database import find_store, open_store
