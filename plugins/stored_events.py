@@ -21,13 +21,14 @@ class AirflowUnavailableError(Transient):
     """Airflow's API does not answer."""
 
 
-def stored_payloads(url: str, uri: str, most: int) -> list[dict[str, Any]]:
+def stored_payloads(url: str, uri: str, most: int, page_events: int = _PAGE_EVENTS) -> list[dict[str, Any]]:
     """What the newest events of an asset carry that triggers gave; the newest comes first.
 
     Args:
         url: Of the API, with user and password if it wants them: `https://user:password@airflow.example:8080/`.
         uri: Of the asset.
         most: Events to look at.
+        page_events: Of which so many are asked for at a time.
 
     Raises:
         AirflowUnavailableError: It does not answer, or not so.
@@ -38,7 +39,7 @@ def stored_payloads(url: str, uri: str, most: int) -> list[dict[str, Any]]:
     except httpx.InvalidURL as error:
         raise AirflowUnavailableError(f"its API has no such URL: {error}", remedy=_REMEDY) from None
     with _client(parsed) as client:
-        found = _extras(_Api(client, parsed), uri, most)
+        found = _extras(_Api(client, parsed), uri, most, page_events)
     return [extra["payload"] for extra in found if "payload" in extra]
 
 
@@ -51,11 +52,11 @@ def _client(url: httpx.URL) -> httpx.Client:
     return httpx.Client(base_url=base, timeout=_SECONDS, trust_env=False, verify=ssl.create_default_context())
 
 
-def _extras(api: _Api, uri: str, most: int) -> list[dict[str, Any]]:
+def _extras(api: _Api, uri: str, most: int, page_events: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for asset in api.get("assets", uri_pattern=uri)["assets"]:
         while asset["uri"] == uri and len(found) < most:
-            page = {"asset_id": asset["id"], "order_by": "-timestamp", "limit": _PAGE_EVENTS, "offset": len(found)}
+            page = {"asset_id": asset["id"], "order_by": "-timestamp", "limit": page_events, "offset": len(found)}
             events = api.get("assets/events", **page)["asset_events"]
             if not events:
                 break

@@ -99,7 +99,7 @@ def assert_no_secret(pipeline, secret):
             assert secret.encode() not in path.read_bytes(), path
 
 
-def test_what_airflow_had_stored_when_a_triggerer_was_killed_is_not_told_again(source_server, pipeline, monkeypatch):
+def test_what_airflow_had_stored_when_a_triggerer_was_killed_is_not_told_again(source_server, pipeline):
     """The position cannot be stored while another session locks it: the moment between Airflow's commit and ours."""
     (pipeline.state.airflow_home / PASSWORDS).write_text(json.dumps({WATCHER: API_PASSWORD}))
     api = pipeline.environment["AIRFLOW__API__BASE_URL"].replace("://", f"://{WATCHER}:{API_PASSWORD}@")
@@ -120,9 +120,8 @@ def test_what_airflow_had_stored_when_a_triggerer_was_killed_is_not_told_again(s
             last = notices(pipeline)[-1]["gtid"].rpartition(":")[2]
             wait_for(lambda: f"-{last}" in watched_up_to(source_server), WITHIN_SECONDS, pipeline)
         newest_first = notices(pipeline)[::-1]
-        monkeypatch.setattr(stored_events, "_PAGE_EVENTS", 2)
-        assert stored_events.stored_payloads(api, "strata://shop/ddl", 200) == newest_first
-        assert stored_events.stored_payloads(api, "strata://shop/ddl", 1) == newest_first[:2]
+        assert stored_events.stored_payloads(api, "strata://shop/ddl", 200, page_events=2) == newest_first
+        assert stored_events.stored_payloads(api, "strata://shop/ddl", 1, page_events=2) == newest_first[:2]
         assert stored_events.stored_payloads(api, "strata://shop/dd_", 200) == []
         # As Airflow gives a connection that was saved in its form.
         assert len(stored_events.stored_payloads(f"{api}/?__extra__=%7B%7D", "strata://shop/ddl", 200)) == 3

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.errors import ChecksumError
-from strata.events.changes import live
 from strata.events.changes.file_start import FileStart
 from strata.events.changes.files import FileSource
 from strata.events.changes.landed import LandedSource
@@ -202,11 +201,8 @@ def pieces(path: str, most: int) -> Iterator[Piece | Control]:
 
 @pytest.mark.parametrize("in_memory", [100, 1 << 30])
 @pytest.mark.parametrize("most", [1, 40, 1000, WHOLE])
-def test_the_same_in_pieces_of_any_size(
-    world: World, monkeypatch: pytest.MonkeyPatch, most: int, in_memory: int
-) -> None:
-    monkeypatch.setattr(live, "_IN_MEMORY", in_memory)
-    source = LiveSource(pieces(world.files[0], most), GtidSet(), "uuid")
+def test_the_same_in_pieces_of_any_size(world: World, most: int, in_memory: int) -> None:
+    source = LiveSource(pieces(world.files[0], most), GtidSet(), "uuid", memory_bytes=in_memory)
     assert reported(source.read()) == reported(FileSource(world.files[:1]).read())
 
 

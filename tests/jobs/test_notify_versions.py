@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from strata.jobs.track.track_schema import track_files
-from strata.jobs.watch import notify_versions
 from strata.jobs.watch.notify_versions import unsent_versions
 from strata.store.database import open_store
 from strata.store.notified import NotifiedLedger
@@ -50,11 +49,10 @@ def test_what_was_told_is_not_told_again_also_when_the_receiver_forgets(engine):
     assert len(unsent_versions(engine, "other", 0)) == len(reported)
 
 
-def test_many_are_told_of_in_turn(engine, monkeypatch):
+def test_many_are_told_of_in_turn(engine):
     everything = unsent_versions(engine, "shop", 0)
-    monkeypatch.setattr(notify_versions, "MOST_VERSIONS", 2)
     found, sent = [], 0
-    while reported := unsent_versions(engine, "shop", sent):
+    while reported := unsent_versions(engine, "shop", sent, most=2):
         assert len(reported) <= 2
         found += reported
         sent = reported[-1].version

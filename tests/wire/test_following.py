@@ -19,9 +19,8 @@ from strata.errors import AlreadyRunningError, SourceDivergedError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs import ingest
-from strata.jobs.land import land_state
 from strata.jobs.land.follow_binlog import wait_for_follower
-from strata.jobs.land.land_state import Doing, LandProgress, read_state
+from strata.jobs.land.land_state import Doing, LandNotes, LandProgress, read_state
 from tests.mysql_server import MysqlServer, launch, start_server
 from tests.wire.landing import address_of, assert_is_the_servers, executed, following, land
 
@@ -158,10 +157,9 @@ def test_a_reset_binlog_ends_it(server, tmp_path):
     assert "lacks transactions" in state.error
 
 
-def test_a_line_a_minute(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(land_state, "_LOG_SECONDS", 0.0)
+def test_a_line_a_minute(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    notes = land_state.LandNotes(str(tmp_path), "s", "the server", Doing.LANDING)
+    notes = LandNotes(str(tmp_path), "s", "the server", Doing.LANDING, log_seconds=0.0)
     notes.tell(LandProgress(1200, 3000, 5 << 20, 1_800_000_000_000_000, 7.25))
     line = "s: 1,200 of 3,000 transactions, 5.0 MB, committed until 2027-01-15 08:00:00 UTC, 7.2 s behind the server"
     assert line in caplog.text

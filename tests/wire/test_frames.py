@@ -106,16 +106,15 @@ def test_crc_is_zlibs(data, cut):
     assert crc32(CRC_TABLES, buffer, 2 + cut, 2 + len(data), first) == zlib.crc32(data)
 
 
-def test_checksums_of_very_large_events(tmp_path, monkeypatch):
-    monkeypatch.setattr(frames, "_LARGE_BYTES", 100)
+def test_checksums_of_very_large_events(tmp_path):
     binlog = Binlog()
     offsets = [binlog.query(text) for text in ("a", "b" * 400, "c", "d" * 100, "e" * 201, "f")]
     (tmp_path / "x.1").write_bytes(binlog.data)
     with open_binlog(tmp_path / "x.1") as opened:
         index = index_events(opened.buffer, opened.first_event, len(opened.buffer), opened.format)
-        assert frames.count_sound(opened.buffer, index) == len(index) == 7
+        assert frames.count_sound(opened.buffer, index, large_bytes=100) == len(index) == 7
     for number, offset in enumerate(offsets, 1):
         for at in (offset + 30, (*offsets, len(binlog.data))[number] - 1):
             damaged = bytearray(binlog.data)
             damaged[at] ^= 1
-            assert frames.count_sound(np.frombuffer(damaged, np.uint8), index) == number
+            assert frames.count_sound(np.frombuffer(damaged, np.uint8), index, large_bytes=100) == number

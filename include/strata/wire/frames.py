@@ -115,27 +115,29 @@ def _index(buffer: npt.NDArray[np.uint8], begin: int, end: int, least: int, max_
     )
 
 
-def count_sound(buffer: npt.NDArray[np.uint8], index: EventIndex) -> int:
+def count_sound(buffer: npt.NDArray[np.uint8], index: EventIndex, large_bytes: int = _LARGE_BYTES) -> int:
     """How many events at the front have the checksum of their bytes.
 
-    Very large ones are read in pieces, and the pages of a mapped file that were read are let go of: memory stays
-    bounded whatever the length of an event.
+    Very large ones, of more than `large_bytes`, are read in pieces, and the pages of a mapped file that were read are
+    let go of: memory stays bounded whatever the length of an event.
     """
     done = 0
-    for large in (*np.flatnonzero(index.lengths > _LARGE_BYTES).tolist(), len(index)):
+    for large in (*np.flatnonzero(index.lengths > large_bytes).tolist(), len(index)):
         status, sound = verify_events(CRC_TABLES, buffer, index.positions[done:large], index.lengths[done:large])
         if status != codes.DONE:
             return done + int(sound)
-        if large < len(index) and not _is_sound(buffer, int(index.positions[large]), int(index.lengths[large])):
-            return int(large)
+        if large < len(index):
+            begin, length = int(index.positions[large]), int(index.lengths[large])
+            if not _is_sound(buffer, begin, length, large_bytes):
+                return int(large)
         done = large + 1
     return len(index)
 
 
-def _is_sound(buffer: npt.NDArray[np.uint8], begin: int, length: int) -> bool:
+def _is_sound(buffer: npt.NDArray[np.uint8], begin: int, length: int, at_once: int) -> bool:
     end, crc = begin + length - CHECKSUM_BYTES, 0
-    for at in range(begin, end, _LARGE_BYTES):
-        crc = int(crc32(CRC_TABLES, buffer, at, min(at + _LARGE_BYTES, end), crc))
+    for at in range(begin, end, at_once):
+        crc = int(crc32(CRC_TABLES, buffer, at, min(at + at_once, end), crc))
         _let_go(buffer)
     return crc == int.from_bytes(buffer[end : end + CHECKSUM_BYTES].tobytes(), "little")
 

@@ -48,8 +48,7 @@ _LOG_POSITION: Final = slice(13, 17)
 _FLAGS: Final = slice(17, 19)
 _CREATED_AT: Final = HEADER_BYTES + 2 + 50
 _LEAST: Final = 64 << 10
-_IN_MEMORY: Final = 64 << 20
-"""A larger transaction is kept in a temporary file until it is whole."""
+_MEMORY_BYTES: Final = 64 << 20
 
 
 class LiveSource:
@@ -63,6 +62,7 @@ class LiveSource:
         *,
         after_seq: int = 0,
         clock: int = 0,
+        memory_bytes: int = _MEMORY_BYTES,
     ) -> None:
         """Nothing is asked for yet.
 
@@ -72,8 +72,9 @@ class LiveSource:
             server_uuid: Of the server.
             after_seq: Ordinal of the last transaction before them.
             clock: The commit clock there, microseconds UTC.
+            memory_bytes: A larger transaction is kept in a temporary file until it is whole.
         """
-        self._items, self._uuid = items, server_uuid
+        self._items, self._uuid, self._memory_bytes = items, server_uuid, memory_bytes
         self._executed = GtidSetBuilder(executed)
         self._binlog_file = ""
         self._open: _OpenFile | None = None
@@ -103,7 +104,7 @@ class LiveSource:
         elif kind == EventType.FORMAT_DESCRIPTION:
             yield from self._end(None)
             form = parse_format_description(event[HEADER_BYTES:])
-            self._open = _OpenFile(self._binlog_file, form, self._seq + 1, self._clock)
+            self._open = _OpenFile(self._binlog_file, form, self._seq + 1, self._clock, self._memory_bytes)
             written = int.from_bytes(event[:4], "little")
             yield FileStart(
                 binlog_file=self._binlog_file,
@@ -138,13 +139,16 @@ class LiveSource:
 class _OpenFile:
     """A file of the server as it arrives: the bytes behind the last transaction that was given."""
 
-    def __init__(self, binlog_file: str, form: FormatDescription, first_seq: int, clock: CommitClock) -> None:
+    def __init__(
+        self, binlog_file: str, form: FormatDescription, first_seq: int, clock: CommitClock, memory_bytes: int
+    ) -> None:
         self._form, self._binlog_file, self._clock = form, binlog_file, clock
+        self._memory_bytes = memory_bytes
         self.server_pos = _FIRST_OFFSET
         """Where the last transaction that was given ends."""
         self._chain = arriving_chain(form, None)
         """In front of the bytes that are kept."""
-        self._kept = _Kept()
+        self._kept = _Kept(memory_bytes)
         self._scanned = 0
         self._scanner = self._scan_from(first_seq)
 
@@ -195,14 +199,15 @@ class _OpenFile:
                 at = index.next
             self._scanner = self._scan_from(self._scanner.next_seq)
         self._kept.close()
-        self._kept, self._scanned = _Kept(), 0
+        self._kept, self._scanned = _Kept(self._memory_bytes), 0
         self._kept.append(buffer[cut:].data)
 
 
 class _Kept:
     """Bytes that grow; what was given of them stays as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
         self._memory = np.empty(_LEAST, np.uint8)
         self._file: BinaryIO | None = None
         self._size = 0
@@ -216,7 +221,7 @@ class _Kept:
         """
         size = self._size + len(data)
         self._given = None
-        if self._file is None and size <= _IN_MEMORY:
+        if self._file is None and size <= self._memory_bytes:
             if size > len(self._memory):
                 larger = np.empty(2 * size, np.uint8)
                 larger[: self._size] = self._memory[: self._size]

@@ -21,7 +21,7 @@ MOST_VERSIONS: Final = 500
 """At a time: a first run over years of DDL tells of the rest in the runs that follow."""
 
 
-def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[VersionNotice]:
+def unsent_versions(engine: sa.Engine, source: str, sent: int, most: int = MOST_VERSIONS) -> list[VersionNotice]:
     """The oldest versions of a source behind those that were told of, in the order in which they were stored.
 
     A source's versions are stored by one tracker at a time, so their ids grow.
@@ -31,6 +31,7 @@ def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[VersionNo
         source: Name of the source.
         sent: The newest version of which the receiver has the notice; 0 if it has none, or forgets old ones. The
             newest that was ever given here is remembered.
+        most: So many at a time.
 
     Raises:
         StrataError: The store does not answer.
@@ -40,7 +41,7 @@ def unsent_versions(engine: sa.Engine, source: str, sent: int) -> list[VersionNo
     if sent > known:
         ledger.put_version(source, sent)
     wanted = (schema_version.c.source == source) & (schema_version.c.id > max(sent, known))
-    query = sa.select(schema_version).where(wanted).order_by(schema_version.c.id).limit(MOST_VERSIONS)
+    query = sa.select(schema_version).where(wanted).order_by(schema_version.c.id).limit(most)
     with reading(engine) as connection:
         versions = connection.execute(query).all()
         tables = _tables(connection, [version.id for version in versions])
