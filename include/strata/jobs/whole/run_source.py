@@ -217,10 +217,10 @@ class _Whole:
 
     def _do(self, steps: Iterable[StepSpec[Any]]) -> None:
         for step in steps:
-            self._watcher.begin(step.name)
+            self._watcher.begin(step.words)
             report = self._reports[step.name] = self._calls[step.name]()
             if report is not None:
-                self._watcher.end(step.name, step.line(report))
+                self._watcher.end(step.words, step.line(report))
 
     def _plan(self) -> PlanReport:
         wanted = self._wanted

@@ -61,7 +61,7 @@ class StepSpec(Generic[R]):
     """What everybody has to know of a step before it is done."""
 
     name: str
-    """Of its task, and of its line on a terminal."""
+    """Of its task."""
     does: str
     """In half a sentence, Markdown."""
     reads: str
@@ -76,6 +76,11 @@ class StepSpec(Generic[R]):
     done_by: DoneBy = DoneBy.TASK | DoneBy.COMMAND
     airflow: Mapping[str, Any] = field(default_factory=dict)
     """Options of its task."""
+
+    @property
+    def words(self) -> str:
+        """Its name on a terminal."""
+        return self.name.replace("_", " ")
 
 
 @dataclass(frozen=True, kw_only=True)
