@@ -19,7 +19,7 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.tracker.track import Tracker
 from strata.store.database import open_store
 from strata.store.ledgers import ClosedInterval, IntervalLedger
-from strata.store.table_intervals import State, TableInterval
+from strata.store.table_intervals import IntervalState, TableInterval
 from tests.schema.streams import SECOND, A, Stream
 from tests.serve.conftest import app_of, client_of
 
@@ -46,7 +46,7 @@ def fill(url: str, versions: int, tables: int) -> None:
     for number in range((stream.time - first) // SPAN):
         start = first + number * SPAN
         names = [f"t{table}" for table in range(number % 10, tables, max(tables // 100, 1))]
-        pieces = [TableInterval("s", start, "d", name, 7, State.PUBLISHED, published_rows=7) for name in names]
+        pieces = [TableInterval("s", start, "d", name, 7, IntervalState.PUBLISHED, published_rows=7) for name in names]
         closed = ClosedInterval("s", start, start + SPAN, number * 300, number * 300 + 300, f"{A}:1-{number}", start)
         IntervalLedger(store.engine).close(closed, pieces)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from openlineage.client.naming.dataset import DatasetNaming
 
     from strata.config.settings import Source
-    from strata.jobs.lineage.facts import CameFrom, Field, Finding, MadeVersion, MirrorPart, Part
+    from strata.jobs.lineage.facts import CameFrom, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
     from strata.schema.model.definition import TableName
 
 _DIRECT = facets.column_lineage_dataset.Transformation(type="DIRECT", subtype="IDENTITY")
@@ -31,7 +31,7 @@ _MOST_DATASETS = 500
 """In one event: a receiver may refuse what is too large."""
 
 
-class Lineage(NamedTuple):
+class EventLineage(NamedTuple):
     """What one event tells of."""
 
     inputs: list[InputDataset]
@@ -62,9 +62,9 @@ def _in_lake(url: str) -> _Id:
     return _Id(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
 
 
-def published(source: Source, parts: Iterable[Part]) -> Lineage:
+def published(source: Source, parts: Iterable[TableFacts]) -> EventLineage:
     """Each table as the run read it, with what its checks found, and the change table if rows were published."""
-    found = Lineage([], [])
+    found = EventLineage([], [])
     for part in parts:
         read = _on_server(source, part.table)
         found.inputs.append(
@@ -90,9 +90,9 @@ def published(source: Source, parts: Iterable[Part]) -> Lineage:
     return found
 
 
-def mirrors(source: Source, parts: Iterable[MirrorPart], *, dumped: bool) -> Lineage:
+def mirrors(source: Source, parts: Iterable[MirrorPart], *, dumped: bool) -> EventLineage:
     """Each mirror, and what it was made of."""
-    found = Lineage([], [])
+    found = EventLineage([], [])
     for part in parts:
         read = _on_server(source, part.table) if dumped else _in_lake(part.changes_url)
         written = _in_lake(part.url)
@@ -102,7 +102,7 @@ def mirrors(source: Source, parts: Iterable[MirrorPart], *, dumped: bool) -> Lin
     return found
 
 
-def versions(source: Source, made: Sequence[MadeVersion]) -> Iterator[Lineage]:
+def versions(source: Source, made: Sequence[MadeVersion]) -> Iterator[EventLineage]:
     """Tables as versions made them, in order: an event has one state of a table."""
     found: dict[_Id, OutputDataset] = {}
     at: dict[_Id, int] = {}
@@ -112,10 +112,10 @@ def versions(source: Source, made: Sequence[MadeVersion]) -> Iterator[Lineage]:
         # One statement renames several tables at once.
         is_later = former in found and at[former] != version.version
         if own in found or is_later or len(found) >= _MOST_DATASETS:
-            yield Lineage([], list(found.values()))
+            yield EventLineage([], list(found.values()))
             found = {}
         found[own], at[own] = OutputDataset(*own, facets=_facets_of(own, former, version)), version.version
-    yield Lineage([], list(found.values()))
+    yield EventLineage([], list(found.values()))
 
 
 def _facets_of(own: _Id, former: _Id | None, version: MadeVersion) -> dict[str, facets.DatasetFacet]:
@@ -173,7 +173,7 @@ def _columns(read: _Id, came_from: CameFrom) -> facets.DatasetFacet | None:
     return lineage.ColumnLineageDatasetFacet(fields=fields) if fields else None
 
 
-def _assertions(findings: Iterable[Finding]) -> dict[str, facets.InputDatasetFacet]:
+def _assertions(findings: Iterable[CheckFact]) -> dict[str, facets.InputDatasetFacet]:
     quality = facets.data_quality_assertions_dataset
     found = [
         quality.Assertion(

@@ -103,11 +103,11 @@ def list_sources() -> list[str]:
 def _rehearse(source: str, context: Context) -> None:
     """Says what a run would do."""
     from strata.jobs.whole.rehearse import rehearse
-    from strata.jobs.whole.run_source import Wanted
+    from strata.jobs.whole.run_source import SourceRequest
 
     params = context["params"]
     start, end = _span(context)
-    wanted = Wanted(
+    wanted = SourceRequest(
         source, end, tuple(params["tables"] or ()), params["gtid_set"], params["failed"], start, again=end is not None
     )
     with saying(f"only say what would be done: {asked_of(source, params, start, end)}") as tell:

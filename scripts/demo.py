@@ -20,7 +20,7 @@ from scripts import demo_report, fleet, local_airflow, mysql, services
 from scripts.dag_runs import started
 from scripts.demo_proof import prove
 from scripts.processes import FleetError
-from scripts.state import GUEST_DATABASE, State
+from scripts.state import GUEST_DATABASE, FleetState
 from strata.config.settings import load_settings
 from strata.errors import StrataError
 
@@ -36,7 +36,7 @@ OWN_DATABASE = "shop"
 """The shop's database on the private server."""
 
 
-def start_afresh(state: State, console: Console) -> None:
+def start_afresh(state: FleetState, console: Console) -> None:
     """Forgets what a former demo left: its server, its lake and its runs. Nothing that is not the demo's is touched.
 
     Raises:
@@ -100,13 +100,13 @@ def live(url: str, database: str, console: Console) -> dict[str, list[dict[str, 
     return early
 
 
-def start_airflow(state: State) -> AirflowApi:
+def start_airflow(state: FleetState) -> AirflowApi:
     """Starts what the demo needs of Airflow, and waits until it is ready for a first task."""
     local_airflow.begin(state, lambda _: None, COMPONENTS)
     return local_airflow.wait_until_up(state, COMPONENTS)
 
 
-def demonstrate(state: State, console: Console) -> bool:
+def demonstrate(state: FleetState, console: Console) -> bool:
     """The whole demo; true when what was read late equals what the server has."""
     lent = os.environ.get(services.MYSQL_URL_VARIABLE)
     database = GUEST_DATABASE if lent else OWN_DATABASE
@@ -144,7 +144,7 @@ def demonstrate(state: State, console: Console) -> bool:
 def main() -> int:
     """Runs the demo; 0 only if the proof holds."""
     console = Console(highlight=False)
-    state = State.from_environment(os.environ)
+    state = FleetState.from_environment(os.environ)
     # The demo starts its runs itself; scheduled ones come with `make up`.
     os.environ[services.SCHEDULES_VARIABLE] = "off"
     # They may name a server of the user's, and this one is the demo's.

@@ -25,7 +25,7 @@ import pymysql
 from scripts import local_airflow, mysql, services
 from scripts.airflow_api import AirflowApi
 from scripts.processes import Fleet, FleetError, deadline
-from scripts.state import State
+from scripts.state import FleetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,14 +37,14 @@ DAGS = ("ingest_binlog", "snapshot_schemas")
 COMPONENTS = ("mysql", *services.AIRFLOW)
 
 
-def up(state: State, say: Callable[[str], None]) -> AirflowApi:
+def up(state: FleetState, say: Callable[[str], None]) -> AirflowApi:
     """Brings up what is not up yet; does nothing to what is."""
     start_mysql(state, say)
     local_airflow.begin(state, say)
     return local_airflow.wait_until_up(state)
 
 
-def down(state: State, say: Callable[[str], None], *, airflow_seconds: float = STOP_SECONDS) -> None:
+def down(state: FleetState, say: Callable[[str], None], *, airflow_seconds: float = STOP_SECONDS) -> None:
     """Stops every process of the fleet, whichever way it was started or lost.
 
     Args:
@@ -66,7 +66,7 @@ def down(state: State, say: Callable[[str], None], *, airflow_seconds: float = S
         list(pool.map(stop, [name for name in COMPONENTS if name not in first]))
 
 
-def status(state: State, say: Callable[[str], None]) -> bool:
+def status(state: FleetState, say: Callable[[str], None]) -> bool:
     """Says what runs; true when everything does."""
     fleet = Fleet(state.folder)
     running = {name: fleet.running(name) for name in COMPONENTS if name != "mysql" or not _is_lent()}
@@ -82,13 +82,13 @@ def _is_lent() -> bool:
     return services.MYSQL_URL_VARIABLE in os.environ
 
 
-def choose_mysql_port(state: State) -> None:
+def choose_mysql_port(state: FleetState) -> None:
     """Chooses a port for the private server, unless it runs or the user gave another: its last one may be taken."""
     if not _is_lent() and not Fleet(state.folder).running("mysql"):
         state.choose_port("mysql")
 
 
-def start_mysql(state: State, say: Callable[[str], None]) -> None:
+def start_mysql(state: FleetState, say: Callable[[str], None]) -> None:
     """Starts the private server, unless it runs or the user gave another.
 
     Raises:
@@ -113,7 +113,7 @@ def start_mysql(state: State, say: Callable[[str], None]) -> None:
     raise fleet.failure("mysql", f"did not answer within {START_SECONDS} s")
 
 
-def run(component: str, state: State) -> None:
+def run(component: str, state: FleetState) -> None:
     """Becomes one component; `init` prepares what they need."""
     if component == "init":
         local_airflow.prepare(state, print)
@@ -128,7 +128,7 @@ def run(component: str, state: State) -> None:
         raise FleetError(f"there is no component {component}")
 
 
-def is_healthy(component: str, state: State) -> bool:
+def is_healthy(component: str, state: FleetState) -> bool:
     """True when a component of Airflow serves, or has reported lately; when `init` has come to its end."""
     environment = services.airflow_environment(state)
     if component == "init":
@@ -139,7 +139,7 @@ def is_healthy(component: str, state: State) -> bool:
     return bool(health.get(name, {}).get("status") == "healthy")
 
 
-def show_environment(state: State) -> None:
+def show_environment(state: FleetState) -> None:
     """Prints what the command line needs to know, for a shell to take over; a terminal is not shown the password."""
     if sys.stdout.isatty():
         raise FleetError('settings and connection, with its password, are for a shell: eval "$(make env)"')
@@ -148,7 +148,7 @@ def show_environment(state: State) -> None:
     print(f"export AIRFLOW_CONN_MYSQL_SHOP={shlex.quote(services.connections(state)['mysql_shop'])}")
 
 
-def announce(state: State, api: AirflowApi, say: Callable[[str], None]) -> None:
+def announce(state: FleetState, api: AirflowApi, say: Callable[[str], None]) -> None:
     """Tells what runs, and at the end where to look, as whom, and what to click first; the password is shown once,
     afterwards only where it is kept."""
     # The first time its files are still being read.
@@ -174,7 +174,7 @@ def announce(state: State, api: AirflowApi, say: Callable[[str], None]) -> None:
     say(f"  3. Assets: the tables, an event for each publication      {api.url}/assets")
 
 
-def start_all(state: State) -> None:
+def start_all(state: FleetState) -> None:
     """Brings everything up, and tells what to do with it."""
     began = time.monotonic()
     api = up(state, _say)
@@ -188,7 +188,7 @@ def _say(text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """The command line of this module."""
-    state = State.from_environment(os.environ)
+    state = FleetState.from_environment(os.environ)
     commands: dict[str, Callable[..., int | None]] = {
         "up": lambda: start_all(state),
         "down": lambda: down(state, _say),

@@ -21,12 +21,12 @@ from scripts.state import write_whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scripts.state import State
+    from scripts.state import FleetState
 
 START_SECONDS = 120
 
 
-def begin(state: State, say: Callable[[str], None], components: Sequence[str] = services.AIRFLOW) -> None:
+def begin(state: FleetState, say: Callable[[str], None], components: Sequence[str] = services.AIRFLOW) -> None:
     """Prepares the database and starts the components that do not run; they need some seconds more."""
     fleet = Fleet(state.folder)
     if fleet.running("api-server") is None:
@@ -38,7 +38,7 @@ def begin(state: State, say: Callable[[str], None], components: Sequence[str] = 
             fleet.start(services.airflow(component, state))
 
 
-def prepare(state: State, say: Callable[[str], None]) -> None:
+def prepare(state: FleetState, say: Callable[[str], None]) -> None:
     """Brings the database to this version, and writes passwords where Airflow looks for them."""
     environment = services.airflow_environment(state)
     home = Path(environment["AIRFLOW_HOME"])
@@ -85,7 +85,7 @@ def share(database: Path) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
 
 
-def wait_until_up(state: State, components: Sequence[str] = services.AIRFLOW) -> AirflowApi:
+def wait_until_up(state: FleetState, components: Sequence[str] = services.AIRFLOW) -> AirflowApi:
     """Waits until every component has reported itself, tells Airflow its connections, and returns a client."""
     fleet = Fleet(state.folder)
     url = f"http://{services.LOOPBACK}:{state.port('airflow')}"

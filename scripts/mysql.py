@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from scripts.state import State
+    from scripts.state import FleetState
 
 
 def program(name: str) -> str:
@@ -73,7 +73,7 @@ def initialize(data: Path, *options: str) -> None:
     making.rename(data)
 
 
-def private_server(state: State) -> tuple[Program, Path]:
+def private_server(state: FleetState) -> tuple[Program, Path]:
     """The private server: MySQL's default binlog settings, GTIDs on, loopback only.
 
     Returns:
@@ -107,12 +107,12 @@ def grants(url: str, *, host: str) -> Iterator[str]:
     yield f"GRANT ALL ON strata.* TO {account}"
 
 
-def strata_url(state: State) -> str:
+def strata_url(state: FleetState) -> str:
     """The private server as the product itself uses it, with the few grants it needs."""
     return f"mysql://strata:{state.secret('mysql-strata')}@127.0.0.1:{state.port('mysql')}/"
 
 
-def root_url(state: State) -> str:
+def root_url(state: FleetState) -> str:
     """The private server as its owner uses it, who may do everything."""
     return f"mysql://root:{state.secret('mysql-root')}@127.0.0.1:{state.port('mysql')}/"
 
@@ -122,7 +122,7 @@ def connect(url: str, database: str | None = None) -> pymysql.Connection:
     return open_connection(replace(ServerAddress.from_url(url), database=database), autocommit=True)
 
 
-def run_client(state: State, arguments: list[str]) -> None:
+def run_client(state: FleetState, arguments: list[str]) -> None:
     """Becomes MySQL's client on the private server."""
     options = ["--no-defaults", "--host=127.0.0.1", f"--port={state.port('mysql')}", "--user=root"]
     # The password goes through the environment: it must not stand in the list of processes.

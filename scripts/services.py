@@ -18,7 +18,7 @@ from strata.startup.spark import submit_environment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scripts.state import State
+    from scripts.state import FleetState
 
 AIRFLOW = ("api-server", "scheduler", "dag-processor", "triggerer")
 ADMIN = "admin"
@@ -36,7 +36,7 @@ MYSQL_URL_VARIABLE = "STRATA_DEMO_MYSQL_URL"
 _CONNECT_ARGS = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC")
 
 
-def airflow(component: str, state: State, *arguments: str) -> Program:
+def airflow(component: str, state: FleetState, *arguments: str) -> Program:
     """One of Airflow's components, or another of its commands in the same environment."""
     command = [str(Path(sys.executable).with_name("airflow")), component, *arguments]
     if component == "scheduler":
@@ -47,7 +47,7 @@ def airflow(component: str, state: State, *arguments: str) -> Program:
     return Program(component, command, airflow_environment(state))
 
 
-def airflow_environment(state: State) -> dict[str, str]:
+def airflow_environment(state: FleetState) -> dict[str, str]:
     """Everything that Airflow, its tasks and the Spark drivers that they start need to know, but `connections`.
 
     In a container what the environment says already stands, connections too: that is how the same programs are pointed
@@ -102,7 +102,7 @@ def airflow_environment(state: State) -> dict[str, str]:
     return _spark_environment(found)
 
 
-def connections(state: State) -> dict[str, str]:
+def connections(state: FleetState) -> dict[str, str]:
     """The connections that the DAGs use, by id, as Airflow's variables have them; those of the environment go first."""
     account = f"{WATCHER}:{state.secret('airflow-watcher')}"
     spark = {"host": "local[2]", "extra": {"deploy-mode": "client", "spark-binary": "spark-submit"}}

@@ -28,13 +28,13 @@ _CHANGING = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FleetState:
     """The state folder."""
 
     folder: Path
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> State:
+    def from_environment(cls, environ: Mapping[str, str]) -> FleetState:
         """The folder that the environment names, made if need be."""
         folder = Path(environ.get(STATE_VARIABLE) or REPOSITORY / ".strata").resolve()
         folder.mkdir(parents=True, exist_ok=True)

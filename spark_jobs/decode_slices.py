@@ -37,24 +37,24 @@ PROGRESS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkerOutcome:
     """What a worker gives back: the staged files, and of which tables there are none."""
 
     files: tuple[StagedFile, ...] = ()
     failed: tuple[FailedSlice, ...] = ()
 
 
-def decode(task: DecodeTask) -> Outcome:
+def decode(task: DecodeTask) -> WorkerOutcome:
     """Runs on a worker. What another try cannot mend comes back as a value: Spark would try an exception again, and
     would pass on nothing but its text."""
     files, failed = decode_table_by_table(task)
-    return Outcome(tuple(files), tuple(failed))
+    return WorkerOutcome(tuple(files), tuple(failed))
 
 
-def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[Outcome]:
+def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[WorkerOutcome]:
     """Decodes slices, each wherever Spark has room; what became of each, in their order."""
     with _progress(context, len(tasks)):
-        found: list[Outcome] = context.parallelize(tasks, partitions).map(decode).collect()
+        found: list[WorkerOutcome] = context.parallelize(tasks, partitions).map(decode).collect()
     return found
 
 

@@ -13,7 +13,7 @@ from strata.environment import LIBRARIES
 from strata.jobs.run.spark_said import PAGES
 from strata.startup import worker_daemon
 from strata.startup.spark import short_job, submit_environment
-from strata.startup.switch import Part, is_on
+from strata.startup.switch import QuickStart, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": short_job(),
 }
 """Where Spark is the driver alone: nothing of it is reachable from outside."""
-WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__} if is_on(Part.WORKERS) else {}
+WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__} if is_on(QuickStart.WORKERS) else {}
 """Not for a cluster, whose machines may lack Strata's package until a job brings it."""
 
 

@@ -109,7 +109,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Group:
+class ArgumentGroup:
     """A tuple of others, `constructor` being the class of a named one."""
 
     parts: tuple[Argument, ...]
@@ -157,4 +157,4 @@ def read_annotation(text: str) -> list[Argument]:
 
 
 def _groups(texts: list[str], constructor: str) -> list[Argument]:
-    return [Group(parts, constructor) for parts in itertools.product(*map(read_annotation, texts))]
+    return [ArgumentGroup(parts, constructor) for parts in itertools.product(*map(read_annotation, texts))]

@@ -53,7 +53,7 @@ class NotLinkedError(Exception):
     """There is no library, and why."""
 
 
-class Entry(NamedTuple):
+class LinkedKernel(NamedTuple):
     """A kernel that is called from Python."""
 
     module: str
@@ -66,7 +66,7 @@ class Entry(NamedTuple):
         return f"{self.module}.{self.name}"
 
 
-def find_entries() -> list[Entry]:
+def find_entries() -> list[LinkedKernel]:
     """The kernels that other rooms import, by their sources."""
     found: set[tuple[str, str]] = set()
     for path in STRATA.rglob("*.py"):
@@ -76,7 +76,7 @@ def find_entries() -> list[Entry]:
     for module, name in sorted(found):
         kernel = getattr(importlib.import_module(f"strata.kernels.{module}"), name, None)
         if hasattr(kernel, "py_func"):
-            entries.append(Entry(module, name, kernel))
+            entries.append(LinkedKernel(module, name, kernel))
     return entries
 
 
@@ -92,10 +92,10 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield modules[node.value.id], node.attr
 
 
-class Function(NamedTuple):
+class LinkedFunction(NamedTuple):
     """One C function: a kernel with one choice of types."""
 
-    entry: Entry
+    entry: LinkedKernel
     symbol: str
     arguments: tuple[Argument, ...]
     returns: str
@@ -125,11 +125,11 @@ class Function(NamedTuple):
 """
 
 
-def compile_function(entry: Entry, number: int, arguments: tuple[Argument, ...]) -> tuple[Function, Any]:
+def compile_function(entry: LinkedKernel, number: int, arguments: tuple[Argument, ...]) -> tuple[LinkedFunction, Any]:
     """A C function and its LLVM module, in which nothing else can be seen from outside."""
     annotation = entry.kernel.py_func.__annotations__["return"]
     symbol = f"{entry.module}_{entry.name}_{number}"
-    function = Function(entry, symbol, arguments, annotation)
+    function = LinkedFunction(entry, symbol, arguments, annotation)
     names = [f"a{k}" for k in range(len(arguments))]
     pairs = list(zip(arguments, names, strict=True))
     call = f"kernel({', '.join(argument.rebuilt(name) for argument, name in pairs)})"
@@ -166,7 +166,7 @@ def _hide_all_but(module: Any, symbol: str) -> None:
     manager.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(0)))
 
 
-def link(functions: list[tuple[Function, Any]], library: Path) -> None:
+def link(functions: list[tuple[LinkedFunction, Any]], library: Path) -> None:
     """Writes the shared library.
 
     Raises:
@@ -229,7 +229,7 @@ _KERNEL = """
 """
 
 
-def caller(functions: list[Function]) -> str:
+def caller(functions: list[LinkedFunction]) -> str:
     """The Python module that calls the library."""
     ffi = cffi.FFI()
     ffi.cdef("\n".join(function.declaration() for function in functions))
@@ -250,7 +250,7 @@ def caller(functions: list[Function]) -> str:
     return "".join(parts)
 
 
-def compile_entries() -> list[tuple[Function, Any]]:
+def compile_entries() -> list[tuple[LinkedFunction, Any]]:
     """Every kernel that Python calls, for each choice of types."""
     functions = []
     for entry in find_entries():

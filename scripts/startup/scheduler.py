@@ -12,7 +12,7 @@ import os
 import sys
 
 from strata.environment import LIBRARIES
-from strata.startup.switch import Part, is_on
+from strata.startup.switch import QuickStart, is_on
 
 LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata.jobs.ingest")
 """No DAG file, and nothing that a DAG file imports from beside it: those are read by each task, as Airflow does it."""
@@ -20,7 +20,7 @@ LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata.jobs.
 
 def main() -> None:
     """Does not come back but by an exit."""
-    if is_on(Part.TASKS):
+    if is_on(QuickStart.TASKS):
         for name, value in LIBRARIES.items():
             os.environ.setdefault(name, value)
         for module in LOADED:

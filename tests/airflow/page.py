@@ -13,8 +13,8 @@ from strata.serve.app import make_app
 from strata.serve.sources import Sources
 from strata.store.database import open_store
 from strata.store.ledgers import ClosedInterval, IntervalLedger
-from strata.store.table_intervals import State, TableInterval
-from strata.store.verdicts import FailedRule, Outcome, StoredVerdict, VerdictDetails, VerdictLedger
+from strata.store.table_intervals import IntervalState, TableInterval
+from strata.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 from tests.airflow.live import API_PASSWORD
 from tests.browser import open_browser
 from tests.schema.streams import SECOND, A, Stream, track
@@ -49,11 +49,11 @@ def write_past(folder: Path) -> str:
     store = f"sqlite:///{folder}/past.db"
     engine = open_store(store)
     track(SchemaStore(engine), Stream(), "CREATE DATABASE d", "CREATE TABLE t (a INT)", source="shop")
-    piece = TableInterval("shop", START, "d", "t", 7, State.FAILED, run=RUN)
+    piece = TableInterval("shop", START, "d", "t", 7, IntervalState.FAILED, run=RUN)
     IntervalLedger(engine).close(ClosedInterval("shop", START, START + 5 * SECOND, 0, 2, f"{A}:1-2", START), [piece])
     rule = FailedRule("expect_column_values_to_not_be_null", "a", "error", "a is NULL", rows=7)
     details = VerdictDetails(RUN, (2,), 7, 1, (rule,))
-    VerdictLedger(engine).put([StoredVerdict("shop", START, "d.t", Outcome.FAILED, START, details)])
+    VerdictLedger(engine).put([StoredVerdict("shop", START, "d.t", VerdictOutcome.FAILED, START, details)])
     engine.dispose()
     settings = folder / "past.toml"
     settings.write_text(f'lake = "lake"\nstore = "{store}"\n[sources.shop]\nconnection = "mysql_shop"\n')

@@ -25,7 +25,7 @@ from strata.tables.read import read_changes
 from tests.states import make_state
 
 if TYPE_CHECKING:
-    from scripts.state import State
+    from scripts.state import FleetState
     from tests.mysql_server import MysqlServer
 
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
@@ -54,7 +54,7 @@ class Pipeline:
     variables: dict[str, str] = field(default_factory=dict)
 
     @property
-    def state(self) -> State:
+    def state(self) -> FleetState:
         """The state, as `make up` keeps it."""
         return make_state(self.folder)
 

@@ -15,7 +15,7 @@ import pytest
 
 from scripts import fleet, local_airflow
 from scripts.processes import Fleet
-from scripts.state import State
+from scripts.state import FleetState
 from tests.airflow.pictures import take_pictures
 from tests.states import make_state
 
@@ -55,7 +55,7 @@ def check_connections(folder):
     with closing(sqlite3.connect(folder / "airflow" / "airflow.db")) as database:
         found = database.execute("SELECT conn_id, host FROM connection ORDER BY conn_id").fetchall()
     assert found == [("airflow_strata", "127.0.0.1"), ("mysql_shop", "127.0.0.1"), ("spark_strata", "local[2]")]
-    secret = State(folder).secret("mysql-strata").encode()
+    secret = FleetState(folder).secret("mysql-strata").encode()
     kept = {path.name for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()}
     assert kept == {"secrets.json"}
 
@@ -70,7 +70,7 @@ def check_backfill(folder):
 
 def check_command_line(folder):
     """What the demo left is read with its own settings and connection."""
-    state = State(folder)
+    state = FleetState(folder)
     fleet.start_mysql(state, lambda _: None)
     try:
         said = shell(folder, 'eval "$(make env)" && .venv/bin/strata status')

@@ -16,7 +16,7 @@ from strata.mirrors.log import now_ms
 from strata.mirrors.table import Mirror
 from strata.store.database import open_store
 from strata.store.read_again import ReadAgainLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from tests.airflow.pipeline import PASSWORD, make_account
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]
@@ -88,7 +88,7 @@ print(json.dumps([task.path_of_log, _find_task(sys.argv[1][:-1] + "_"), found]))
 def check_links(pipeline):
     """The page finds the run of Airflow's behind a run's name, and the other way round."""
     engine = open_store(pipeline.settings.source("shop").store_url)
-    [piece] = TableIntervalLedger(engine).select("shop", (State.PUBLISHED,), table=("shop", "orders"))
+    [piece] = TableIntervalLedger(engine).select("shop", (IntervalState.PUBLISHED,), table=("shop", "orders"))
     done = subprocess.run(
         [sys.executable, "-c", FOUND, piece.run],
         env=pipeline.environment,
@@ -223,12 +223,12 @@ def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_publishe
     assert "1 row of shop.notes left out" in said
     assert len(pipeline.rows("orders")) == ROWS
     ledger = TableIntervalLedger(open_store(pipeline.settings.source("shop").store_url))
-    (failed,) = ledger.select("shop", (State.FAILED,))
+    (failed,) = ledger.select("shop", (IntervalState.FAILED,))
     assert (failed.name, failed.rows, failed.published_rows) == ("shop.notes", 1, 0)
     (checks / "shop.notes.json").unlink()
     pipeline.ingest(failed=True)
     assert len(pipeline.rows("notes")) == 1
-    assert ledger.select("shop", (State.FAILED, State.OWED, State.HELD)) == []
+    assert ledger.select("shop", (IntervalState.FAILED, IntervalState.OWED, IntervalState.HELD)) == []
     # What no log tells is to be read again: asked for once, however many runs found it.
     with sqlite3.connect(pipeline.state.airflow_home / "airflow.db") as database:
         asked = database.execute("SELECT run_id, conf FROM dag_run WHERE dag_id = 'dump_tables'").fetchall()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from strata.cache.invalidator import Invalidator, Start, _Again
-from strata.cache.reader import Cache, Found
+from strata.cache.reader import Cache, CachedValue
 from strata.cache.server import CacheServer
 from strata.cache.shapes import entry_key
 from strata.errors import CacheUnavailableError, SourceUnavailableError, Usage
@@ -96,7 +96,7 @@ class Strata:
     def _acknowledge(self, found: GtidSet) -> None:
         self.acknowledged |= found
 
-    def read(self, key: Key, at_least: Any = None) -> Found:
+    def read(self, key: Key, at_least: Any = None) -> CachedValue:
         return self._cache.read(key[0], key[1:], at_least=at_least)
 
     def get(self, key: Key, session: Any) -> bytes | None:
@@ -154,7 +154,7 @@ class Machine(RuleBasedStateMachine):
             session.close()
         getattr(self.cache.server, "close", lambda: None)()
 
-    def check(self, found: Found, key: Key, wanted: GtidSet) -> None:
+    def check(self, found: CachedValue, key: Key, wanted: GtidSet) -> None:
         missing = self.database.lacks(found.value, key, wanted) if found.is_hit else []
         if missing:
             raise StaleServed(f"{key}: {found.value!r} lacks {missing}")
@@ -266,6 +266,6 @@ class OwnWrites(Machine):
         except (Usage, SourceUnavailableError, CacheUnavailableError):
             pass
         else:
-            self.check(Found("hit", value), key, acknowledged)
+            self.check(CachedValue("hit", value), key, acknowledged)
         if session not in self.sessions:
             session.close()

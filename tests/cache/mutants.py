@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata import tokens
 from strata.cache.reader import Cache
-from strata.cache.touched import Batch
+from strata.cache.touched import InvalidationBatch
 from tests.cache.machine import Follower, NotCaughtUp, StaleServed, Strata
 from tests.cache.model import ModelServer
 
@@ -67,8 +67,8 @@ class StopsAtForeignTraffic(Strata):
     """Begins each step at what it touches."""
 
     class follows(Follower):  # noqa: N801  as above
-        def _batch(self) -> Batch:
-            return Batch(self._cache.state_key)
+        def _batch(self) -> InvalidationBatch:
+            return InvalidationBatch(self._cache.state_key)
 
 
 CACHES = [(Impatient, StaleServed), (TrustsSnapshots, StaleServed), (StopsAtForeignTraffic, NotCaughtUp)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strata.cache.reader import Found
+from strata.cache.reader import CachedValue
 from strata.gtid.sets import GtidSet
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class ExpiryOnly:
         self.acknowledged = GtidSet()
         self._done = 0
 
-    def read(self, key: Key, at_least: Any = None) -> Found:
+    def read(self, key: Key, at_least: Any = None) -> CachedValue:
         found = self.server.get(str(key))
-        return Found("miss") if found is None else Found("hit", found[1:] if found[:1] == b"V" else None)
+        return CachedValue("miss") if found is None else CachedValue("hit", found[1:] if found[:1] == b"V" else None)
 
     def fill(self, key: Key, value: bytes | None, token: Any) -> None:
         self.server.set(str(key), b"N" if value is None else b"V" + value)

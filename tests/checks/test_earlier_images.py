@@ -22,7 +22,7 @@ from strata.checks.spark_engine import SparkEngine
 from strata.checks.subject import JudgedFile, TableSubject
 from strata.jobs.check.earlier_files import EarlierImages, sampling_of
 from strata.jobs.run.run_folder import Decoded
-from strata.jobs.run.run_past import RunPast, TablePast
+from strata.jobs.run.run_past import EarlierTable, RunPast
 from strata.jobs.run.run_plan import RunPlan
 from strata.jobs.run.specs import Interval, PlannedTable
 from strata.rows.arrow import image_fields
@@ -33,7 +33,7 @@ from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from strata.checks.earlier_images import Compared
+    from strata.checks.earlier_images import ComparedImages
     from strata.schema.model.definition import TableDefinition
 
 SHAPE = definition({"id": "int NOT NULL", "n": "int", "text": "varchar(9)"})
@@ -86,8 +86,8 @@ class World:
         return TableSubject(ORDERS, files, facts, self.definitions)
 
     def compare(
-        self, subject: TableSubject, past: TablePast | None = None, keys: int | None = None, **earlier: TableSubject
-    ) -> Compared | None:
+        self, subject: TableSubject, past: EarlierTable | None = None, keys: int | None = None, **earlier: TableSubject
+    ) -> ComparedImages | None:
         """What comes of a table now; `earlier` are intervals of the same run, by their number behind the first."""
         subjects = {INTERVAL + int(name[1:]) * FIVE_MINUTES: one for name, one in earlier.items()} | {NOW: subject}
         plan = RunPlan(
@@ -97,7 +97,7 @@ class World:
             tuple(Interval(start, start + FIVE_MINUTES, 0, 99, "") for start in subjects),
             tuple(PlannedTable(start, "shop", "orders", 1, 1) for start in subjects),
         )
-        past = past or TablePast("shop", "orders")
+        past = past or EarlierTable("shop", "orders")
         work = EarlierImages(
             self.lake, plan, Decoded(()), RunPast((past,)), {start: [one] for start, one in subjects.items()}
         )
@@ -109,12 +109,12 @@ class World:
         }
         return work.compare(firsts, passed.profiles(), keys).get((NOW, str(ORDERS)))
 
-    def says(self, *rows: dict[str, Any], past: TablePast | None = None, **more: Any) -> Any:
+    def says(self, *rows: dict[str, Any], past: EarlierTable | None = None, **more: Any) -> Any:
         """Images that were compared, those that are not what was left, and why others were not."""
         return numbers(self.compare(self.subject((1, list(rows))), past, **more))
 
 
-def numbers(found: Compared | None) -> tuple[int, int, dict[str, int]]:
+def numbers(found: ComparedImages | None) -> tuple[int, int, dict[str, int]]:
     assert found is not None
     return found.rows, len(found.broken), dict(found.not_compared)
 
@@ -184,15 +184,15 @@ def test_intervals_of_the_run_stand_for_what_they_replace(world: World) -> None:
 def test_nothing_is_concluded_behind_what_is_not_published(world: World) -> None:
     world.publish([insert(1, image(1)), insert(2, image(2))])
     world.publish([update(11, image(2), image(2, 1))], OLD + 2 * FIVE_MINUTES)
-    past = TablePast("shop", "orders", unpublished=(OLD + FIVE_MINUTES, NOW + FIVE_MINUTES))
+    past = EarlierTable("shop", "orders", unpublished=(OLD + FIVE_MINUTES, NOW + FIVE_MINUTES))
     rows = [update(21, image(1, 5), image(1, 1)), update(22, image(2, 1), image(2, 2))]
     assert world.says(*rows, past=past) == (1, 0, {reasons.UNPUBLISHED: 1})
-    assert world.says(*rows, past=TablePast("d", "other")) == (0, 0, {reasons.UNPLANNED: 2})
+    assert world.says(*rows, past=EarlierTable("d", "other")) == (0, 0, {reasons.UNPLANNED: 2})
 
 
 def test_rows_that_changed_without_events_are_not_compared(world: World) -> None:
     world.publish([insert(1, image(1)), insert(5, image(2))])
-    past = TablePast("shop", "orders", unlogged=(3,))
+    past = EarlierTable("shop", "orders", unlogged=(3,))
     rows = [update(21, image(1, 5), image(1, 1)), update(22, image(2), image(2, 2))]
     assert world.says(*rows, past=past) == (1, 0, {reasons.UNLOGGED: 1})
 
@@ -235,7 +235,7 @@ def across(tmp_path: Path, new: TableDefinition, lives: tuple[TableLife, ...], b
     world = World(tmp_path, {1: SHAPE, 2: new})
     world.publish([insert(1, image(1, 5))])
     found = world.compare(
-        world.subject((2, [{"op": "delete", "seq": 21, "before": before}])), TablePast("shop", "orders", lives)
+        world.subject((2, [{"op": "delete", "seq": 21, "before": before}])), EarlierTable("shop", "orders", lives)
     )
     return numbers(found)
 
@@ -286,7 +286,7 @@ def test_another_table_of_the_name_is_no_past(tmp_path: Path) -> None:
 
 def test_a_version_in_the_middle_of_the_interval_is_compared_with_the_one_before(tmp_path: Path) -> None:
     world = World(tmp_path, {1: SHAPE, 2: definition({"id": "int NOT NULL", "m": "int", "text": "varchar(9)"})})
-    past = TablePast(
+    past = EarlierTable(
         "shop", "orders", (life(ID, ([(1, "n", "int"), (2, "m", "int")], None), ([(1, "text", "t")], None)),)
     )
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.checks.row_rules import ROW_JUDGES, Rows, judge_rows
+from strata.checks.row_rules import ROW_JUDGES, RuleRows, judge_rows
 from strata.checks.rules import Rule
 from strata.checks.text_pages import texts_of_group
 from strata.checks.verdict import Severity
@@ -123,6 +123,8 @@ def test_rules_and_hashes_see_one_column(expectation, kwargs):
             "_missing": pa.nulls(count, pa.list_(pa.string())),
             "_invalid": pa.nulls(count, pa.map_(pa.string(), pa.string())),
         }
-        at_once = Rows(pa.RecordBatch.from_pydict({**own, "t": whole.combine_chunks()}), str)
-        assert judge_rows(Rows(pa.RecordBatch.from_pydict(own), str, texts=texts), rule) == judge_rows(at_once, rule)
+        at_once = RuleRows(pa.RecordBatch.from_pydict({**own, "t": whole.combine_chunks()}), str)
+        assert judge_rows(RuleRows(pa.RecordBatch.from_pydict(own), str, texts=texts), rule) == judge_rows(
+            at_once, rule
+        )
         assert hash_rows([texts["t"]], count).tolist() == hash_rows([whole.combine_chunks()], count).tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.cli.main import run
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.run.run_folder import read_verdicts, run_folder
 from tests.jobs.owed_world import World
 from tests.jobs.test_what_is_owed import live
@@ -24,10 +24,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(tmp_path)
     live(world, "a", "b")
     world.failing = frozenset({"b"})
-    world.run(Request())
+    world.run(RunRequest())
     live(world, "c")
     world.land()
-    world.plan(Request())
+    world.plan(RunRequest())
     _ = world.settings
     monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
     monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://u@127.0.0.1/")
@@ -80,7 +80,7 @@ def test_the_status_hides_nothing(lines) -> None:
 def test_a_plan_says_what_it_leaves_and_publishing_a_part_is_no_success(world: World, lines) -> None:
     (report,) = map(json.loads, lines("plan", "--json"))
     assert (report["rows"], report["left"]["failed"]) == (1, 1)
-    report = world.plan(Request(failed=True))
+    report = world.plan(RunRequest(failed=True))
     world.decode(report)
     world.check(report)
     said = lines("publish", report.run, code=1)
@@ -101,10 +101,10 @@ def test_housekeeping_lists_what_it_deletes_and_what_stays(world: World, lines) 
 
 
 def test_a_run_that_is_cleared_says_so_and_is_not_judged_again(world: World, lines, capsys) -> None:
-    world.run(Request())
+    world.run(RunRequest())
     live(world, "c")
     world.land()
-    report = world.plan(Request())
+    report = world.plan(RunRequest())
     world.decode(report)
     world.check(report)
     assert "1 row published" in lines("publish", report.run)[-1]

@@ -20,7 +20,7 @@ from dags.said import failure_lines
 from dags.spark_step import CheckStep, DecodeStep, SparkDiedError
 from dags.xcom import PlannedRun
 from strata.errors import LakeUnavailableError, SchemaGapError
-from strata.jobs.run.specs import Left
+from strata.jobs.run.specs import RunRemainder
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Step:
         program = self.folder / "spark-submit"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        planned = PlannedRun("s", "r", f"{self.folder}/lake/runs/s/r", 1, slices, 1400, 0, None, Left(0, 0, 0, 0),
-                             tables=1)  # fmt: skip
+        planned = PlannedRun("s", "r", f"{self.folder}/lake/runs/s/r", 1, slices, 1400, 0, None,
+                             RunRemainder(0, 0, 0, 0), tables=1)  # fmt: skip
         kind(task_id="step", planned=to_plain(planned)).execute(context or {})
         return self.said
 

@@ -10,10 +10,10 @@ from dags.xcom import BRIEF_CHARACTERS, PlannedRun, brief, read_planned
 from strata.errors import DamagedFileError, StoreFormatError
 from strata.jobs.ingest import LandStepReport
 from strata.jobs.publish.publish_interval import PublishedTable, PublishReport
-from strata.jobs.run.specs import Left
+from strata.jobs.run.specs import RunRemainder
 from strata.values import to_plain
 
-PLANNED = PlannedRun("s", "r", "file:///lake/" + "x" * 500, 1, 2, 3, 0, None, Left(0, 0, 0, 0), checks="checks")
+PLANNED = PlannedRun("s", "r", "file:///lake/" + "x" * 500, 1, 2, 3, 0, None, RunRemainder(0, 0, 0, 0), checks="checks")
 OF_FORMER_VERSIONS = {name: value for name, value in to_plain(PLANNED).items() if name != "format"}
 
 

@@ -12,7 +12,7 @@ from scripts.dag_runs import _log_lines
 from scripts.demo import start_afresh
 from scripts.demo_proof import first_difference
 from scripts.processes import FleetError
-from scripts.state import State
+from scripts.state import FleetState
 
 SERVER = pa.table({"id": [2, 1], "name": ["b", None]})
 
@@ -43,7 +43,7 @@ def test_the_life_has_every_kind_of_ddl_in_its_middle():
 
 
 def test_edited_settings_stop_the_demo_from_removing_anything(tmp_path):
-    state = State(tmp_path)
+    state = FleetState(tmp_path)
     state.settings_file.write_text("# mine")
     (tmp_path / "lake").mkdir()
     with pytest.raises(FleetError, match="make clean"):

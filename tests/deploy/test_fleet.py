@@ -10,7 +10,7 @@ import pytest
 from scripts import fleet, mysql
 from scripts.airflow_api import _connection_fields
 from scripts.processes import Fleet, FleetError
-from scripts.state import REPOSITORY, State
+from scripts.state import REPOSITORY, FleetState
 from tests.states import make_state
 
 
@@ -74,7 +74,7 @@ def test_accounts_are_not_in_the_binlog_and_stand_again_after_a_kill(state):
 
 @pytest.mark.mysql
 def test_a_server_that_cannot_start_shows_its_own_words(tmp_path):
-    state = State(tmp_path)
+    state = FleetState(tmp_path)
     (tmp_path / "server" / "data").mkdir(parents=True)
     with pytest.raises(FleetError, match=r"(?s)mysql ended while it was starting.*the whole log: .*mysql\.log"):
         fleet.start_mysql(state, lambda _: None)

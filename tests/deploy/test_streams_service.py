@@ -18,7 +18,7 @@ import yaml
 
 from scripts.mysql import grants
 from scripts.ports import free_port
-from scripts.state import REPOSITORY, State
+from scripts.state import REPOSITORY, FleetState
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def running(service: Service) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_it_serves_the_streams_and_says_that_it_is_healthy(server: MysqlServer, tmp_path: Path) -> None:
     # As `init` leaves the volume.
-    State(tmp_path).write_settings()
+    FleetState(tmp_path).write_settings()
     service = Service(tmp_path, server)
     assert not service.is_healthy()
     with running(service):

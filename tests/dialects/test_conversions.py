@@ -18,7 +18,7 @@ import pytest
 from strata.dialects.conversions import converted, stay_apart
 from strata.dialects.engines import Dialect
 from strata.dialects.trees import column_of
-from strata.dialects.view_source import Step
+from strata.dialects.view_source import TypeChange
 from strata.errors import ReadAgainError
 from strata.rows.arrow import arrow_type
 from strata.schema.model.conversions import KNOWN, ValueClass, unknown_conversion, value_class
@@ -82,7 +82,7 @@ def values_of(column: Column) -> pa.Array:
     return pa.array([*found, None], target)
 
 
-def by_mirrors(values: pa.Array, step: Step) -> list[Any]:
+def by_mirrors(values: pa.Array, step: TypeChange) -> list[Any]:
     """Each value by itself; an error stands for one that is refused."""
     pair = Pair.of(step.before, step.after, truncates=step.truncates)
     found: list[Any] = []
@@ -97,7 +97,7 @@ def by_mirrors(values: pa.Array, step: Step) -> list[Any]:
 class Question(NamedTuple):
     """What an engine is asked about all values of one pair of columns."""
 
-    step: Step
+    step: TypeChange
     values: pa.Array
     sql: str
 
@@ -117,7 +117,7 @@ def questions(dialect: Dialect, random: Random, count: int) -> list[Question]:
         classes = tuple(value_class(parse_column_type(one.column_type).kind) for one in (before, after))
         if classes not in KNOWN or unknown_conversion(before, after) is not None:
             continue
-        step = Step(before, after, truncates=random.random() < 0.3)
+        step = TypeChange(before, after, truncates=random.random() < 0.3)
         made = converted(column_of(f"c{len(found)}"), step, dialect)
         if made is not None:
             found.append(Question(step, values_of(before), made.sql(dialect.value)))
@@ -155,7 +155,7 @@ def test_different_keys_stay_different() -> None:
     own = columns()
     for before, after in product(own, own):
         classes = tuple(value_class(parse_column_type(one.column_type).kind) for one in (before, after))
-        step = Step(before, after)
+        step = TypeChange(before, after)
         if classes not in KNOWN or unknown_conversion(before, after) is not None or not stay_apart(step):
             continue
         values = values_of(before).unique().drop_null()

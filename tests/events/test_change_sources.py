@@ -32,7 +32,7 @@ from strata.streams.feed_tracker import feed
 from strata.wire.codes import EventFlag, EventType
 from strata.wire.files import open_binlog
 from strata.wire.frames import index_events
-from strata.wire.replication import BinlogStream, Control, Piece, Until
+from strata.wire.replication import BinlogStream, Control, EventBytes, Until
 from tests.wire.landing import address_of
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def test_a_stream_goes_over_from_landed_segments_to_the_live_server_without_a_se
         assert reported(world.read("landed", after), with_rows=False) == behind
 
 
-def pieces(path: str, most: int) -> Iterator[Piece | Control]:
+def pieces(path: str, most: int) -> Iterator[EventBytes | Control]:
     """A file as a server would send it, in pieces of at most so many bytes."""
     choose = random.Random(most)
     with open_binlog(path) as binlog:
@@ -195,7 +195,7 @@ def pieces(path: str, most: int) -> Iterator[Piece | Control]:
         data = data[: int(last.positions[-1]) - begin]
         while data:
             size = min(most, choose.randint(1, most))
-            yield Piece(memoryview(data[:size]), 0)
+            yield EventBytes(memoryview(data[:size]), 0)
             data = data[size:]
 
 
@@ -212,7 +212,7 @@ def test_damage_is_refused_behind_what_stands_before_it(world: World) -> None:
     with open_binlog(world.files[0]) as binlog:
         first, _, third, *_ = read_transactions(binlog)
     data[third.end - first.begin - 10] ^= 0xFF
-    read = LiveSource([*controls, Piece(memoryview(bytes(data)), 0)], GtidSet(), "uuid").read()
+    read = LiveSource([*controls, EventBytes(memoryview(bytes(data)), 0)], GtidSet(), "uuid").read()
     found = []
     with pytest.raises(ChecksumError):
         found.extend(read)

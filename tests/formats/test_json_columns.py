@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from strata.errors import ErrorFacts
 from strata.events import repair
 from strata.gtid.position import BinlogPosition
-from strata.schema.history.snapshot import Snapshot
+from strata.schema.history.snapshot import SchemaSnapshot
 from strata.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
-from strata.schema.history.versions import DatabaseEntry, Presence, SessionTables, TemporarySessions
+from strata.schema.history.versions import DatabaseEntry, NamePresence, SessionTables, TemporarySessions
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store, reading, writing
 from strata.store.json_columns import from_column, to_column
@@ -75,7 +75,7 @@ def test_temporary_tables_of_former_versions_and_for_them() -> None:
     assert msgspec.convert(session, _FormerSession).names == (("d", "t"),)
 
 
-SNAPSHOT = Snapshot(
+SNAPSHOT = SchemaSnapshot(
     source="s",
     gtid_before="",
     gtid_executed="",
@@ -83,7 +83,7 @@ SNAPSHOT = Snapshot(
     server_version=90700,
     lower_case_table_names=0,
     tables={TableName("d", "t"): "f" * 64},
-    databases=(DatabaseEntry("d", Presence.PRESENT, "utf8mb4", None),),
+    databases=(DatabaseEntry("d", NamePresence.PRESENT, "utf8mb4", None),),
     views=(TableName("d", "v"),),
     seen_databases=frozenset({"d"}),
     hidden=("no sight of e",),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.groups.clocks import Clocks, Moment, corrections, owned_gtids
+from strata.groups.clocks import Clocks, ServerMoment, corrections, owned_gtids
 from strata.gtid.sets import GtidSet
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ HOUR = 3_600_000_000
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
-def moment(ahead: int, bound: int = 100) -> Moment:
-    return Moment(0, GtidSet(), ahead, bound)
+def moment(ahead: int, bound: int = 100) -> ServerMoment:
+    return ServerMoment(0, GtidSet(), ahead, bound)
 
 
 def amounts(**ahead: int) -> Mapping[str, int]:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from strata.errors import SettingsError, SourceUnavailableError, StrataError, Usage
-from strata.groups.pieces import Piece
+from strata.groups.pieces import SpanTransactions
 from strata.groups.stream import GroupHeartbeat, GroupStream
-from strata.groups.stretch import Stretch
+from strata.groups.stretch import GroupBatch
 from strata.gtid.token import Order
 from strata.gtid.token_text import from_text
 from strata.streams.events import RowChange
@@ -85,7 +85,7 @@ def test_what_has_been_given_goes_at_once(shards: Shards, read):
         stream = shards.stream(until="landed")
         assert list(read(stream))
         # By type: `isinstance` asks an object, and a lazy one of another library would import what it stands for.
-        assert [one for one in gc.get_objects() if issubclass(type(one), Stretch | Piece)] == []
+        assert [one for one in gc.get_objects() if issubclass(type(one), GroupBatch | SpanTransactions)] == []
     finally:
         gc.enable()
 

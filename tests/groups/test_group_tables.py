@@ -19,7 +19,7 @@ from strata.gtid.token_text import from_text
 from strata.jobs.cuts.common_cut import common_cut
 from strata.jobs.cuts.read_mirrors import read_table
 from strata.jobs.land.clock_readings import reading_clock
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.store.ledgers import IntervalLedger
 from tests.mirrors.world import MirrorWorld
 
@@ -73,7 +73,7 @@ class Worlds:
         for name in names or MEMBERS:
             source = self.worlds[name].source
             with reading_clock(source.address, source.lake, name):
-                self.worlds[name].publish(Request(0, end))
+                self.worlds[name].publish(RunRequest(0, end))
             report = self.worlds[name].update()
             assert [(one.table, one.behind, one.error) for one in report.behind] == []
         return end
@@ -160,7 +160,7 @@ def test_a_mirror_without_a_state_at_the_cut_says_so(worlds: Worlds):
     end = time.time_ns() // 1000
     for name in MEMBERS:
         # Published, and the mirrors are brought up to date only behind the next interval.
-        worlds.worlds[name].publish(Request(0, end))
+        worlds.worlds[name].publish(RunRequest(0, end))
     middle = worlds.cut(end)
     for server in worlds.servers.values():
         server.run_sql("INSERT INTO t (id, a) VALUES (51, 'behind')", "d")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.groups.clocks import Moment, corrections
+from strata.groups.clocks import ServerMoment, corrections
 from strata.groups.merge import Merge
 from strata.gtid.sets import GtidSet
 from tests.groups.conftest import set_clock
@@ -47,7 +47,7 @@ class History:
     def read(self, errors: Sequence[int], start: dict[str, int], arrivals: Callable[[], str]) -> list[Change]:
         """All behind some places, as one reader gives it that has measured the clocks with some errors."""
         measured = {
-            name: Moment(0, GtidSet(), self.ahead[name] + error, ERROR)
+            name: ServerMoment(0, GtidSet(), self.ahead[name] + error, ERROR)
             for name, error in zip(SOURCES, errors, strict=True)
         }
         corrected = corrections(measured, STEP)

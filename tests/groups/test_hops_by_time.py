@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strata.errors import BinlogPurgedError
-from strata.groups.clocks import Clocks, Moment
+from strata.groups.clocks import Clocks, ServerMoment
 from strata.groups.hops import Hop
 from strata.gtid.sets import GtidSet
 from tests.groups.conftest import set_clock
@@ -47,7 +47,7 @@ class Measured:
         self.ahead = dict(zip("abcd", ahead, strict=True))
         off = dict(zip("abcd", errors, strict=True))
         self.clocks = Clocks("g", {}, STEP)
-        self.clocks._ask = lambda name: Moment(0, GtidSet(), self.ahead[name] + off[name], ERROR)
+        self.clocks._ask = lambda name: ServerMoment(0, GtidSet(), self.ahead[name] + off[name], ERROR)
 
     def measure(self, *names: str) -> None:
         self.clocks.measure(names)

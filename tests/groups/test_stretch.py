@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from strata.events.changes.port import Transactions
 from strata.groups.merge import Merge
-from strata.groups.pieces import Piece
-from strata.groups.stretch import Stretch
-from strata.groups.stretch_texts import GroupTexts, StretchTexts
-from strata.groups.vector import Vector
-from strata.gtid.place import Part, Place, kept_origins
+from strata.groups.pieces import SpanTransactions
+from strata.groups.stretch import GroupBatch
+from strata.groups.stretch_texts import GroupBatchTexts, GroupTexts
+from strata.groups.vector import GroupPosition
+from strata.gtid.place import PartialTransaction, SourcePosition, kept_origins
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata.gtid.token import Token
 from strata.gtid.token_seal import StepTexts
 from strata.gtid.token_text import to_text
-from strata.streams.decoding import StreamPart
+from strata.streams.decoding import StreamBatch
 from strata.streams.events import Along, Ddl, ExecutedAlong
 from strata.streams.places import Places
 from tests.gtid.test_sets import A, B
@@ -56,36 +56,36 @@ class Shard:
             builder.add(gtid)
             self.executed.append(builder.build())
 
-    def pieces(self, cuts: list[int], *, partly: bool) -> list[Piece]:
+    def pieces(self, cuts: list[int], *, partly: bool) -> list[SpanTransactions]:
         """All of them, cut here and there; maybe inside of a transaction."""
         found = []
         borders = sorted({0, len(self.rows), *(at % (len(self.rows) + 1) for at in cuts)})
         for begin, end in pairwise(borders):
-            part = StreamPart(self.places, ended=self.rows[begin:end] + 5)
+            part = StreamBatch(self.places, ended=self.rows[begin:end] + 5)
             if partly and end < len(self.rows):
                 place = self.places[int(self.rows[end]) + 5]
                 part.ddl = [Ddl(place, "TRUNCATE t", number, (), None) for number in (1, 2)]
-            found.append(Piece(part))
+            found.append(SpanTransactions(part))
         return found
 
 
-def place_of(name: str, position: GtidSet, time: int = 0, parts: tuple[Part, ...] = ()) -> Place:
+def place_of(name: str, position: GtidSet, time: int = 0, parts: tuple[PartialTransaction, ...] = ()) -> SourcePosition:
     copied = {"whole": "", "z": "third"} if name == COPY else {}
-    return Place(name, position, "first", time, parts, kept_origins(copied, position))
+    return SourcePosition(name, position, "first", time, parts, kept_origins(copied, position))
 
 
-def witness(order: list[tuple[Shard, Piece, int]]) -> list[tuple[str, str, str, int]]:
+def witness(order: list[tuple[Shard, SpanTransactions, int]]) -> list[tuple[str, str, str, int]]:
     """What `of_columns` gives, from one transaction to the next."""
     places = {one.name: place_of(one.name, BASE) for one, _, _ in order}
     found = []
     for shard, piece, at in order:
         row = int(piece.rows[at])
         gtid, time = shard.batch.record(row).gtid, shard.times[row]
-        inside = place_of(shard.name, shard.executed[row], time, (Part(gtid, 1),))
-        texts = Vector.of(places.values()).inside(inside)
+        inside = place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, 1),))
+        texts = GroupPosition.of(places.values()).inside(inside)
         given = 2 if piece.given(at) else 0
         places[shard.name] = (
-            place_of(shard.name, shard.executed[row], time, (Part(gtid, given),))
+            place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, given),))
             if given
             else place_of(shard.name, shard.executed[row + 1], time)
         )
@@ -94,11 +94,11 @@ def witness(order: list[tuple[Shard, Piece, int]]) -> list[tuple[str, str, str, 
     return found
 
 
-def of_columns(stretch: Stretch, many: int) -> list[tuple[str, str, str, int]]:
+def of_columns(stretch: GroupBatch, many: int) -> list[tuple[str, str, str, int]]:
     found = dict[int, tuple[str, str, str, int]]()
     parts = stretch.parts()
     for places in parts:
-        texts = GroupTexts(StretchTexts(stretch, parts, many), places, places.seqs)
+        texts = GroupTexts(GroupBatchTexts(stretch, parts, many), places, places.seqs)
         heads, crcs = texts.heads()
         ends = texts.ends(inside=True)
         tails = cut(ends) if ends else [""] * len(places)
@@ -122,7 +122,7 @@ lives = st.lists(st.tuples(runs, st.integers(0, 30), st.lists(st.integers(0, 150
 @given(lives, st.booleans(), st.lists(st.integers(0, 500), max_size=3))
 def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
     shards = [Shard(f"shard_{at}", made, left_out) for at, (made, left_out, _) in enumerate(lives)]
-    owners, merge = dict[int, Shard](), Merge[Piece](0)
+    owners, merge = dict[int, Shard](), Merge[SpanTransactions](0)
     for shard, (_, _, mine) in zip(shards, lives, strict=True):
         merge.add(shard.name)
         for piece in shard.pieces(mine, partly=partly):
@@ -131,10 +131,10 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
         merge.finish(shard.name)
     due = merge.due()
     order = [(owners[id(run.piece)], run.piece, at) for run in due for at in range(run.begin, run.end)]
-    vector, found = Vector.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
+    vector, found = GroupPosition.of(place_of(shard.name, BASE) for shard in shards if len(shard.rows)), []
     borders = sorted({0, len(due), *(at for at in cuts if at < len(due))})
     for begin, end in pairwise(borders):
-        stretch = Stretch(due.between(begin, end), vector)
+        stretch = GroupBatch(due.between(begin, end), vector)
         found += of_columns(stretch, many=2)
         one_by_one = [
             (places.ranks[at], place.after_text, place.steps.head, place.steps.tail, place.steps.crc)
@@ -150,14 +150,14 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
 def test_a_whole_backlog_is_made_by_columns():
     """Not one place of its own, but for those at the seams."""
     shards = [Shard(f"shard_{at}", [(A, 390, 0, 3)], 17) for at in range(12)]
-    merge = Merge[Piece](0)
+    merge = Merge[SpanTransactions](0)
     for shard in shards:
         merge.add(shard.name)
         for piece in shard.pieces([200], partly=False):
             merge.arrive(shard.name, piece.times, piece)
         merge.finish(shard.name)
-    stretch = Stretch(merge.due(), Vector.of(place_of(shard.name, BASE) for shard in shards))
-    slow = [one for one in StretchTexts(stretch, stretch.parts()).segments if one.moving is None]
+    stretch = GroupBatch(merge.due(), GroupPosition.of(place_of(shard.name, BASE) for shard in shards))
+    slow = [one for one in GroupBatchTexts(stretch, stretch.parts()).segments if one.moving is None]
     assert sum(one.end - one.begin for one in slow) < 50
     assert len(stretch.due) == 12 * 390
     assert len(of_columns(stretch, many=48)) == 12 * 390

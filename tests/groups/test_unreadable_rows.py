@@ -9,9 +9,9 @@ import pytest
 
 from strata.cli.main import run
 from strata.errors import UnreadableValueError
-from strata.groups.copies import Column, Copies
+from strata.groups.copies import Copies, PositionColumn
 from strata.groups.path import Path as Way
-from strata.streams.decoding import StreamPart
+from strata.streams.decoding import StreamBatch
 from strata.streams.events import UnreadableChange
 from tests.groups.world import Shards, changes
 from tests.rows.live import Live
@@ -75,12 +75,12 @@ def test_the_command_ends_with_exit_code_1(
 
 def test_what_a_copier_says_has_to_be_readable(shards: Shards) -> None:
     """Its other columns need not be."""
-    parts = (part for part in shards.sources[0].stream(until="now").spans() if isinstance(part, StreamPart))
+    parts = (part for part in shards.sources[0].stream(until="now").spans() if isinstance(part, StreamBatch))
     part = next(part for part in parts if part.unreadable)
     [rows] = part.unreadable
-    assert Column(f"{rows.table}.id").read(rows).batch.num_rows == 1
+    assert PositionColumn(f"{rows.table}.id").read(rows).batch.num_rows == 1
     with pytest.raises(UnreadableValueError, match="column j: "):
-        Column(f"{rows.table}.J").read(rows)
+        PositionColumn(f"{rows.table}.J").read(rows)
     # What no hop leads to copies nothing; the copier's rows are not given.
     copies = Copies(Way([], {world.name: world for world in shards.sources}, []), f"{rows.table}.j")
     [left] = copies.take(shards.sources[0].name, part)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.groups.vector import Vector
-from strata.gtid.place import Part, Place
+from strata.groups.vector import GroupPosition
+from strata.gtid.place import PartialTransaction, SourcePosition
 from strata.gtid.sets import Gtid, GtidSet
 from strata.gtid.token import Order, Token
 from strata.gtid.token_seal import StepTexts
@@ -15,10 +15,14 @@ from strata.gtid.token_text import from_text, to_text
 UUIDS = [f"{digit * 8}-71ca-11e1-9e33-c80aa9429562" for digit in "123"]
 
 
-def place(at: int, last: int, *steps: int) -> Place:
+def place(at: int, last: int, *steps: int) -> SourcePosition:
     uuid = UUIDS[at]
-    parts = tuple(Part(Gtid.parse(f"{uuid}:{last + 1 + more}"), count) for more, count in enumerate(steps))
-    return Place(f"shard_{'abc'[at]}", GtidSet.parse(f"{uuid}:1-{last}"), "", 1_700_000_000_000_000 + last, parts)
+    parts = tuple(
+        PartialTransaction(Gtid.parse(f"{uuid}:{last + 1 + more}"), count) for more, count in enumerate(steps)
+    )
+    return SourcePosition(
+        f"shard_{'abc'[at]}", GtidSet.parse(f"{uuid}:1-{last}"), "", 1_700_000_000_000_000 + last, parts
+    )
 
 
 @pytest.mark.parametrize("steps", [(), (3,), (1, 2)])
@@ -26,7 +30,7 @@ def place(at: int, last: int, *steps: int) -> Place:
 def test_the_text_is_that_of_the_token(at, steps):
     places = [place(one, 5) for one in range(3)]
     places[at] = place(at, 7, *steps)
-    vector = Vector.of(reversed(places))
+    vector = GroupPosition.of(reversed(places))
     assert vector.text == to_text(vector.token) == to_text(Token.over(places))
     assert from_text(vector.text) == vector.token
 
@@ -36,7 +40,9 @@ def test_the_text_is_that_of_the_token(at, steps):
 def test_the_texts_of_steps_are_those_of_tokens(at, other):
     """Also while another source stands inside of a transaction."""
     places = [place(one, 5, *(other if one != at else ())) for one in range(3)]
-    texts = Vector.of(places).inside(replace(places[at], parts=(Part(Gtid.parse(f"{UUIDS[at]}:6"), 1),)))
+    texts = GroupPosition.of(places).inside(
+        replace(places[at], parts=(PartialTransaction(Gtid.parse(f"{UUIDS[at]}:6"), 1),))
+    )
     for steps in (1, 2, 70_000):
         places[at] = place(at, 5, steps)
         assert texts.text(steps) == to_text(Token.over(places))
@@ -48,12 +54,12 @@ def test_one_place_is_as_it_was():
 
 
 def test_moving_one_source_leaves_the_others():
-    before = Vector.of([place(0, 5), place(2, 5)])
+    before = GroupPosition.of([place(0, 5), place(2, 5)])
     after = before.moved(place(0, 6)).moved(place(1, 1))
     assert [one.source for one in after.places.values()] == ["shard_a", "shard_b", "shard_c"]
     assert before.token.compare(after.token) is Order.BEFORE
 
 
 def test_more_sources_than_a_short_array_has():
-    places = [Place(f"s{at:02}", GtidSet.parse(f"{UUIDS[0]}:1-{at + 1}"), "", 0) for at in range(40)]
-    assert from_text(Vector.of(places).text) == Token.over(places)
+    places = [SourcePosition(f"s{at:02}", GtidSet.parse(f"{UUIDS[0]}:1-{at + 1}"), "", 0) for at in range(40)]
+    assert from_text(GroupPosition.of(places).text) == Token.over(places)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from strata.errors import IncomparableTokensError, InvalidTokenError
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Part, Place
+from strata.gtid.place import PartialTransaction, SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet
 from strata.gtid.token import Order, Token, merge
@@ -36,21 +36,21 @@ files = st.builds(
 times = st.integers(0, 3)
 
 
-def inside(position: GtidSet | FilePosition, steps: dict[int, int]) -> tuple[Part, ...]:
+def inside(position: GtidSet | FilePosition, steps: dict[int, int]) -> tuple[PartialTransaction, ...]:
     """Transactions behind a position of which so many steps have been given."""
     if isinstance(position, FilePosition):
-        return tuple(Part(position.at, count) for count in list(steps.values())[:1])
+        return tuple(PartialTransaction(position.at, count) for count in list(steps.values())[:1])
     found = ((Gtid.of(A, number), count) for number, count in sorted(steps.items()))
-    return tuple(Part(gtid, count) for gtid, count in found if not position.contains(gtid))
+    return tuple(PartialTransaction(gtid, count) for gtid, count in found if not position.contains(gtid))
 
 
 steps = st.dictionaries(st.integers(1, 9), st.sampled_from([1, 2, 65_536, 10**9]), max_size=2)
 comparable = st.builds(
-    lambda position, at, steps: Place("s", position, "x", at, inside(position, steps)), sets, times, steps
+    lambda position, at, steps: SourcePosition("s", position, "x", at, inside(position, steps)), sets, times, steps
 )
 """Places of one history."""
 anywhere = st.builds(
-    lambda source, position, lineage, at, steps: Place(source, position, lineage, at, inside(position, steps)),
+    lambda source, position, lineage, at, steps: SourcePosition(source, position, lineage, at, inside(position, steps)),
     st.sampled_from(["s", "t"]),
     sets | files,
     st.sampled_from(["", "x"]),
@@ -173,18 +173,21 @@ def test_texts_are_short():
 def test_the_rows_of_a_transaction_share_the_head_of_their_tokens(executed, number, count):
     gtid = Gtid.of(A, number)
     before = executed - GtidSet.parse(str(gtid))
-    place = Place("s", before, "x", 3, (Part(gtid, 1),))
+    place = SourcePosition("s", before, "x", 3, (PartialTransaction(gtid, 1),))
     text = StepTexts(place).text(count)
-    here = Token((replace(place, parts=(Part(gtid, count),)),))
+    here = Token((replace(place, parts=(PartialTransaction(gtid, count),)),))
     assert to_text(here) == text
     assert from_text(text) == here
-    whole = Token((Place("s", before.add(gtid), "x", 3),))
-    assert (Token((Place("s", before, "x", 3),)).compare(here), here.compare(whole)) == (Order.BEFORE, Order.BEFORE)
+    whole = Token((SourcePosition("s", before.add(gtid), "x", 3),))
+    assert (Token((SourcePosition("s", before, "x", 3),)).compare(here), here.compare(whole)) == (
+        Order.BEFORE,
+        Order.BEFORE,
+    )
     assert here | whole == whole
 
 
 def test_a_damaged_number_of_rows_is_refused():
-    place = Place("s", GtidSet.parse(f"{A}:1-9"), "", 0, (Part(Gtid.of(A, 10), 1),))
+    place = SourcePosition("s", GtidSet.parse(f"{A}:1-9"), "", 0, (PartialTransaction(Gtid.of(A, 10), 1),))
     text = to_text(Token((place,)))
     head, _, number = text.rpartition(".")
     wrong = [number[:at] + digit + number[at + 1 :] for at in range(len(number)) for digit in "0123456789"]

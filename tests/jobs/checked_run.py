@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from strata.jobs.run.run_folder import Decoded, run_folder, write_decoded, write_plan
-from strata.jobs.run.run_past import RunPast, TablePast, write_past
+from strata.jobs.run.run_past import EarlierTable, RunPast, write_past
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import Interval, PlannedTable, PlannedVersion, RowsRemoved
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, SOURCE, definition, inserts, stage
@@ -46,7 +46,7 @@ def write_run_of(
         executed_before={str(INTERVAL): ""},
         **more,
     )
-    write_past(folder, RunPast((TablePast("shop", "orders"),)))
+    write_past(folder, RunPast((EarlierTable("shop", "orders"),)))
     write_plan(folder, plan)
     write_decoded(folder, Decoded(files))
     return folder

@@ -28,7 +28,7 @@ from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, writ
 from strata.jobs.track.track_schema import track_landed
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata.tables.delta import log
 from strata.tables.quarantine import put_in_quarantine
 from strata.tables.read import published_tables, read_changes
@@ -39,8 +39,8 @@ from tests.wire.binlogs import SERVER, Binlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from strata.jobs.housekeep.clean_runs import Due
-    from strata.jobs.plan.owed import Request
+    from strata.jobs.housekeep.clean_runs import ExpiredRuns
+    from strata.jobs.plan.owed import RunRequest
     from strata.jobs.run.specs import PlanReport
 
 BEGIN = 1_789_999_800_000_000
@@ -140,7 +140,7 @@ class World:
             self.binlog = None
         land_files(str(self.folder / "archive"), lake=self.source.lake, source=self.name)
 
-    def plan(self, request: Request) -> PlanReport:
+    def plan(self, request: RunRequest) -> PlanReport:
         return plan_run(self.source, self.engine, LandedStream.open(self.source.lake, self.name), request, now=self.now)
 
     def decode(self, report: PlanReport) -> None:
@@ -176,7 +176,7 @@ class World:
     def publish(self, report: PlanReport) -> None:
         ingest.publish(self.name, report.run, settings=self.settings)
 
-    def housekeep(self) -> Due:
+    def housekeep(self) -> ExpiredRuns:
         """Housekeeping by the clock of eight days later, when all that is settled goes."""
         due = clean_runs.find_due(self.source, self.engine, now=ingest.now_micros() + 8 * 86_400_000_000)
         clean_runs.delete_due(self.source, due)
@@ -185,7 +185,7 @@ class World:
     def runs(self) -> set[str]:
         return set(list_folders(f"{self.source.lake}/runs/{self.name}"))
 
-    def steps(self, request: Request) -> Iterator[None]:
+    def steps(self, request: RunRequest) -> Iterator[None]:
         """A run, step by step; as in Airflow, one without slices is published at once."""
         self.land()
         yield
@@ -200,7 +200,7 @@ class World:
         yield
         self.housekeep()
 
-    def run(self, request: Request) -> None:
+    def run(self, request: RunRequest) -> None:
         """A whole run; what it cannot do is an error that is said, and no more."""
         try:
             for _ in self.steps(request):
@@ -222,7 +222,9 @@ class World:
         wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, self.name))
         return [
             piece
-            for piece in TableIntervalLedger(self.engine).select(self.name, (State.OWED, State.FAILED, State.HELD))
+            for piece in TableIntervalLedger(self.engine).select(
+                self.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
+            )
             if wanted(TableName(piece.database, piece.table))
         ]
 
@@ -230,8 +232,10 @@ class World:
         """Every change of every wanted table is published exactly once, or listed with the reason."""
         wanted = wanted_tables(self.source, self.engine, LandedStream.open(self.source.lake, self.name))
         pieces = self.open_pieces()
-        assert not [piece for piece in pieces if piece.state is State.OWED], "a run without faults leaves nothing owed"
-        discarded = TableIntervalLedger(self.engine).select(self.name, (State.DISCARDED,))
+        assert not [piece for piece in pieces if piece.state is IntervalState.OWED], (
+            "a run without faults leaves nothing owed"
+        )
+        discarded = TableIntervalLedger(self.engine).select(self.name, (IntervalState.DISCARDED,))
         for table in TABLES:
             if not wanted(TableName("d", table)):
                 continue

@@ -18,9 +18,9 @@ from strata.jobs.decode.decode_slice import store_decoded
 from strata.jobs.publish.publish_interval import Publication, publish_interval
 from strata.jobs.publish.stored_verdicts import stored_verdicts
 from strata.jobs.run.run_folder import Decoded, read_decoded, read_plan, read_verdicts, write_decoded, write_plan
-from strata.jobs.run.run_past import RunPast, TablePast, write_past
+from strata.jobs.run.run_past import EarlierTable, RunPast, write_past
 from strata.schema.model.definition import TableName
-from strata.store.verdicts import Outcome
+from strata.store.verdicts import VerdictOutcome
 from strata.tables.quarantine import quarantined
 from strata.tables.read import published_tables
 from strata.wire.storage import delete_file
@@ -52,7 +52,7 @@ def test_tables_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
     good, bad = TableName("c", "a.b"), TableName("c.a", "b")
     batches = [inserts(FIELDS, [{"id": 1, "status": one}], table=name) for one, name in (("new", good), ("lost", bad))]
     files = stage(folder.join("staged"), *batches)
-    plan, past = read_plan(folder), RunPast(tuple(TablePast(name.database, name.table) for name in (good, bad)))
+    plan, past = read_plan(folder), RunPast(tuple(EarlierTable(name.database, name.table) for name in (good, bad)))
     tables = tuple(replace(plan.tables[0], database=one.database, table=one.table) for one in (good, bad))
     versions = tuple(replace(plan.versions[0], database=one.database, table=one.table) for one in (good, bad))
     write_plan(folder, replace(plan, tables=tables, versions=versions))
@@ -61,7 +61,7 @@ def test_tables_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
     assert checked(tmp_path).messages[0].startswith("`c.a`.b: status: status is enum('new','sent')")
     publication = Publication(str(tmp_path), SOURCE, RUN)
     judged = {one.table: one.outcome for one in stored_verdicts(publication, judged_at=1)}
-    assert (judged["c.a.b"], judged["`c.a`.b"]) == (Outcome.PASSED, Outcome.FAILED)
+    assert (judged["c.a.b"], judged["`c.a`.b"]) == (VerdictOutcome.PASSED, VerdictOutcome.FAILED)
     assert [[table.verdict for table in one.published] for one in publication] == [["passed"], []]
     assert published_tables(str(tmp_path), SOURCE) == [good]
 

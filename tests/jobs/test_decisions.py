@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from strata.errors import AlreadyRunningError, DamagedFileError, Usage
 from strata.jobs import ingest
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.progress.status import source_status
 from strata.jobs.quarantine import decide
-from strata.jobs.quarantine.decide import Decided, Outcome
-from strata.jobs.quarantine.find import InQuarantine, Selection, find
+from strata.jobs.quarantine.decide import Decided, DecisionOutcome
+from strata.jobs.quarantine.find import InQuarantine, QuarantineFilter, find
 from strata.jobs.quarantine.look import some_rows
 from strata.store import decisions as decision_ledger
 from strata.store.decisions import DecisionLedger, Verb
 from strata.store.ledgers import PublishedLedger
-from strata.store.table_intervals import State, TableIntervalLedger
-from strata.store.verdicts import Outcome as Judged
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.store.verdicts import VerdictLedger
+from strata.store.verdicts import VerdictOutcome as Judged
 from strata.tables.quarantine import in_quarantine
 from tests.jobs.owed_world import MINUTE, Died, World, dying_before_write
 
@@ -39,7 +39,7 @@ def failed_world(folder: Path, intervals: int = 2) -> World:
             world.change(table, values)
         world.now = world.now // PERIOD * PERIOD + PERIOD + MINUTE
         world.failing = frozenset("a")
-        world.run(Request())
+        world.run(RunRequest())
     return world
 
 
@@ -49,16 +49,16 @@ def world(tmp_path: Path) -> World:
 
 
 def found(world: World, **chosen: Any) -> list[InQuarantine]:
-    return find(world.source, world.engine, Selection(**chosen))
+    return find(world.source, world.engine, QuarantineFilter(**chosen))
 
 
-def act(world: World, deed: Any, **chosen: Any) -> list[Outcome]:
+def act(world: World, deed: Any, **chosen: Any) -> list[DecisionOutcome]:
     return [deed(world.source, world.engine, one, WHO) for one in found(world, **chosen)]
 
 
 def left_behind(world: World) -> Any:
     """All that a decision changes: rows, states, notes and decisions; without clocks and Delta's versions."""
-    pieces = TableIntervalLedger(world.engine).select("s", tuple(State))
+    pieces = TableIntervalLedger(world.engine).select("s", tuple(IntervalState))
     notes = PublishedLedger(world.engine).list("s")
     return (
         world.published("a"),
@@ -101,7 +101,7 @@ def test_verdicts_are_in_the_store(world: World) -> None:
 
 def test_released_rows_are_published_as_they_are(world: World) -> None:
     outcomes = act(world, decide.release)
-    assert [(one.rows, one.state, one.left) for one in outcomes] == [(2, State.PUBLISHED, 0)] * 2
+    assert [(one.rows, one.state, one.left) for one in outcomes] == [(2, IntervalState.PUBLISHED, 0)] * 2
     assert world.published("a") == world.committed["a"]
     assert found(world) == [] == world.open_pieces()
     assert {(one.verb, one.because, one.decided_by, one.rows) for one in DecisionLedger(world.engine).select("s")} == {
@@ -119,22 +119,22 @@ def test_discarded_rows_are_owed_no_more_and_never_forgotten(world: World) -> No
     assert [one.rows for one in act(world, decide.discard, at=start)] == [2]
     assert len(found(world)) == 1
     world.failing = frozenset()
-    world.run(Request(failed=True))
+    world.run(RunRequest(failed=True))
     piece = TableIntervalLedger(world.engine).get("s", start, "d", "a")
     assert piece is not None
-    assert (piece.state, piece.published_rows, piece.reason is not None) == (State.DISCARDED, 0, True)
+    assert (piece.state, piece.published_rows, piece.reason is not None) == (IntervalState.DISCARDED, 0, True)
     assert sum(world.published("a").values()) == 2, "of the other interval"
     [of_a] = [one for one in source_status(world.source, world.engine, now=world.now).tables if one.table == "d.a"]
     assert (of_a.discarded_rows, of_a.failed_rows) == (2, 0)
     assert in_quarantine(world.source.lake, "s") == [], "what is settled goes in time"
     # Who asks for the span itself gets it.
-    world.run(Request(start, start + PERIOD))
+    world.run(RunRequest(start, start + PERIOD))
     assert world.published("a") == world.committed["a"]
 
 
 def test_a_later_good_run_clears_it(world: World) -> None:
     world.failing = frozenset()
-    world.run(Request(failed=True))
+    world.run(RunRequest(failed=True))
     assert (found(world), world.published("a")) == ([], world.committed["a"])
 
 
@@ -167,7 +167,7 @@ def test_a_run_in_between_is_not_undone(world: World, deed: Any, monkeypatch: py
 
     def after_a_run(*given: Any) -> bool:
         monkeypatch.undo()
-        world.run(Request(failed=True))
+        world.run(RunRequest(failed=True))
         return settle(*given)
 
     monkeypatch.setattr(decision_ledger.DecisionLedger, "settle", after_a_run)
@@ -175,8 +175,8 @@ def test_a_run_in_between_is_not_undone(world: World, deed: Any, monkeypatch: py
         deed(world.source, world.engine, one, WHO)
     piece = TableIntervalLedger(world.engine).get("s", one.withheld.piece.start, "d", "a")
     assert piece is not None
-    assert piece.state is (State.OWED if deed is decide.release else State.PUBLISHED)
-    world.run(Request())
+    assert piece.state is (IntervalState.OWED if deed is decide.release else IntervalState.PUBLISHED)
+    world.run(RunRequest())
     world.assert_nothing_is_lost()
     assert world.published("a") == world.committed["a"]
 
@@ -209,13 +209,13 @@ def test_a_backfill_that_fails_again_leaves_a_decision(world: World, deed: Any) 
     [start, _] = [one.withheld.piece.start for one in found(world)]
     act(world, deed)
     before = left_behind(world)
-    world.run(Request(start, start + 2 * PERIOD))
+    world.run(RunRequest(start, start + 2 * PERIOD))
     assert left_behind(world) == before
     assert (found(world), world.open_pieces()) == ([], [])
     assert not [one for one in source_status(world.source, world.engine, now=world.now).tables if one.failed_rows]
     # What passes by then is published, whatever was decided.
     world.failing = frozenset()
-    world.run(Request(start, start + 2 * PERIOD))
+    world.run(RunRequest(start, start + 2 * PERIOD))
     piece = TableIntervalLedger(world.engine).get("s", start, "d", "a")
     assert piece is not None
-    assert (piece.state, piece.published_rows) == (State.PUBLISHED, 2)
+    assert (piece.state, piece.published_rows) == (IntervalState.PUBLISHED, 2)

@@ -11,7 +11,7 @@ from strata.config.settings import Source, SourceSettings
 from strata.jobs.doctor.check_lake import check_lake
 from strata.jobs.doctor.check_source import check_source
 from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
-from strata.jobs.doctor.findings import Severity
+from strata.jobs.doctor.findings import FindingSeverity
 from strata.schema.model.definition import TableName
 from strata.wire.connection import ServerAddress
 from strata.wire.storage import list_files
@@ -44,7 +44,7 @@ def test_patterns_are_held_against_the_tables_there_are(tables, exclude, severit
 
 def test_a_server_that_folds_names_takes_patterns_of_any_case():
     assert check_patterns(source("APP.Orders"), KNOWN, folded=True).what == "1 table of 3 wanted"
-    assert check_patterns(source("APP.*"), [], folded=False).severity is Severity.OK
+    assert check_patterns(source("APP.*"), [], folded=False).severity is FindingSeverity.OK
 
 
 def test_a_lake_can_be_written_and_is_left_as_it_was(lake: str):
@@ -52,7 +52,7 @@ def test_a_lake_can_be_written_and_is_left_as_it_was(lake: str):
         assert check_lake(lake, "shop").what == f"{lake}: not there yet; it is made by the first landing"
         Path(lake).mkdir()
     found = check_lake(lake, "shop")
-    assert (found.severity, found.what) == (Severity.OK, f"{lake}: can be written, listed and read")
+    assert (found.severity, found.what) == (FindingSeverity.OK, f"{lake}: can be written, listed and read")
     assert list_files(lake) == []
 
 
@@ -60,11 +60,11 @@ def test_a_lake_can_be_written_and_is_left_as_it_was(lake: str):
 def test_a_lake_that_cannot_be_written_is_an_error(s3_environment, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     local = check_lake(str(tmp_path / "file" / "lake"), "shop")
-    assert (local.severity, local.name) == (Severity.ERROR, "lake")
+    assert (local.severity, local.name) == (FindingSeverity.ERROR, "lake")
     for name, value in s3_environment.items():
         monkeypatch.setenv(name, value)
     remote = check_lake("s3://no-such-bucket/lake", "shop")
-    assert remote.severity is Severity.ERROR
+    assert remote.severity is FindingSeverity.ERROR
     assert "AWS_ENDPOINT_URL" in remote.mend
 
 

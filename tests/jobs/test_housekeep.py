@@ -12,7 +12,7 @@ from strata.jobs import ingest
 from strata.jobs.check.check_interval import check_interval
 from strata.jobs.housekeep import clean_runs
 from strata.jobs.housekeep.clean_runs import delete_due, find_due
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.run.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_url
 from strata.jobs.run.run_past import PAST
 from strata.store.tables import table_interval
@@ -34,11 +34,11 @@ def world(tmp_path: Path, lake: str) -> World:
     return World(tmp_path, lake=lake)
 
 
-def begin(world: World, *failing: str, request: Request | None = None) -> str:
+def begin(world: World, *failing: str, request: RunRequest | None = None) -> str:
     """A run up to its publication, and its name; housekeeping is the test's."""
     world.failing = frozenset(failing)
     world.land()
-    report = world.plan(request or Request())
+    report = world.plan(request or RunRequest())
     world.decode(report)
     world.check(report)
     return report.run
@@ -68,7 +68,7 @@ def test_staged_files_go_with_the_publication_and_the_run_stays_readable(world: 
     with pytest.raises(Usage, match="staged files were cleared"):
         check_interval(world.source.lake, "s", run, lambda: None)  # type: ignore[arg-type,return-value]
     # The same plan again: decoded anew, it is a run like any other.
-    assert begin(world, request=Request(world.now - MINUTE, world.now)) == run
+    assert begin(world, request=RunRequest(world.now - MINUTE, world.now)) == run
     assert (folder.exists(VERDICT), finish(world, run).cleared) == (True, False)
     assert "staged" not in left(world, run)
     world.assert_nothing_is_lost()
@@ -105,7 +105,7 @@ def test_what_explains_a_failure_stays_until_it_is_published(world: World) -> No
     assert [url.rpartition("/")[2] for url in due.runs] == [fine]
     assert [(one.run, "d.b" in one.reason, "failed" in one.reason) for one in due.kept] == [(failed, True, True)]
     assert (world.runs(), len(in_quarantine(world.source.lake, "s"))) == ({failed}, 1)
-    finish(world, begin(world, request=Request(failed=True)))
+    finish(world, begin(world, request=RunRequest(failed=True)))
     due = world.housekeep()
     assert (len(due.runs), len(due.quarantine), due.kept) == (2, 1, ())
     assert (world.runs(), in_quarantine(world.source.lake, "s")) == (set(), [])
@@ -137,8 +137,8 @@ def test_killed_before_any_of_its_deletions_it_goes_on(tmp_path: Path) -> None:
         live(world, "a", "b")
         run = begin(world, "b")
         finish(world, run)
-        world.publish(world.plan(Request(tables=("d.c",))))
-        again = begin(world, request=Request(failed=True))
+        world.publish(world.plan(RunRequest(tables=("d.c",))))
+        again = begin(world, request=RunRequest(failed=True))
         for name in ("docs/index.html", "docs/more/a.html"):
             write_file(f"{world.source.lake}/runs/s/{run}/{name}", b"")
         try:
@@ -147,7 +147,7 @@ def test_killed_before_any_of_its_deletions_it_goes_on(tmp_path: Path) -> None:
                 world.housekeep()
         except Died:
             died += 1
-        world.run(Request(failed=True))
+        world.run(RunRequest(failed=True))
         world.housekeep()
         world.assert_nothing_is_lost()
         assert (world.runs(), in_quarantine(world.source.lake, "s")) == (set(), []), last

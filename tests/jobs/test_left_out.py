@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as with_fields
 
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.schema.history.copies import bases_of
 from strata.schema.model.definition import TableName
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from tests.jobs.test_plan import Stream
 
 BEFORE = "CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 10), (2, 20);"
@@ -72,13 +72,13 @@ def stream(mysql_server, tmp_path, request):
 
 
 def planned(stream, now, **request):
-    report, plan = stream.plan(Request(end=now, **request), now=now) if request else stream.plan(now=now)
+    report, plan = stream.plan(RunRequest(end=now, **request), now=now) if request else stream.plan(now=now)
     assert report.tables == len({one.table for one in plan.tables})
     return {one.table: one.rows for one in plan.tables}
 
 
 def states(stream):
-    found = TableIntervalLedger(stream.engine).select("s", tuple(State))
+    found = TableIntervalLedger(stream.engine).select("s", tuple(IntervalState))
     return {(one.table, one.state) for one in found if one.database == stream.database}
 
 
@@ -95,8 +95,8 @@ def test_what_was_swapped_away_is_owed_by_nobody(stream, tool):
     found = planned(stream, now, start=1)
     assert found["t"] == 4
     assert found.keys() == {"t", COPY[tool]}
-    wanted = {("t", State.OWED), (COPY[tool], State.OWED)}
-    assert states(stream) == {*wanted, *((name, State.UNWANTED) for name in LEFT[tool])}
+    wanted = {("t", IntervalState.OWED), (COPY[tool], IntervalState.OWED)}
+    assert states(stream) == {*wanted, *((name, IntervalState.UNWANTED) for name in LEFT[tool])}
     change(stream, leave_out_copies="none")
     everything = planned(stream, now)
     assert everything.keys() == {"t", COPY[tool], *LEFT[tool]}
@@ -117,7 +117,7 @@ def test_a_copy_is_owed_until_its_swap_is_seen(stream, tool):
     assert planned(stream, now).keys() == {"t", *copies}
     now = stream.live(second + AFTER)
     assert planned(stream, now).keys() == {"t", COPY[tool]}
-    assert {state for name, state in states(stream) if name in LEFT[tool]} == {State.UNWANTED}
+    assert {state for name, state in states(stream) if name in LEFT[tool]} == {IntervalState.UNWANTED}
     # What is called so later on, and was made by hand, is a table like any other.
     gone = max(LEFT[tool] & {"_t_del", "_t_old"})
     now = stream.live(f"DROP TABLE {gone}; CREATE TABLE {gone} (id INT); INSERT INTO {gone} VALUES (1)")

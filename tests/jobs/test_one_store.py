@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.run.clock import now_micros
 from strata.jobs.run.run_folder import read_plan, run_folder
@@ -54,10 +54,10 @@ def life(world: World, tables: tuple[str, ...]) -> Iterator[None]:
         world.now += 5 * MINUTE
         world.failing = frozenset({table} if number == 1 else ())
         world.wanted = ("d.a",) if number == 0 else ("d.*",)
-        yield from world.steps(Request())
+        yield from world.steps(RunRequest())
         NotifiedLedger(world.engine).put_version(world.name, number)
         yield
-    yield from world.steps(Request(tables=("d.a", "d.c")))
+    yield from world.steps(RunRequest(tables=("d.a", "d.c")))
 
 
 def stored(world: World) -> dict[str, list[Any]]:
@@ -114,14 +114,14 @@ def test_what_the_store_writes_for_one_source_is_no_row_of_the_other(mysql_serve
     def plan() -> list[str]:
         land_binlog(address, lake=hub.lake, source="hub")
         track_landed(hub.lake, "hub", engine)
-        report = plan_run(hub, engine, LandedStream.open(hub.lake, "hub"), Request(), now=now_micros())
+        report = plan_run(hub, engine, LandedStream.open(hub.lake, "hub"), RunRequest(), now=now_micros())
         return sorted({one.name for one in read_plan(run_folder(hub.lake, "hub", report.run)).tables})
 
     plan()
     mysql_server.run_sql("CREATE TABLE shop.a (id INT PRIMARY KEY); INSERT INTO shop.a VALUES (1)")
     files.change("a", [1, 2])
     files.now += 10 * MINUTE
-    files.run(Request())
+    files.run(RunRequest())
     files.assert_nothing_is_lost()
     assert plan() == ["shop.a"]
     snapshot_schemas(address, engine, "hub")

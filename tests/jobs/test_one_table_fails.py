@@ -14,10 +14,10 @@ from strata.jobs.check import run_pass
 from strata.jobs.check.check_interval import check_interval
 from strata.jobs.decode.decode_slice import decode_table_by_table, planned_tasks, store_decoded
 from strata.jobs.plan import pasts, sensitive
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.publish import publish_interval as publishing
 from strata.schema.history.historian import History
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.tables.write import ChangeWriter
 from tests.jobs.checked_run import write_run_of
 from tests.jobs.owed_world import MINUTE, World
@@ -69,10 +69,10 @@ def test_an_exception_of_one_table_costs_that_table(
     world.now += 10 * MINUTE
     owner, name = BREAKABLE[step]
     monkeypatch.setattr(owner, name, _failing(getattr(owner, name), kind))
-    world.run(Request())
+    world.run(RunRequest())
     assert {table: sum(world.published(table).values()) for table in "abc"} == {"a": 2, BAD: 0, "c": 2}
     [piece] = world.open_pieces()
-    assert (piece.table, piece.state) == (BAD, State.HELD if step.startswith("plan") else State.FAILED)
+    assert (piece.table, piece.state) == (BAD, IntervalState.HELD if step.startswith("plan") else IntervalState.FAILED)
     assert piece.reason is not None
     assert kind.__name__ in piece.reason.message
     assert "secret" not in piece.reason.message
@@ -87,7 +87,7 @@ def test_what_is_of_the_moment_is_nobodys_fault(step: str, tmp_path: Path, monke
     owner, name = {"plan": (History, "at"), "decode": (ChangeWriter, "write")}[step]
     monkeypatch.setattr(owner, name, _failing(getattr(owner, name), LakeUnavailableError))
     with pytest.raises(LakeUnavailableError):
-        for _ in world.steps(Request()):
+        for _ in world.steps(RunRequest()):
             pass
 
 

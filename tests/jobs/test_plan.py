@@ -17,13 +17,13 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.ingest import report_left
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.publish.publish_interval import publish_interval
 from strata.jobs.run.run_folder import read_plan, read_verdicts, run_folder
 from strata.jobs.track.track_schema import track_landed
 from strata.store.database import open_store
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata.wire.connection import ServerAddress
 
 pytestmark = pytest.mark.mysql
@@ -61,7 +61,7 @@ class Stream:
     def plan(self, request=None, *, now=None, source=None):
         stream = LandedStream.open(self.source.lake, "s")
         now = now or time.time_ns() // 1000
-        report = plan_run(source or self.source, self.engine, stream, request or Request(), now=now)
+        report = plan_run(source or self.source, self.engine, stream, request or RunRequest(), now=now)
         return report, read_plan(run_folder(self.source.lake, "s", report.run))
 
     def publish(self, plan):
@@ -76,7 +76,7 @@ class Stream:
                 one.database,
                 one.table,
                 one.counted,
-                State.HELD if refused[one.interval, one.name] else State.PUBLISHED,
+                IntervalState.HELD if refused[one.interval, one.name] else IntervalState.PUBLISHED,
                 reason=ErrorFacts("SchemaGapError", "no schema") if refused[one.interval, one.name] else None,
                 published_rows=one.rows,
                 run=plan.run,
@@ -135,7 +135,7 @@ def test_the_same_span_again_is_the_same_plan_and_the_same_files(stream):
     interval = plan.intervals[0]
     files = stream.decode(report)
     for published in (False, True):
-        again, plan_again = stream.plan(Request(interval.start, interval.end))
+        again, plan_again = stream.plan(RunRequest(interval.start, interval.end))
         assert (again, plan_again) == (report, plan)
         assert stream.decode(again) == files
         if not published:
@@ -145,11 +145,11 @@ def test_the_same_span_again_is_the_same_plan_and_the_same_files(stream):
 def test_a_transaction_that_lands_after_its_time_was_closed_is_owned_by_the_next_interval(stream):
     stream.live(LIFE)
     now = time.time_ns() // 1000
-    report, _ = stream.plan(Request(end=now))
+    report, _ = stream.plan(RunRequest(end=now))
     # As if the server's clock were behind: it landed later, and its commit time lies before `now`.
     stream.live("INSERT INTO b VALUES (9)")
     ahead = now + 3_600_000_000
-    late, _ = stream.plan(Request(now, ahead), now=ahead)
+    late, _ = stream.plan(RunRequest(now, ahead), now=ahead)
     assert (report.rows, late.rows) == (6, 1)
 
 
@@ -158,20 +158,20 @@ def test_transactions_can_be_asked_for_by_gtid(stream):
     stream.live("INSERT INTO b VALUES (7)")
     executed = LandedStream.open(stream.source.lake, "s")
     last = executed.record_at(executed.last_seq)[1].gtid
-    report, plan = stream.plan(Request(gtid_set=GtidSet.parse(str(last))))
+    report, plan = stream.plan(RunRequest(gtid_set=GtidSet.parse(str(last))))
     assert report.rows == 1
     assert (plan.intervals[0].first_seq, plan.intervals[0].last_seq) == (executed.last_seq - 1, executed.last_seq)
     with pytest.raises(Usage, match="has landed"):
-        stream.plan(Request(gtid_set=GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:5")))
+        stream.plan(RunRequest(gtid_set=GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:5")))
 
 
 def test_tables_can_be_chosen_by_the_request_and_left_out_by_the_settings(stream):
     stream.live(LIFE)
-    report, plan = stream.plan(Request(tables=(f"{stream.database}.b",)))
+    report, plan = stream.plan(RunRequest(tables=(f"{stream.database}.b",)))
     assert (report.rows, {piece.tables[0].table for piece in plan.slices}) == (2, {"b"})
     settings = structs.replace(stream.source.settings, exclude=("*.b",))
     interval = plan.intervals[0]
-    without, _ = stream.plan(Request(interval.start, interval.end), source=replace(stream.source, settings=settings))
+    without, _ = stream.plan(RunRequest(interval.start, interval.end), source=replace(stream.source, settings=settings))
     assert without.rows == 4
 
 
@@ -261,7 +261,7 @@ def test_a_run_of_nothing_but_a_truncate_has_a_verdict_that_says_so(stream):
 
 @pytest.mark.parametrize(
     ("request_", "said"),
-    [(Request(5, 5), "empty"), (Request(0, 2**52), "future")],
+    [(RunRequest(5, 5), "empty"), (RunRequest(0, 2**52), "future")],
 )
 def test_a_span_without_sense_is_refused(stream, request_, said):
     stream.live("CREATE TABLE t (id INT)")

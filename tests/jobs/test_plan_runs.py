@@ -11,7 +11,7 @@ from strata.events.landed import LandedStream
 from strata.jobs.land.land_files import land_files
 from strata.jobs.plan.runs import RUN, records_in_runs
 from strata.rows.plan import plan_slices
-from strata.schema.history.versions import Origin, SchemaVersion
+from strata.schema.history.versions import SchemaVersion, VersionOrigin
 from strata.schema.model.definition import TableDefinition
 from tests.wire.binlogs import SERVER, Binlog
 
@@ -79,7 +79,7 @@ def test_tables_that_change_are_taken_one_by_one(stream: LandedStream) -> None:
 
 
 def test_slices_of_runs_hold_the_same_bytes(stream: LandedStream) -> None:
-    version = SchemaVersion(1, TableDefinition(()), "", 0, None, Origin.DDL)
+    version = SchemaVersion(1, TableDefinition(()), "", 0, None, VersionOrigin.DDL)
     bytes_of = []
     for records in (stream.records(1, TRANSACTIONS), records_in_runs(stream, 1, TRANSACTIONS, lambda *_: True)):
         cut = plan_slices(

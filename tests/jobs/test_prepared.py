@@ -18,7 +18,7 @@ from strata.jobs.check.check_interval import check_interval
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.place_prepared import UNNAMED
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.progress.status import source_status
@@ -28,7 +28,7 @@ from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
 from strata.jobs.track.track_schema import track_landed
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata.tables.commit import publish
 from strata.tables.read import read_columns
 from strata.wire.connection import ServerAddress
@@ -75,7 +75,7 @@ class Shop:
 
     def ingest(self) -> tuple[int, int]:
         """One interval of all that is new: rows and refusals of its plan."""
-        report = plan_run(self.source, self.engine, self.land(), Request(), now=time.time_ns() // 1000)
+        report = plan_run(self.source, self.engine, self.land(), RunRequest(), now=time.time_ns() // 1000)
         store_decoded(
             report.run_url, [f for task in planned_tasks(report.run_url) for f in decode_slice_to_files(task)]
         )
@@ -93,7 +93,9 @@ class Shop:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(self.source.lake, "s", table, interval, files)
         TableIntervalLedger(self.engine).put(
-            TableInterval("s", one.interval, one.database, one.table, one.counted, State.PUBLISHED, None, one.rows)
+            TableInterval(
+                "s", one.interval, one.database, one.table, one.counted, IntervalState.PUBLISHED, None, one.rows
+            )
             for one in plan.tables
         )
 

@@ -15,7 +15,7 @@ from strata.jobs.publish.publish_interval import PublishReport, publish_interval
 from strata.jobs.run.run_folder import DECODED, Decoded, run_folder, write_decoded, write_plan, write_verdicts
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import Interval, PlannedTable
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.tables.read import published_tables, read_changes
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, inserts, stage
 
@@ -99,7 +99,7 @@ def test_a_failing_verdict_blocks(tmp_path: Path) -> None:
     run = Run(tmp_path, 1)
     run.judge(WARNING, ERROR)
     report = run.publish()
-    assert (report.tables, [one.state for one in report.withheld]) == ((), [State.FAILED])
+    assert (report.tables, [one.state for one in report.withheld]) == ((), [IntervalState.FAILED])
     with pytest.raises(ChecksFailedError, match="id is odd"):
         report.raise_if_withheld()
     assert run.published() is None
@@ -151,7 +151,7 @@ def test_a_file_that_was_exchanged_after_its_verdict_blocks_its_table(tmp_path: 
     Path(run.files[0].url).write_bytes(Path(other.files[0].url).read_bytes())
     report = run.publish()
     (withheld,) = report.withheld
-    assert (withheld.table, withheld.state, withheld.rows) == ("shop.orders", State.FAILED, 1)
+    assert (withheld.table, withheld.state, withheld.rows) == ("shop.orders", IntervalState.FAILED, 1)
     assert withheld.reason.file == run.files[0].url
     assert "other bytes than those that were written" in withheld.reason.message
     assert "Decode the run again" in withheld.reason.remedy

@@ -11,7 +11,7 @@ from strata.config.settings import Source, SourceSettings
 from strata.events.landed import LandedStream
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import replay_source
@@ -92,7 +92,7 @@ def test_replay_equals_select(server: MysqlServer, tmp_path: Path) -> None:
     land_binlog(address, lake=source.lake, source="s")
     track_landed(source.lake, "s", engine)
     stream = LandedStream.open(source.lake, "s")
-    planned = plan_run(source, engine, stream, Request(), now=time.time_ns() // 1000)
+    planned = plan_run(source, engine, stream, RunRequest(), now=time.time_ns() // 1000)
     assert planned.refused == 0
     store_decoded(
         planned.run_url, [file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task)]

@@ -13,9 +13,9 @@ from strata.errors import StreamHoleError
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
 from strata.jobs.housekeep.retain_landed import retain_landed
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.progress.find_position import find_position
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from tests.jobs.test_plan import LIFE, Stream
 
 pytestmark = pytest.mark.mysql
@@ -39,7 +39,7 @@ def segments(stream):
 
 def publish(stream, plan, *tables, short=0):
     """What publishing notes, of the tables named; a number of rows left out."""
-    state = State.HELD if short else State.PUBLISHED
+    state = IntervalState.HELD if short else IntervalState.PUBLISHED
     TableIntervalLedger(stream.engine).put(
         TableInterval("s", one.interval, one.database, one.table, one.rows, state, published_rows=one.rows - short)
         for one in plan.tables
@@ -53,7 +53,7 @@ def test_only_what_is_published_is_deleted(stream):
     assert retain(stream, later).segments == ()
     assert retain(stream, later).held_by is None
     assert "no interval owns" in retain(stream, later, keep_days=1).held_by
-    _, plan = stream.plan(Request(end=first_end))
+    _, plan = stream.plan(RunRequest(end=first_end))
     publish(stream, plan, "a")
     assert "rows of retained.b" in retain(stream, later, keep_days=1).held_by
     publish(stream, plan, "b", short=1)
@@ -73,9 +73,9 @@ def test_only_what_is_published_is_deleted(stream):
 def test_the_stream_goes_on_and_what_is_gone_is_refused(stream):
     first_end = stream.live(LIFE + "FLUSH BINARY LOGS")
     stream.live("INSERT INTO b VALUES (3)")
-    _, plan = stream.plan(Request(end=first_end))
+    _, plan = stream.plan(RunRequest(end=first_end))
     publish(stream, plan, "a", "b")
-    publish(stream, stream.plan(Request())[1], "a", "b")
+    publish(stream, stream.plan(RunRequest())[1], "a", "b")
     whole = LandedStream.open(stream.source.lake, "s")
     assert retain(stream, first_end, keep_gb=0).segments != ()
     assert retain(stream, first_end, keep_gb=0).held_by is None
@@ -90,18 +90,18 @@ def test_the_stream_goes_on_and_what_is_gone_is_refused(stream):
             lost()
     point = find_position(stream.source.lake, "s", time=0)
     assert (point.seq, point.gtid_executed) == (left.first_seq - 1, str(left.executed_before()))
-    report, plan = stream.plan(Request(), now=second_end)
+    report, plan = stream.plan(RunRequest(), now=second_end)
     assert sum(one.rows for one in plan.of_interval(plan.intervals[-1])) == 1
     assert len(stream.decode(report)) == 1
     with pytest.raises(StreamHoleError, match="its segment was deleted"):
-        stream.plan(Request(start=0, end=first_end))
+        stream.plan(RunRequest(start=0, end=first_end))
     assert GtidSet.parse(find_position(stream.source.lake, "s", time=second_end).gtid_executed) == left.executed()
 
 
 def test_a_first_segment_without_index_is_not_numbered_anew(stream):
     end = stream.live(LIFE + "FLUSH BINARY LOGS")
     stream.live("INSERT INTO b VALUES (3)")
-    _, plan = stream.plan(Request())
+    _, plan = stream.plan(RunRequest())
     publish(stream, plan, "a", "b")
     retain(stream, end, keep_gb=0)
     (segment,) = LandedStream.open(stream.source.lake, "s").segments

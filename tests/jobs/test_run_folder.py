@@ -12,7 +12,7 @@ from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdi
 from strata.errors import DamagedFileError, ErrorFacts, StoreFormatError, Usage
 from strata.jobs.run import run_folder as folder_of
 from strata.jobs.run.run_folder import Decoded, FailedSlice, read_decoded, read_plan, read_verdicts, run_folder
-from strata.jobs.run.run_past import RunPast, TablePast, read_past, write_past
+from strata.jobs.run.run_past import EarlierTable, RunPast, read_past, write_past
 from strata.jobs.run.run_plan import PLAN_FORMAT, PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
@@ -204,7 +204,7 @@ def test_a_past_that_is_gone_or_not_whole_is_refused(folder: Folder, content: by
 
 def test_a_past_has_each_table_that_has_a_name(folder: Folder) -> None:
     unnamed = PlannedTable(1, "", "*", 0, 0)
-    write_past(folder, RunPast((TablePast("d", "t"),)))
+    write_past(folder, RunPast((EarlierTable("d", "t"),)))
     assert read_past(folder, msgspec.structs.replace(PLAN, tables=(PLAN.tables[0], unnamed))).of("d", "t")
     assert read_past(folder, msgspec.structs.replace(PLAN, tables=())).of("d", "t")
 

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, fields, replace
 from strata.cli.main import run
 from strata.events.landed import LandedStream
 from strata.jobs.land.land_state import Doing, LandState
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.progress.metrics import SourceMetrics, read_metrics, source_metrics
 from strata.jobs.progress.status import SourceStatus
 from strata.mirrors.position import MirrorPosition
@@ -49,7 +49,7 @@ def test_a_source_from_nothing_to_published_and_behind(tmp_path: Path) -> None:
     world.failing = frozenset("b")
     world.change("b", [3])
     world.now += 6 * MINUTE
-    world.run(Request())
+    world.run(RunRequest())
     found = numbers_of(world)
     assert (found.published_rows, found.quarantined_rows, found.owed_rows) == (2, 1, 0)
     assert found.landed_transactions == 6
@@ -61,7 +61,7 @@ def test_a_source_from_nothing_to_published_and_behind(tmp_path: Path) -> None:
     world.change("a", [4])
     world.now += 6 * MINUTE
     world.land()
-    world.plan(Request())
+    world.plan(RunRequest())
     # A run that ends here leaves a row owed: readers miss it from the start of its interval on.
     assert numbers_of(world).owed_rows == 1
 
@@ -144,7 +144,7 @@ def test_status_prints_them_flat(
     world = World(tmp_path)
     world.change("a", [1])
     world.now += 6 * MINUTE
-    world.run(Request())
+    world.run(RunRequest())
     monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
     monkeypatch.setenv("AIRFLOW_CONN_X", "mysql://u@127.0.0.1/")
     assert run(["status", "--json"]) == 0
@@ -161,7 +161,7 @@ def test_a_mirror_that_cannot_be_read_hides_no_other_number(
     world = World(tmp_path)
     world.change("a", [1])
     world.now += 6 * MINUTE
-    world.run(Request())
+    world.run(RunRequest())
     log = tmp_path / "lake" / "mirrors" / "s" / "d" / "a" / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_text('{"commitInfo": tor')

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.jobs.whole.run_source import Wanted, _Whole
-from strata.jobs.whole.steps import STEPS, DoneBy, Scope, Step, StepOnSpark, edges, following, steps_of
+from strata.jobs.whole.run_source import SourceRequest, _Whole
+from strata.jobs.whole.steps import STEPS, DoneBy, LocalStep, Scope, StepOnSpark, edges, following, steps_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
@@ -20,7 +20,7 @@ def names(who: DoneBy) -> list[str]:
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_each_step_is_there(step):
-    if isinstance(step, Step):
+    if isinstance(step, LocalStep):
         assert step.load().__module__.startswith("strata.jobs.")
     else:
         assert isinstance(step, StepOnSpark)
@@ -38,7 +38,7 @@ def test_the_map_says_the_same_in_the_same_order():
 
 
 def test_strata_run_asks_for_each_step_that_a_command_does():
-    whole = _Whole(Wanted("shop"), None, Watcher(), None)
+    whole = _Whole(SourceRequest("shop"), None, Watcher(), None)
     assert list(whole._calls) == names(DoneBy.COMMAND)
 
 

@@ -13,7 +13,7 @@ from strata.jobs import ingest
 from strata.jobs.check.check_interval import check_interval
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.doctor.check_source import check_source
-from strata.jobs.doctor.findings import Severity
+from strata.jobs.doctor.findings import FindingSeverity
 from strata.jobs.housekeep.retain_landed import retain_landed
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.progress.status import source_status
@@ -123,8 +123,8 @@ def test_every_step(server: MysqlServer, settings: Settings, spark: Any) -> None
 def test_what_it_cannot_do_is_said(server: MysqlServer, settings: Settings) -> None:
     source = settings.source(S)
     findings = {finding.name: finding for finding in check_source(source)}
-    assert [name for name, finding in findings.items() if finding.severity is Severity.ERROR] == []
-    assert findings["gtid_mode"].severity is Severity.WARNING
+    assert [name for name, finding in findings.items() if finding.severity is FindingSeverity.ERROR] == []
+    assert findings["gtid_mode"].severity is FindingSeverity.WARNING
     assert "failover" in findings["gtid_mode"].what
     assert findings["landed"].what == "nothing yet"
     watch = DdlWatch(source, open_store(source.store_url))
@@ -157,11 +157,11 @@ def test_the_doctor_looks_where_the_landing_ends(server: MysqlServer, settings: 
     landed = LandedStream.open(settings.lake, S).last_seq
     found = {finding.name: finding for finding in check_source(settings.source(S))}
     assert (found["landed"].severity, found["landed"].what) == (
-        Severity.OK,
+        FindingSeverity.OK,
         f"{landed} transactions, up to {server.binlogs()[-1].name}:{server.binlogs()[-1].stat().st_size}",
     )
     server.run_sql("FLUSH BINARY LOGS")
     server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
     found = {finding.name: finding for finding in check_source(settings.source(S))}
-    assert found["landed"].severity is Severity.ERROR
+    assert found["landed"].severity is FindingSeverity.ERROR
     assert "purged" in found["landed"].what

@@ -15,14 +15,14 @@ from strata.dialects.engines import Dialect
 from strata.dialects.relations import Through
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import TableState
-from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reading import ComparisonRequest
 from strata.jobs.reconcile.verify_changes import verify_changes
 from strata.jobs.views import make_views as views_module
 from strata.jobs.views.make_views import make_views
 from strata.jobs.views.mirror_rows import Standing
 from strata.tables.convert import state_schema
 from tests.jobs.added_columns import ADDED
-from tests.jobs.test_views import Kind, load_delta, of_kind
+from tests.jobs.test_views import ViewKind, load_delta, of_kind
 from tests.mirrors import history_check
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld
@@ -229,7 +229,9 @@ class Judge:
                 seq = history.reached.seq
                 if found is not None:
                     history_check.assert_valid(history, found, seq, self._selected[name])
-        verified = verify_changes(world.source, world.engine, Wanted(tuple(f"shop.{name}" for name in names)))
+        verified = verify_changes(
+            world.source, world.engine, ComparisonRequest(tuple(f"shop.{name}" for name in names))
+        )
         for one in verified.tables:
             # This world has no ledger of what was published.
             told = [reason for reason in one.reasons if not any(text in reason for text in NOT_FOR_VERIFY)]
@@ -238,7 +240,7 @@ class Judge:
 
     def by_duckdb(self, names: list[str], through: Through, may_say: str | None = None) -> None:
         made = make_views(self._world.lake, "s", self._world.engine, Dialect.DUCKDB, through)
-        now = of_kind(made, Kind.NOW)
+        now = of_kind(made, ViewKind.NOW)
         with duckdb.connect() as connection:
             load_delta(connection)
             connection.execute("SET TimeZone = 'UTC'")

@@ -19,13 +19,13 @@ from strata.dialects.relations import Through
 from strata.events.landed import LandedStream
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import TableState
 from strata.jobs.run.run_folder import read_decoded, run_folder
 from strata.jobs.track.track_schema import track_landed
-from strata.jobs.views.make_views import Kind, MadeView, make_views
+from strata.jobs.views.make_views import MadeView, ViewKind, make_views
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
@@ -124,7 +124,7 @@ def publish_all(server: MysqlServer, lake: str, engine: sa.Engine) -> None:
     source = Source("s", address, lake, "", SourceSettings("unused"))
     land_binlog(address, lake=lake, source="s")
     track_landed(lake, "s", engine)
-    planned = plan_run(source, engine, LandedStream.open(lake, "s"), Request(), now=time.time_ns() // 1000)
+    planned = plan_run(source, engine, LandedStream.open(lake, "s"), RunRequest(), now=time.time_ns() // 1000)
     tasks = planned_tasks(planned.run_url)
     store_decoded(planned.run_url, [file for task in tasks for file in decode_slice_to_files(task)])
     staged = read_decoded(run_folder(lake, "s", planned.run)).files
@@ -158,7 +158,7 @@ def load_delta(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"LOAD '{extension}'")
 
 
-def of_kind(made: list[MadeView], kind: Kind) -> dict[str, MadeView]:
+def of_kind(made: list[MadeView], kind: ViewKind) -> dict[str, MadeView]:
     return {one.table.table: one for one in made if one.kind is kind and one.table.database == "shop"}
 
 
@@ -166,7 +166,7 @@ def of_kind(made: list[MadeView], kind: Kind) -> dict[str, MadeView]:
 def test_duckdb(server: MysqlServer, published: tuple[str, sa.Engine], through: Through) -> None:
     lake, engine = published
     made = make_views(lake, "s", engine, Dialect.DUCKDB, through)
-    now, changes = of_kind(made, Kind.NOW), of_kind(made, Kind.CHANGES)
+    now, changes = of_kind(made, ViewKind.NOW), of_kind(made, ViewKind.CHANGES)
     assert sorted(now) == sorted(changes) == sorted([*TABLES, *REFUSED])
     assert {name: one.notes[0] for name, one in now.items() if not one.statements}.keys() == REFUSED.keys()
     assert all(reason in now[name].notes[0] for name, reason in REFUSED.items())

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata.errors import SettingsError, StrataError, StreamHoleError, Usage
-from strata.jobs.plan.owed import Request, Take
+from strata.jobs.plan.owed import RunRequest, Take
 from strata.jobs.quarantine import decide
 from strata.jobs.quarantine.decide import Decided
-from strata.jobs.quarantine.find import Selection, find
+from strata.jobs.quarantine.find import QuarantineFilter, find
 from strata.jobs.run.run_folder import read_plan, run_folder
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.store.tables import table_interval
 from tests.jobs.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write
 from tests.wire.binlogs import SERVER
@@ -35,10 +35,10 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def scheduled(world: World) -> Request:
+def scheduled(world: World) -> RunRequest:
     """The run of the data interval that ended last."""
     end = world.now // PERIOD * PERIOD
-    return Request(end - PERIOD, end, take=Take.OWED)
+    return RunRequest(end - PERIOD, end, take=Take.OWED)
 
 
 def live(world: World, *tables: str) -> None:
@@ -49,8 +49,8 @@ def live(world: World, *tables: str) -> None:
     world.now = world.now // PERIOD * PERIOD + PERIOD + MINUTE
 
 
-def states(world: World) -> dict[str, set[State]]:
-    found: dict[str, set[State]] = {}
+def states(world: World) -> dict[str, set[IntervalState]]:
+    found: dict[str, set[IntervalState]] = {}
     for piece in world.open_pieces():
         found.setdefault(piece.table, set()).add(piece.state)
     return found
@@ -61,20 +61,20 @@ def states(world: World) -> dict[str, set[State]]:
 
 def test_a_plan_before_tracking_takes_nothing_away(world: World) -> None:
     live(world, "a", "b")
-    world.plan(Request())
+    world.plan(RunRequest())
     with pytest.raises(Usage, match="nothing has landed"):
-        world.plan(Request(BEGIN, world.now))
+        world.plan(RunRequest(BEGIN, world.now))
     world.land_only()
     with pytest.raises(Usage, match="Run `strata track"):
-        world.plan(Request())
-    world.run(Request())
+        world.plan(RunRequest())
+    world.run(RunRequest())
     world.assert_nothing_is_lost()
     assert sum(world.published("a").values()) == 1
 
 
 def test_a_span_whose_binlog_is_gone_says_from_when_there_is_something(tmp_path: Path) -> None:
     """Of a server without a past an early span is empty; one that had executed something may have had rows in it."""
-    before = Request(BEGIN - 10 * MINUTE, BEGIN - 5 * MINUTE)
+    before = RunRequest(BEGIN - 10 * MINUTE, BEGIN - 5 * MINUTE)
     young, old = World(tmp_path / "young"), World(tmp_path / "old", gno=5)
     for world in (young, old):
         live(world, "a")
@@ -83,14 +83,14 @@ def test_a_span_whose_binlog_is_gone_says_from_when_there_is_something(tmp_path:
     with pytest.raises(StreamHoleError, match="the landed stream begins at 2026-09-21 14:10:00") as caught:
         old.plan(before)
     assert caught.value.gtid == f"{SERVER}:1-5"
-    assert old.plan(Request(BEGIN - 5 * MINUTE, old.now)).tables == 1
+    assert old.plan(RunRequest(BEGIN - 5 * MINUTE, old.now)).tables == 1
 
 
 def test_a_run_of_one_table_leaves_the_others_to_the_schedule(world: World) -> None:
     live(world, "a", "b")
     # Across the boundary of the schedule.
-    world.run(Request(BEGIN - MINUTE, world.now, tables=("d.a",)))
-    assert states(world) == {"b": {State.OWED}}
+    world.run(RunRequest(BEGIN - MINUTE, world.now, tables=("d.a",)))
+    assert states(world) == {"b": {IntervalState.OWED}}
     world.now += PERIOD
     world.run(scheduled(world))
     world.assert_nothing_is_lost()
@@ -110,24 +110,24 @@ def test_what_failed_is_listed_and_withholds_no_other_table(world: World) -> Non
     world.failing = frozenset({"a"})
     world.run(scheduled(world))
     assert (sum(world.published("a").values()), sum(world.published("b").values())) == (0, 1)
-    assert states(world) == {"a": {State.FAILED}}
+    assert states(world) == {"a": {IntervalState.FAILED}}
     world.failing = frozenset()
     live(world, "a")
     world.run(scheduled(world))
     world.assert_nothing_is_lost()
-    assert states(world) == {"a": {State.FAILED}}, "it waits for somebody to look"
-    world.run(Request(failed=True))
+    assert states(world) == {"a": {IntervalState.FAILED}}, "it waits for somebody to look"
+    world.run(RunRequest(failed=True))
     world.assert_nothing_is_lost()
     assert states(world) == {}
 
 
 def test_a_span_inside_an_interval_does_the_interval_again(world: World) -> None:
     live(world, "a", "b")
-    world.run(Request())
+    world.run(RunRequest())
     world.land()
-    report = world.plan(Request(BEGIN + MINUTE // 2, BEGIN + MINUTE))
+    report = world.plan(RunRequest(BEGIN + MINUTE // 2, BEGIN + MINUTE))
     assert (report.intervals, report.rows) == (1, 2)
-    world.run(Request(BEGIN + MINUTE // 2, BEGIN + MINUTE))
+    world.run(RunRequest(BEGIN + MINUTE // 2, BEGIN + MINUTE))
     world.assert_nothing_is_lost()
 
 
@@ -152,23 +152,23 @@ def test_what_is_owed_is_taken_in_bounds_and_oldest_first(world: World) -> None:
         world.land()
     left = []
     for _ in range(3):
-        report = world.plan(Request())
+        report = world.plan(RunRequest())
         left.append((report.intervals, report.rows, report.left.transactions))
-        world.run(Request())
+        world.run(RunRequest())
     assert left == [(1, 250_001, 4), (1, 250_001, 2), (1, 250_001, 0)]
     world.assert_nothing_is_lost()
 
 
 def test_intervals_of_a_store_without_the_ledger_are_counted(world: World) -> None:
     live(world, "a", "b")
-    world.run(Request(tables=("d.a",)))
+    world.run(RunRequest(tables=("d.a",)))
     live(world, "a")
     world.run(scheduled(world))
     live(world, "c")
-    world.run(Request(tables=("d.a",)))
+    world.run(RunRequest(tables=("d.a",)))
     with world.engine.begin() as connection:
         connection.execute(table_interval.delete())
-    report = world.plan(Request(world.now - 1, world.now, take=Take.OWED))
+    report = world.plan(RunRequest(world.now - 1, world.now, take=Take.OWED))
     assert report.rows == 1, "what is published is known from its own ledger"
     world.run(scheduled(world))
     world.assert_nothing_is_lost()
@@ -178,7 +178,7 @@ def test_different_selections_never_share_a_folder(world: World) -> None:
     live(world, "a", "b", "c")
     world.land()
     patterns = [("d.a",), ("d.b",), ("d.a", "d.b"), *((f"d.[{'c' * 90}{n}]", "d.c") for n in "12")]
-    runs = [world.plan(Request(tables=tables)) for tables in patterns]
+    runs = [world.plan(RunRequest(tables=tables)) for tables in patterns]
     planned = [{one.table for one in read_plan(run_folder(world.source.lake, "s", run.run)).tables} for run in runs]
     # What has the same in it is the same run.
     assert planned == [{"a"}, {"b"}, {"a", "b"}, {"c"}, {"c"}]
@@ -198,23 +198,23 @@ def test_a_selection_that_matches_no_table_is_refused(world: World, pattern: str
     live(world, "a", "b")
     world.land()
     with pytest.raises(Usage, match=re.escape(f'"{pattern}" {said}')):
-        world.plan(Request(tables=("d.a", pattern)))
+        world.plan(RunRequest(tables=("d.a", pattern)))
 
 
 def test_settings_that_want_no_table_are_refused_and_told_of_the_rest(world: World) -> None:
     world.wanted = ("ext.*", "d.a")
     live(world, "a", "b")
     world.land()
-    report = world.plan(Request(tables=("d.b", "d.a")))
+    report = world.plan(RunRequest(tables=("d.b", "d.a")))
     assert report.unmatched == ('"d.b" matches only tables that the settings leave out', '"ext.*" matches no table')
     world.wanted = ("D.*",)
     with pytest.raises(SettingsError, match=re.escape('sources.s.tables: "D.*" matches no table: do you mean d.*?')):
-        world.plan(Request())
+        world.plan(RunRequest())
 
 
 def test_who_plans_the_same_at_once_publishes_it_once(world: World) -> None:
     live(world, "a", "b")
-    first, second = world.steps(scheduled(world)), world.steps(Request())
+    first, second = world.steps(scheduled(world)), world.steps(RunRequest())
     for step in (first, second) * 6:
         next(step, None)
     world.run(scheduled(world))
@@ -251,8 +251,8 @@ SOME = st.sets(st.sampled_from(TABLES), min_size=1).map(lambda names: tuple(f"d.
 SPANS = st.tuples(TIMES, TIMES).filter(lambda span: span[0] < span[1])
 REQUESTS = st.one_of(
     st.just(None),
-    st.builds(Request, tables=st.one_of(st.just(()), SOME), failed=st.booleans()),
-    st.builds(lambda span, tables: Request(*span, tables=tables), SPANS, st.one_of(st.just(()), SOME)),
+    st.builds(RunRequest, tables=st.one_of(st.just(()), SOME), failed=st.booleans()),
+    st.builds(lambda span, tables: RunRequest(*span, tables=tables), SPANS, st.one_of(st.just(()), SOME)),
 )
 """None: the schedule's."""
 STEPS = st.one_of(
@@ -268,12 +268,12 @@ STEPS = st.one_of(
 )
 
 
-def resolve(world: World, request: Request | None) -> Request:
+def resolve(world: World, request: RunRequest | None) -> RunRequest:
     return scheduled(world) if request is None else request
 
 
 def decide_on_all(world: World, deed: Any) -> None:
-    for found in find(world.source, world.engine, Selection()):
+    for found in find(world.source, world.engine, QuarantineFilter()):
         with suppress(StrataError):
             deed(world.source, world.engine, found, Decided("so it is", "somebody", world.now))
 

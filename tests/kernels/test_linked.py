@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from scripts.startup.kernel_arguments import Array, Group, Number, read_annotation
+from scripts.startup.kernel_arguments import ArgumentGroup, Array, Number, read_annotation
 from strata.kernels.crc import CRC_TABLES, crc32
 from strata.kernels.jit import compile_now
 from strata.kernels.nulls import count_nulls
@@ -63,7 +63,7 @@ def test_an_annotation_has_a_choice_for_each_type_it_leaves_open():
     assert read_annotation("Int") == [Number()]
     assert read_annotation("Integers") == [Array(kind, 1) for kind in ("int8", "int16", "int32", "int64")]
     [group] = read_annotation("tuple[Int, CodePoints]")
-    assert group == Group((Number(), Array("int32", 1)))
+    assert group == ArgumentGroup((Number(), Array("int32", 1)))
     assert group.names("a") == ["a_0of", "a_1of", "a_1of_0"]
     assert group.rebuilt("a") == "(a_0of, carray(a_1of, (a_1of_0, ), int32), )"
     assert group.handed("a") == ["a[0]", "memory(a[1])", "len(a[1])"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import statistics
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LINES = 450
+LINES = 700
 """What one can read in one go."""
 MEDIAN_LINES = 130
 PRODUCT = re.compile(r"(include|dags|plugins|spark_jobs|scripts)/.*\.py")
@@ -30,7 +32,7 @@ DOCUMENTS = [name for name in FILES if name.endswith(".md")]
 TOP = {name.split("/", 1)[0] for name in FILES if "/" in name}
 LOCKS = re.compile(r"requirements.*\.txt|tests/(.+/)?(golden|cases)/.*|.*\.svg")
 """Written by programs, or recorded."""
-GENERATED = re.compile(r"include/strata/(rows/charset_tables|schema/charsets/.*)\.py")
+GENERATED = re.compile(r"include/strata/(rows/charset_tables|schema/model/charsets/.*)\.py")
 """Tables of the standard, not logic."""
 
 
@@ -96,3 +98,12 @@ def test_every_module_says_what_belongs_in_it():
             if not re.match(r'(#.*\n)*"""', text):
                 silent.add(name)
     assert not silent
+
+
+def test_no_two_classes_have_one_name():
+    names = Counter[str]()
+    for name in FILES:
+        if PRODUCT.fullmatch(name):
+            found = ast.parse((REPOSITORY / name).read_text()).body
+            names.update(node.name for node in found if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+    assert not {name for name, count in names.items() if count > 1}

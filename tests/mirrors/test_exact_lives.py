@@ -18,7 +18,7 @@ import pytest
 from strata.dialects.engines import Dialect
 from strata.dialects.history import VALIDITY
 from strata.dialects.relations import Through
-from strata.jobs.views.make_views import Kind, make_views
+from strata.jobs.views.make_views import ViewKind, make_views
 from strata.mirrors.compact import compact
 from strata.mirrors.modes import Mode
 from strata.mirrors.renames import Renames
@@ -240,7 +240,7 @@ def check_views(world: MirrorWorld, table: str) -> int:
     """The view of now has the mirror's rows, where the stream has all of them. Gives whether there is one."""
     name = TableName("shop", table)
     made = make_views(world.lake, "s", world.engine, Dialect.DUCKDB, Through.FILES, lambda one: one == name)
-    if not any(one.kind is Kind.NOW and one.statements for one in made):
+    if not any(one.kind is ViewKind.NOW and one.statements for one in made):
         return 0
     statements = [text for one in made for text in one.statements]
     with duckdb.connect() as connection:

@@ -19,7 +19,7 @@ from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import read_snapshot
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.tables.limits import FileLimits
 from tests.docs.pages import read_blocks
 from tests.mirrors.server_zones import load_zones
@@ -113,8 +113,8 @@ def test_unpublished_changes_hold_their_table_alone(world: MirrorWorld) -> None:
     world.server.run_sql("INSERT INTO a VALUES (2); INSERT INTO b VALUES (2)", "shop")
     world.publish()
     ledger = TableIntervalLedger(world.engine)
-    (newest,) = ledger.select("shop", [State.PUBLISHED], table=("shop", "a"))[-1:]
-    ledger.put([newest.__class__("shop", newest.start, "shop", "a", newest.rows, State.FAILED)])
+    (newest,) = ledger.select("shop", [IntervalState.PUBLISHED], table=("shop", "a"))[-1:]
+    ledger.put([newest.__class__("shop", newest.start, "shop", "a", newest.rows, IntervalState.FAILED)])
     found = outcomes(world)
     assert "failed" in (found["a"].behind or "")
     assert found["a"].rows == 1

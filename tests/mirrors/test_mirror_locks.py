@@ -18,7 +18,7 @@ from strata.errors import AlreadyRunningError, LakeUnavailableError
 from strata.jobs.dump.dump_table import DumpSettings, TableDump
 from strata.jobs.dump.finish import DumpSource
 from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.mirror.upkeep import Due, compact_mirrors, vacuum_mirrors
+from strata.jobs.mirror.upkeep import CompactionDue, compact_mirrors, vacuum_mirrors
 from strata.jobs.track.track_schema import track_landed
 from strata.mirrors.apply import Applier
 from strata.mirrors.layout import mirrored_tables
@@ -115,7 +115,7 @@ def test_a_mirror_from_its_dump_to_its_vacuum(world: MirrorWorld, monkeypatch: p
         sql(world, text)
         follow(world)
     world.assert_equal()
-    due = Due(small_files=2, dead_percent=100)
+    due = CompactionDue(small_files=2, dead_percent=100)
     [done] = compact_mirrors(world.lake, world.name, lambda _: True, locks=world.locks(), due=due)
     assert done.compacted is not None
     assert done.compacted.files_after == 1

@@ -13,7 +13,7 @@ from strata.mirrors.histories.history import history_of
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
 from strata.store.read_again import ReadAgainLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.tables.commit import publish
 from tests.mirrors.world import MirrorWorld
 
@@ -47,10 +47,10 @@ def ids(mirror: Mirror) -> list[int]:
     return sorted(mirror.to_arrow(["id"])["id"].to_pylist())
 
 
-def mark(world: MirrorWorld, state: State, table: str = "t", *, keeping: bool = False) -> None:
+def mark(world: MirrorWorld, state: IntervalState, table: str = "t", *, keeping: bool = False) -> None:
     """The newest interval of a table gets a state; its rows are not published unless they are kept."""
     ledger = TableIntervalLedger(world.engine)
-    newest = ledger.select("shop", tuple(State), table=("shop", table))[-1]
+    newest = ledger.select("shop", tuple(IntervalState), table=("shop", table))[-1]
     if not keeping:
         publish(world.lake, "shop", TableName("shop", table), newest.start, [])
     ledger.put([replace(newest, state=state)])
@@ -82,7 +82,7 @@ def test_discarded_changes_are_never_passed(world: MirrorWorld) -> None:
     world.server.run_sql(";".join(lives), "shop")
     world.publish()
     for name in names:
-        mark(world, State.DISCARDED, name)
+        mark(world, IntervalState.DISCARDED, name)
     for _ in range(2):
         found = outcomes(world)
         for name, known in names.items():
@@ -114,14 +114,14 @@ def test_rows_that_were_discarded_and_come_after_all_go_on(world: MirrorWorld) -
     world.update()
     world.server.run_sql("INSERT INTO t VALUES (2)", "shop")
     world.publish()
-    mark(world, State.DISCARDED, keeping=True)
+    mark(world, IntervalState.DISCARDED, keeping=True)
     assert "were discarded" in (outcomes(world)["t"].behind or "")
-    mark(world, State.PUBLISHED, keeping=True)
+    mark(world, IntervalState.PUBLISHED, keeping=True)
     assert outcomes(world)["t"].behind is None
     assert mirror_of(world, "t").stopped is None
     world.assert_equal()
     # As an older version has passed them: what it applied does not hold.
-    mark(world, State.DISCARDED, keeping=True)
+    mark(world, IntervalState.DISCARDED, keeping=True)
     assert "were discarded" in (outcomes(world)["t"].behind or "")
 
 
@@ -164,7 +164,7 @@ def test_nobody_waits_for_a_table_that_is_gone(world: MirrorWorld) -> None:
         "; ".join(f"INSERT INTO {name} VALUES (2)" for name in ("left_out", "unlogged", "gone")), "shop"
     )
     world.publish()
-    mark(world, State.UNWANTED, "left_out")
+    mark(world, IntervalState.UNWANTED, "left_out")
     found = outcomes(world)
     assert "settings do not name" in (found["left_out"].behind or "")
     assert not found["left_out"].needs_dump
@@ -172,7 +172,7 @@ def test_nobody_waits_for_a_table_that_is_gone(world: MirrorWorld) -> None:
         "DROP TABLE left_out, unlogged, gone; SET binlog_format = STATEMENT; INSERT INTO there VALUES (3)", "shop"
     )
     world.publish()
-    mark(world, State.UNWANTED, "left_out")
+    mark(world, IntervalState.UNWANTED, "left_out")
     found = outcomes(world)
     gone = {name: found[name] for name in ("left_out", "unlogged", "gone")}
     assert {name: (one.behind, one.dropped) for name, one in gone.items()} == dict.fromkeys(gone, (None, True))

@@ -14,7 +14,7 @@ from strata.mirrors.compact import compact, vacuum
 from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.log import read_snapshot
 from strata.mirrors.modes import Mode
-from strata.mirrors.vectors import Vector
+from strata.mirrors.vectors import StoredVector
 from strata.tables.delta.checkpoint import write_checkpoint
 from tests.mirrors.delta_readers import by_deltalake
 from tests.mirrors.model import COLUMNS, Model, opened, position, rows_of
@@ -54,7 +54,7 @@ def _named(table: Path, commit: Path) -> Iterator[Path]:
         action: dict[str, Any] = msgspec.json.decode(line)
         if add := action.get("add"):
             yield table / add["path"]
-            vector = Vector.of_log(add.get("deletionVector"), "")
+            vector = StoredVector.of_log(add.get("deletionVector"), "")
             if vector is not None:
                 yield table / vector.path
 

@@ -12,7 +12,7 @@ from strata.events.landed import LandedStream
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
-from strata.jobs.plan.owed import Request, Take
+from strata.jobs.plan.owed import RunRequest, Take
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import TableState
@@ -26,7 +26,7 @@ from strata.mirrors.renames import Renames, same_as, without_invalid
 from strata.mirrors.table import Mirror
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata.tables.commit import publish
 from strata.tables.convert import state_schema
 from strata.tables.limits import FileLimits
@@ -72,14 +72,14 @@ class MirrorWorld:
         """The schemas of tables that are older than the stream."""
         snapshot_schemas(self.source.address, self.engine, self.name)
 
-    def publish(self, request: Request | None = None, *, take: Take | None = None) -> None:
+    def publish(self, request: RunRequest | None = None, *, take: Take | None = None) -> None:
         """Everything up to now, or what is asked for, or what is owed of it, without checks."""
         land_binlog(self.source.address, lake=self.lake, source=self.name)
         track_landed(self.lake, self.name, self.engine)
         stream = LandedStream.open(self.lake, self.name)
         # An interval is closed once its end has passed.
         now = stream.clock + 1
-        request = request or (Request(0, now) if take is None else Request(end=now, take=take))
+        request = request or (RunRequest(0, now) if take is None else RunRequest(end=now, take=take))
         planned = plan_run(self.source, self.engine, stream, request, now=time.time_ns() // 1000)
         files = [
             file for task in planned_tasks(planned.run_url) for file in decode_slice_to_files(task, self.file_limits)
@@ -92,7 +92,9 @@ class MirrorWorld:
             table = TableName(one.database, one.table)
             mine = [file for file in staged if (file.name, file.interval) == (table, one.interval)]
             publish(self.lake, self.name, table, one.interval, mine)
-            ledger.put([TableInterval(self.name, one.interval, one.database, one.table, one.counted, State.PUBLISHED)])
+            ledger.put(
+                [TableInterval(self.name, one.interval, one.database, one.table, one.counted, IntervalState.PUBLISHED)]
+            )
 
     def update(self) -> MirrorReport:
         """All mirrors of the database."""

@@ -14,13 +14,13 @@ from strata.config.settings import Settings, load_settings
 from strata.jobs import comparisons, ingest
 from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata.jobs.reconcile.catch_up import catch_up
-from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reading import ComparisonRequest
 from strata.jobs.reconcile.reconcile_source import reconcile_source
 from strata.jobs.reconcile.server_rows import Pace
 from strata.jobs.reconcile.verify_changes import verify_changes
 from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata.store.database import open_store
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,9 +80,9 @@ class LiveWorld:
         ingest.track("s", settings=self.settings)
         ingest.plan("s", None, None, settings=self.settings)
         ledger = TableIntervalLedger(open_store(self.settings.source("s").store_url))
-        owed = ledger.select("s", (State.OWED,), table=(self.database, table))
+        owed = ledger.select("s", (IntervalState.OWED,), table=(self.database, table))
         assert owed
-        ledger.put([replace(piece, state=State.DISCARDED) for piece in owed])
+        ledger.put([replace(piece, state=IntervalState.DISCARDED) for piece in owed])
 
     def _check(self, report: PlanReport) -> None:
         folder = run_folder(self.lake, "s", report.run)
@@ -104,7 +104,9 @@ class LiveWorld:
         """The same by files, as if the table was large."""
         found = self.settings.source("s")
         engine = open_store(found.store_url)
-        wanted = Wanted((f"{self.database}.{table}",), held_bytes=HELD_BYTES, pace=Pace(found.settings.reconcile_rows))
+        wanted = ComparisonRequest(
+            (f"{self.database}.{table}",), held_bytes=HELD_BYTES, pace=Pace(found.settings.reconcile_rows)
+        )
         land, track = (partial(step, "s", settings=self.settings) for step in (ingest.land_binlogs, ingest.track))
         bring = partial(catch_up, found, land=land, track=track, seconds=60)
         [report] = reconcile_source(found, engine, wanted, catch_up=bring).tables
@@ -113,7 +115,7 @@ class LiveWorld:
     def verified_in_parts(self, *tables: str) -> dict[str, TableReport]:
         """Change tables verified by themselves, as if they were large."""
         found = self.settings.source("s")
-        report = verify_changes(found, open_store(found.store_url), Wanted(tables, held_bytes=HELD_BYTES))
+        report = verify_changes(found, open_store(found.store_url), ComparisonRequest(tables, held_bytes=HELD_BYTES))
         return {one.table.partition(".")[2]: one for one in report.tables}
 
     def said(self, table: str, **options: Any) -> TableReport:

@@ -8,7 +8,7 @@ from strata.checks.sensitive import MASK
 from strata.jobs.prove.replay import TableState
 from strata.jobs.reconcile.compare import Shown, compare_by_key
 from strata.jobs.reconcile.lake_rows import LakeRows
-from strata.jobs.reconcile.report import Difference, Side
+from strata.jobs.reconcile.report import RowDifference, Side
 from strata.tables.convert import state_schema
 from tests.tables.changes import definition
 
@@ -34,5 +34,5 @@ def test_values_of_hidden_columns_are_shown_nowhere() -> None:
     }
     hidden_key = compare_by_key(lake, server, None, Shown(most=1, hidden=frozenset({"id"})))
     assert hidden_key.differences == (
-        Difference(Side.DIFFERS, {"id": MASK}, {"email": "a@x", "age": 3}, {"email": "c@x", "age": 4}),
+        RowDifference(Side.DIFFERS, {"id": MASK}, {"email": "a@x", "age": 3}, {"email": "c@x", "age": 4}),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.jobs import ingest
-from strata.jobs.reconcile.report import Outcome
+from strata.jobs.reconcile.report import ComparisonOutcome
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def world(server: MysqlServer, tmp_path: Path, request: pytest.FixtureRequest) -
 
 def test_rows_match_and_changes_follow(world: LiveWorld) -> None:
     for found in (world.reconcile(), {name: world.in_parts(name) for name in ("many", "bag")}):
-        assert {(one.outcome, one.reasons) for one in found.values()} == {(Outcome.MATCH, ())}
-    assert world.reconcile(keys=100)["many"].outcome is Outcome.MATCH
+        assert {(one.outcome, one.reasons) for one in found.values()} == {(ComparisonOutcome.MATCH, ())}
+    assert world.reconcile(keys=100)["many"].outcome is ComparisonOutcome.MATCH
     for found in (world.verified_in_parts("shop.many"), world.verified_in_parts("shop.days")):
-        assert {(one.outcome, one.differences) for one in found.values()} == {(Outcome.MATCH, ())}
+        assert {(one.outcome, one.differences) for one in found.values()} == {(ComparisonOutcome.MATCH, ())}
 
 
 def test_what_differs_only_there_is_told(world: LiveWorld) -> None:

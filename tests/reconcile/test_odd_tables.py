@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.jobs.reconcile import server_rows
-from strata.jobs.reconcile.report import Outcome
+from strata.jobs.reconcile.report import ComparisonOutcome
 from tests.reconcile.live_world import LiveWorld
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_an_odd_table_keeps_no_other_back(
         found = world.reconcile(keys=keys)
     assert set(found) == set(tables)
     for name, kind in tables.items():
-        assert (found[name].outcome is Outcome.MATCH) == (kind == GOOD), (kind, found[name])
+        assert (found[name].outcome is ComparisonOutcome.MATCH) == (kind == GOOD), (kind, found[name])
         assert kind == GOOD or found[name].reasons or found[name].definition, kind
 
 

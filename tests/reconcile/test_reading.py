@@ -15,7 +15,7 @@ from strata.errors import SourceUnavailableError
 from strata.jobs import ingest
 from strata.jobs.reconcile import judge
 from strata.jobs.reconcile.compare import compare_multisets
-from strata.jobs.reconcile.report import Against, Outcome, Side
+from strata.jobs.reconcile.report import Against, ComparisonOutcome, Side
 from strata.jobs.reconcile.server_rows import Pace, ServerRows, TableChangedError
 from strata.schema.model.definition import TableName
 from strata.wire.connection import ServerAddress
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata.jobs.reconcile.compare import Compared, Shown
+    from strata.jobs.reconcile.compare import ComparedTable, Shown
     from strata.jobs.reconcile.lake_rows import LakeRows
     from tests.mysql_server import MysqlServer
 
@@ -82,7 +82,7 @@ def test_keys_of_every_type_are_borders(world: LiveWorld) -> None:
     for keys in (None, 1000):
         found = world.reconcile(keys=keys)
         assert {name: (one.outcome, one.compared, one.reasons) for name, one in found.items()} == {
-            name: (Outcome.MATCH, count, ()) for name, count in sorted(counts.items())
+            name: (ComparisonOutcome.MATCH, count, ()) for name, count in sorted(counts.items())
         }
 
 
@@ -92,12 +92,12 @@ def test_a_sample_finds_what_both_sides_lack(world: LiveWorld) -> None:
     world.sql("CREATE TABLE nothing (id INT PRIMARY KEY)")
     world.run()
     assert {name: one.outcome for name, one in world.reconcile(keys=20).items()} == {
-        "nothing": Outcome.MATCH,
-        "t": Outcome.MATCH,
+        "nothing": ComparisonOutcome.MATCH,
+        "t": ComparisonOutcome.MATCH,
     }
     world.sql("SET sql_log_bin = 0; UPDATE t SET v = -v; DELETE FROM t WHERE id % 2; INSERT INTO t VALUES (-1, 1)")
     found = world.said("t", keys=40)
-    assert found.outcome is Outcome.MISMATCH
+    assert found.outcome is ComparisonOutcome.MISMATCH
     assert {one.side for one in found.differences} == {Side.DIFFERS, Side.ONLY_LAKE, Side.ONLY_SERVER}
     assert found.compared <= 60
 
@@ -139,7 +139,7 @@ def test_beside_writers_nothing_is_wrong(server: MysqlServer, tmp_path: Path, se
         found.append(world.in_parts("t"))
     world.run()
     found.append(world.said("t"))
-    assert {one.outcome for one in found} == {Outcome.MATCH}, found
+    assert {one.outcome for one in found} == {ComparisonOutcome.MATCH}, found
     assert found[0].changed > 0
     assert found[-1].changed == 0
     assert found[-1].compared == found[-1].server_rows
@@ -168,7 +168,7 @@ def test_a_large_table_is_compared_in_parts(server: MysqlServer, tmp_path: Path,
     ingest.mirror("s", settings=world.settings)
     found = world.in_parts("t")
     assert (found.outcome, found.compared, found.against) == (
-        Outcome.MATCH,
+        ComparisonOutcome.MATCH,
         100,
         Against.MIRROR if mirrors else Against.CHANGES,
     )
@@ -191,8 +191,10 @@ def test_a_mirror_is_compared_in_parts_whatever_its_key_was(server: MysqlServer,
     ingest.mirror("s", settings=world.settings)
     world.sql("UPDATE t SET v = 7 WHERE number = 50")
     found = [world.in_parts("t"), world.said("t"), world.said("t", keys=10)]
-    assert [(one.outcome, one.against, one.changed) for one in found[:2]] == [(Outcome.MATCH, Against.MIRROR, 1)] * 2
-    assert (found[0].compared, found[2].outcome) == (99, Outcome.MATCH)
+    assert [(one.outcome, one.against, one.changed) for one in found[:2]] == [
+        (ComparisonOutcome.MATCH, Against.MIRROR, 1)
+    ] * 2
+    assert (found[0].compared, found[2].outcome) == (99, ComparisonOutcome.MATCH)
     world.sql("SET sql_log_bin = 0; UPDATE t SET v = -5 WHERE number = 1007; DELETE FROM t WHERE number = 60")
     for one in (world.in_parts("t"), world.said("t")):
         assert {(row.side, row.key["number"]) for row in one.differences} == {
@@ -223,21 +225,28 @@ def test_a_large_table_without_a_key_is_compared_in_parts(
     world.run()
     ingest.mirror("s", settings=world.settings)
 
-    def compared(lake: LakeRows, rows: pa.Table, shown: Shown) -> Compared:
+    def compared(lake: LakeRows, rows: pa.Table, shown: Shown) -> ComparedTable:
         sizes.append(lake.state.rows.nbytes + rows.nbytes)
         return compare_multisets(lake, rows, shown)
 
     monkeypatch.setattr(judge, "compare_multisets", compared)
     whole, parts = world.said("t"), world.in_parts("t")
-    assert (whole.outcome, whole.compared, parts.outcome, parts.compared) == (Outcome.MATCH, 109, Outcome.MATCH, 109)
+    assert (whole.outcome, whole.compared, parts.outcome, parts.compared) == (
+        ComparisonOutcome.MATCH,
+        109,
+        ComparisonOutcome.MATCH,
+        109,
+    )
     assert max(sizes[1:]) <= HELD_BYTES
     assert len(sizes) > 10
     offline = world.verified_in_parts("shop.t")["t"]
-    assert (offline.outcome, offline.compared) == (Outcome.MATCH, 144), offline
+    assert (offline.outcome, offline.compared) == (ComparisonOutcome.MATCH, 144), offline
     # Landed, not published: a row with NULL in each column.
     world.sql("INSERT INTO t VALUES (NULL, NULL, NULL, NULL, NULL, NULL)")
     for found in (world.said("t"), world.in_parts("t")):
-        assert (found.outcome, "1 rows changed behind" in found.reasons[0]) == (Outcome.INCONCLUSIVE, True), found
+        assert (found.outcome, "1 rows changed behind" in found.reasons[0]) == (ComparisonOutcome.INCONCLUSIVE, True), (
+            found
+        )
     world.run()
     ingest.mirror("s", settings=world.settings)
     world.sql("SET sql_log_bin = 0; DELETE FROM t WHERE a = 6 LIMIT 1; UPDATE t SET note = 'lost' WHERE a = 90")
@@ -277,7 +286,7 @@ def test_a_table_altered_while_it_is_read_is_never_called_wrong(world: LiveWorld
 
     with beside(change):
         found = world.said("t")
-    assert found.outcome is Outcome.INCONCLUSIVE, found
+    assert found.outcome is ComparisonOutcome.INCONCLUSIVE, found
     assert found.reasons
 
 
@@ -299,4 +308,4 @@ def test_a_server_that_goes_away_is_an_error_and_the_next_call_begins_again(worl
 
     with beside(kill), pytest.raises(SourceUnavailableError):
         world.said("t")
-    assert (world.said("t").outcome, world.said("t").compared) == (Outcome.MATCH, 60)
+    assert (world.said("t").outcome, world.said("t").compared) == (ComparisonOutcome.MATCH, 60)

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from strata.jobs import ingest
-from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reading import ComparisonRequest
 from strata.jobs.reconcile.reconcile_source import reconcile_source
-from strata.jobs.reconcile.report import Against, Outcome, Side
+from strata.jobs.reconcile.report import Against, ComparisonOutcome, Side
 from strata.jobs.whole.dump_source import dump_source
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
@@ -50,9 +50,9 @@ def test_a_table_of_many_types_matches(world: LiveWorld) -> None:
     world.run()
     found = world.reconcile()
     assert {name: (one.outcome, one.compared, one.reasons) for name, one in found.items()} == {
-        "bag": (Outcome.MATCH, 2, ()),
-        "nothing": (Outcome.MATCH, 0, ()),
-        "t": (Outcome.MATCH, 2, ()),
+        "bag": (ComparisonOutcome.MATCH, 2, ()),
+        "nothing": (ComparisonOutcome.MATCH, 0, ()),
+        "t": (ComparisonOutcome.MATCH, 2, ()),
     }
 
 
@@ -138,7 +138,7 @@ def cell(rows: pa.Table, column: str, at: int, value: object) -> pa.Table:
 def test_rows_that_are_not_the_same_are_named(reports: dict[str, TableReport], name: str) -> None:
     _, side, key = (IN_THE_LAKE | UNLOGGED)[name]
     found = reports[name]
-    assert found.outcome is Outcome.MISMATCH
+    assert found.outcome is ComparisonOutcome.MISMATCH
     assert (side, key) in [(one.side, one.key) for one in found.differences]
     assert found.different == len(found.differences) <= 2
 
@@ -147,18 +147,18 @@ def test_of_a_row_that_differs_both_sides_are_shown(reports: dict[str, TableRepo
     [one] = reports["server_value_other"].differences
     assert (one.lake, one.server) == ({"v": "b"}, {"v": "x"})
     assert str(one) == "differs id = 2; lake: v = 'b'; server: v = 'x'"
-    assert reports["good"].outcome is Outcome.MATCH
+    assert reports["good"].outcome is ComparisonOutcome.MATCH
 
 
 @pytest.mark.parametrize("name", sorted(ALTERED))
 def test_a_table_altered_without_the_binlog_is_named(reports: dict[str, TableReport], name: str) -> None:
-    assert reports[name].outcome is Outcome.MISMATCH
+    assert reports[name].outcome is ComparisonOutcome.MISMATCH
     assert reports[name].definition[0].startswith(ALTERED[name][1])
 
 
 @pytest.mark.parametrize("name", sorted(INCONCLUSIVE))
 def test_what_nobody_can_say_is_inconclusive(reports: dict[str, TableReport], name: str) -> None:
-    assert reports[name].outcome is Outcome.INCONCLUSIVE
+    assert reports[name].outcome is ComparisonOutcome.INCONCLUSIVE
     assert INCONCLUSIVE[name][2] in reports[name].reasons[0]
 
 
@@ -167,7 +167,7 @@ def test_what_changed_behind_the_published_rows_is_left_out_and_counted(world: L
     world.run()
     world.sql("UPDATE t SET v = 'x' WHERE id = 2; DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (9, 'n')")
     found = world.said("t")
-    assert (found.outcome, found.compared, found.changed) == (Outcome.MATCH, 2, 3)
+    assert (found.outcome, found.compared, found.changed) == (ComparisonOutcome.MATCH, 2, 3)
     assert "3 changes are landed and not published" in found.reasons[0]
     world.run()
     assert (world.said("t").compared, world.said("t").changed) == (4, 0)
@@ -181,7 +181,7 @@ def test_a_server_that_does_not_number_is_inconclusive(world: LiveWorld) -> None
         found = world.said("t")
     finally:
         world.sql("SET GLOBAL gtid_mode = ON")
-    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "does not number" in found.reasons[0]
 
 
@@ -192,11 +192,11 @@ def test_rows_from_before_the_stream_are_not_covered(world: LiveWorld) -> None:
     world.sql("SET binlog_row_image = MINIMAL; UPDATE t SET v = 'y' WHERE id = 6; UPDATE t SET v = 'z' WHERE id = 9")
     world.run()
     found = world.said("t")
-    assert (found.outcome, found.compared, found.not_covered) == (Outcome.MATCH, 2, 4)
+    assert (found.outcome, found.compared, found.not_covered) == (ComparisonOutcome.MATCH, 2, 4)
     # What was deleted and is there again is no row from before the stream.
     world.sql("SET sql_log_bin = 0; INSERT INTO t VALUES (3, 'c'); UPDATE t SET v = 'q' WHERE id = 2")
     found = world.said("t")
-    assert found.outcome is Outcome.MISMATCH
+    assert found.outcome is ComparisonOutcome.MISMATCH
     assert {(one.side, one.key["id"]) for one in found.differences} == {(Side.ONLY_SERVER, 3), (Side.DIFFERS, 2)}
 
 
@@ -208,9 +208,9 @@ def test_a_table_that_was_dumped_and_nobody_has_written_to_since_matches(server:
         step("s", settings=world.settings)
     dump_source("s", settings=world.settings).raise_if_wrong()
     found = world.said("t")
-    assert (found.outcome, found.against, found.compared) == (Outcome.MATCH, Against.MIRROR, 4), found
+    assert (found.outcome, found.against, found.compared) == (ComparisonOutcome.MATCH, Against.MIRROR, 4), found
     world.sql("ALTER TABLE t ADD COLUMN n INT; UPDATE t SET n = 2")
-    assert world.said("t").outcome is Outcome.INCONCLUSIVE
+    assert world.said("t").outcome is ComparisonOutcome.INCONCLUSIVE
 
 
 def test_a_truncated_table_is_whole_from_there_on(world: LiveWorld) -> None:
@@ -218,9 +218,9 @@ def test_a_truncated_table_is_whole_from_there_on(world: LiveWorld) -> None:
     world.sql("PURGE BINARY LOGS TO 'binlog.000002'")
     world.sql("TRUNCATE t; INSERT INTO t VALUES (1, 'a')")
     world.run()
-    assert (world.said("t").outcome, world.said("t").not_covered) == (Outcome.MATCH, 0)
+    assert (world.said("t").outcome, world.said("t").not_covered) == (ComparisonOutcome.MATCH, 0)
     world.sql("SET sql_log_bin = 0; INSERT INTO t VALUES (3, 'c')")
-    assert world.said("t").outcome is Outcome.MISMATCH
+    assert world.said("t").outcome is ComparisonOutcome.MISMATCH
 
 
 def test_a_table_that_grants_hide_is_no_mismatch(server: MysqlServer, world: LiveWorld) -> None:
@@ -237,9 +237,9 @@ def test_a_table_that_grants_hide_is_no_mismatch(server: MysqlServer, world: Liv
         server.run_sql(f"DROP USER IF EXISTS part@'%'; CREATE USER part@'%' IDENTIFIED BY 'pw'; {grants}")
         found = world.settings.source("s")
         asking = replace(found, address=replace(found.address, user="part", password="pw"))
-        report = reconcile_source(asking, open_store(found.store_url), Wanted(), catch_up=lambda _: None)
+        report = reconcile_source(asking, open_store(found.store_url), ComparisonRequest(), catch_up=lambda _: None)
         assert {one.table: one.outcome for one in report.tables} == {
-            "shop.t": Outcome.INCONCLUSIVE, "shop.u": Outcome.INCONCLUSIVE}  # fmt: skip
+            "shop.t": ComparisonOutcome.INCONCLUSIVE, "shop.u": ComparisonOutcome.INCONCLUSIVE}  # fmt: skip
         assert all("hidden from the user" in one.reasons[0] for one in report.tables)
     server.run_sql("DROP USER part@'%'; SET GLOBAL partial_revokes = OFF")
 
@@ -248,12 +248,12 @@ def test_labels_are_told_apart_whatever_their_characters(world: LiveWorld) -> No
     """information_schema shows both as `?`."""
     world.sql("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('😀', 'b')); INSERT INTO t VALUES (1, '😀'), (2, 'b')")
     world.run()
-    assert world.said("t").outcome is Outcome.MATCH
+    assert world.said("t").outcome is ComparisonOutcome.MATCH
     world.sql(
         "SET sql_log_bin = 0; DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, e ENUM('😁', 'b'));"
         "INSERT INTO t VALUES (1, '😁'), (2, 'b')"
     )
-    assert world.said("t").outcome is Outcome.MISMATCH
+    assert world.said("t").outcome is ComparisonOutcome.MISMATCH
 
 
 def test_a_quiet_server_that_begins_new_files_can_be_compared(world: LiveWorld) -> None:
@@ -262,7 +262,7 @@ def test_a_quiet_server_that_begins_new_files_can_be_compared(world: LiveWorld) 
     for statement in ("FLUSH BINARY LOGS", "FLUSH LOGS", f"PURGE BINARY LOGS TO '{world.server.binlogs()[-1].name}'"):
         world.sql(statement)
         found = world.said("t")
-        assert (found.outcome, found.compared, found.reasons) == (Outcome.MATCH, 4, ()), (statement, found)
+        assert (found.outcome, found.compared, found.reasons) == (ComparisonOutcome.MATCH, 4, ()), (statement, found)
 
 
 def test_rows_that_were_read_again_after_a_discard_are_compared(server: MysqlServer, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_rows_that_were_read_again_after_a_discard_are_compared(server: MysqlSer
     ingest.mirror("s", settings=world.settings)
     dump_source("s", ("shop.t",), settings=world.settings).raise_if_wrong()
     found = world.said("t")
-    assert (found.outcome, found.compared, found.changed) == (Outcome.MATCH, 4, 0), found
+    assert (found.outcome, found.compared, found.changed) == (ComparisonOutcome.MATCH, 4, 0), found
     assert world.said("t", keys=2).changed == 0
     world.sql("UPDATE t SET v = 'y' WHERE id = 3")
     assert (world.said("t").compared, world.said("t").changed) == (3, 1)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from strata.cli.main import run
 from strata.jobs import comparisons, ingest
-from strata.jobs.reconcile.report import Against, Outcome, Side
+from strata.jobs.reconcile.report import Against, ComparisonOutcome, Side
 from strata.mirrors.layout import mirror_url
 from strata.schema.model.definition import TableName
 from strata.tables.layout import table_url
@@ -125,12 +125,12 @@ def test_a_change_that_does_not_follow_is_named(world: LiveWorld, change: Callab
         **{name: replace(one, seconds=whole[name].seconds) for name, one in world.verified_in_parts().items()},
     } == whole
     assert {name: (one.outcome, one.reasons) for name, one in whole.items()} == {
-        "bag": (Outcome.MATCH, ()),
-        "t": (Outcome.MATCH, ()),
+        "bag": (ComparisonOutcome.MATCH, ()),
+        "t": (ComparisonOutcome.MATCH, ()),
     }
     doctored_changes(world, table, change)
     found, parts = (one(f"shop.{table}")[table] for one in (partial(verified, world), world.verified_in_parts))
-    assert found.outcome is Outcome.MISMATCH
+    assert found.outcome is ComparisonOutcome.MISMATCH
     assert replace(parts, seconds=0, differences=()) == replace(found, seconds=0, differences=())
     assert sorted(map(str, parts.differences)) == sorted(map(str, found.differences))
     assert side is None or side in [one.side for one in found.differences]
@@ -162,7 +162,7 @@ def test_partial_images_are_followed_by_a_unique_key_and_over_changes_of_keys(wo
     world.run()
     found = verified(world, "shop.u", "shop.p")
     assert {name: (one.outcome, one.reasons) for name, one in found.items()} == dict.fromkeys(
-        ("u", "p"), (Outcome.MATCH, ())
+        ("u", "p"), (ComparisonOutcome.MATCH, ())
     )
 
     def break_(rows: list[dict]) -> None:
@@ -173,7 +173,7 @@ def test_partial_images_are_followed_by_a_unique_key_and_over_changes_of_keys(wo
         doctored_changes(world, name, break_)
     broken = verified(world, "shop.u", "shop.p")
     assert {name: (one.outcome, one.different) for name, one in broken.items()} == dict.fromkeys(
-        ("u", "p"), (Outcome.MISMATCH, 1)
+        ("u", "p"), (ComparisonOutcome.MISMATCH, 1)
     )
 
 
@@ -186,13 +186,13 @@ def test_a_mirror_is_compared_and_what_changed_later_is_left_out(
     ingest.mirror("s", settings=world.settings)
     found = world.reconcile()
     assert {name: (one.outcome, one.against) for name, one in found.items()} == dict.fromkeys(
-        ("bag", "t"), (Outcome.MATCH, Against.MIRROR)
+        ("bag", "t"), (ComparisonOutcome.MATCH, Against.MIRROR)
     )
     world.sql("UPDATE t SET n = 100 WHERE id = 2")
     world.run()
-    assert (world.said("t").outcome, world.said("t").changed) == (Outcome.MATCH, 1)
+    assert (world.said("t").outcome, world.said("t").changed) == (ComparisonOutcome.MATCH, 1)
     ingest.mirror("s", settings=world.settings)
-    assert (world.said("t").outcome, world.said("t").changed) == (Outcome.MATCH, 0)
+    assert (world.said("t").outcome, world.said("t").changed) == (ComparisonOutcome.MATCH, 0)
     capsys.readouterr()
     assert run(["mirror", "verify", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

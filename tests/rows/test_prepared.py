@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.events.landed import LandedStream, landing_folder
-from strata.events.prepared import Placement
+from strata.events.prepared import PreparedPlacement
 from strata.events.repair import repair_landing
 from strata.events.scanner import TransactionScanner
 from strata.jobs.decode.decode_files import decode_files_physically
@@ -119,7 +119,7 @@ def assert_as_naive(naive: Naive, stream: LandedStream, cuts: list[int], target:
     marks = sorted({0, naive.seq, *(cut for cut in cuts if cut < naive.seq)})
     found, lost, slices = [], 0, 0
     for begin, end in pairwise(marks):
-        placement, clock = Placement(stream, begin, end), stream.clock_at(begin)
+        placement, clock = PreparedPlacement(stream, begin, end), stream.clock_at(begin)
         in_interval = []
         for segment, records in groupby(stream.records(begin + 1, end), key=itemgetter(0)):
             placed = list(placement.place(segment, (record for _, record in records)))

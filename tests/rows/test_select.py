@@ -10,7 +10,7 @@ import pytest
 from strata.errors import SchemaMismatchError, UndecodableTextError
 from strata.rows.decode import ChangeBatch
 from strata.rows.select.keys import select_key
-from strata.rows.select.rows import SelectedRows, Selection, select_rows
+from strata.rows.select.rows import SelectedRows, ServerSelect, select_rows
 from strata.rows.select.statement import prepare_session
 from strata.schema.live.engine import LiveSchema
 from strata.schema.model.definition import TableName
@@ -130,7 +130,7 @@ def test_many_rows_come_in_batches(mysql_server):
     name = TableName(live.database, "t")
     definition = definitions_of(mysql_server, live.database)[name]
     connection = connected(mysql_server)
-    rows = SelectedRows(connection, Selection(name, definition, "ORDER BY id", border=("id",)))
+    rows = SelectedRows(connection, ServerSelect(name, definition, "ORDER BY id", border=("id",)))
     found = pa.Table.from_batches(list(rows))
     assert (rows.rows, rows.border) == (150_000, ("150000",))
     assert found["id"].to_pylist() == list(range(1, 150_001))
@@ -203,7 +203,7 @@ def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mysql_server, name):
     for _ in range(whole.num_rows + 1):
         where = f"WHERE {key.behind(border)}" if border else ""
         tail = f"{key.hint()} {where} {key.order} LIMIT 1"
-        read = SelectedRows(connection, Selection(table, definition, tail, border=key.columns))
+        read = SelectedRows(connection, ServerSelect(table, definition, tail, border=key.columns))
         batches = list(read)
         if not batches:
             break

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from strata.events.changes.file_start import FileStart
 from strata.events.model import Query, QueryContext
 from strata.gtid.sets import Gtid, GtidSet
-from strata.schema.tracker.stream import Statement, Transaction
+from strata.schema.tracker.stream import TrackedStatement, TrackedTransaction
 from strata.schema.tracker.track import Tracker
 from strata.wire.format import FormatDescription
 
@@ -43,15 +43,17 @@ class Stream:
         known = self.executed if previous is None else previous
         return FileStart(self.file, f"{self.uuid}/{self.created}", 0, known, self.time)
 
-    def transaction(self, *statements: str, incident: str | None = None) -> Transaction:
+    def transaction(self, *statements: str, incident: str | None = None) -> TrackedTransaction:
         gtid = None
         if not self.anonymous:
             self.gno += 1
             gtid = Gtid.of(self.uuid, self.gno, self.tag)
             self.executed = self.executed.add(gtid)
         begin, self.position, self.time = self.position, self.position + 100, self.time + SECOND
-        found = [Statement(query(sql), FORMAT, begin + 10 * number) for number, sql in enumerate(statements, start=1)]
-        return Transaction(gtid, begin, begin + 100, self.time, statements=found, incident=incident)
+        found = [
+            TrackedStatement(query(sql), FORMAT, begin + 10 * number) for number, sql in enumerate(statements, start=1)
+        ]
+        return TrackedTransaction(gtid, begin, begin + 100, self.time, statements=found, incident=incident)
 
 
 def track(store, stream: Stream, *statements: str, source: str = "s", file: str | None = None, **options):

@@ -16,7 +16,7 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
-from strata.schema.tracker.stream import Statement
+from strata.schema.tracker.stream import TrackedStatement
 from strata.schema.tracker.track import Tracker
 from strata.store.database import open_store
 from strata.values import to_plain
@@ -223,7 +223,9 @@ def test_tables_that_cascades_change_without_row_events(store, server, statement
     form = FormatDescription(4, server, (), has_checksum=True)
     for sql in (*START, *statements):
         made = stream.transaction(sql)
-        tracker.take(replace(made, statements=[Statement(query(sql), form, one.binlog_pos) for one in made.statements]))
+        tracker.take(
+            replace(made, statements=[TrackedStatement(query(sql), form, one.binlog_pos) for one in made.statements])
+        )
     tracker.end_file(stream.position)
     tracker.finish()
     assert [cascade.name.table for cascade in unlogged_cascades(store.engine, "s")] == named

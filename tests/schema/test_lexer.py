@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strata.errors import DdlError
 from strata.flavour import Flavour
 from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.cursor import Cursor
+from strata.schema.ddl.cursor import TokenCursor
 from strata.schema.ddl.lexer import (
     ANSI_QUOTES,
     BITS,
@@ -271,11 +271,11 @@ def test_what_was_opened_reads_the_same_again(text: str, mode: int):
 def test_what_stands_in_parentheses_reads_the_same_in_others(text: str, mode: int):
     context = DdlContext(sql_mode=mode, flavour=Flavour.mysql(NEWEST))
     try:
-        cursor = Cursor(f"({text})", context)
+        cursor = TokenCursor(f"({text})", context)
         within = cursor.parenthesized()
     except DdlError:
         return
-    again = Cursor(f"({within})", context)
+    again = TokenCursor(f"({within})", context)
     assert again.parenthesized() == within
     assert again.at_end()
     assert said(again.tokens)[:-1] == said(cursor.tokens)[: cursor.at]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from strata.errors import AlreadyRunningError
 from strata.schema.history.memory_store import MemoryStore
 from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import Batch, Before, TrackedPosition
+from strata.schema.history.versions import Before, TrackedPosition, VersionBatch
 from strata.schema.model.definition import TableName
 from strata.store.database import open_store
 from tests.schema.streams import SECOND, Stream, track
@@ -72,9 +72,9 @@ def test_the_same_stream_gives_the_same_answers(runs):
 
 @pytest.mark.parametrize("store", [MemoryStore(), SchemaStore(open_store("sqlite://"))])
 def test_two_trackers_cannot_both_win(store):
-    position = store.append(Batch(TrackedPosition("s")))
-    store.append(Batch(position))
+    position = store.append(VersionBatch(TrackedPosition("s")))
+    store.append(VersionBatch(position))
     with pytest.raises(AlreadyRunningError):
-        store.append(Batch(position))
+        store.append(VersionBatch(position))
     with pytest.raises(AlreadyRunningError):
-        store.append(Batch(TrackedPosition("s")))
+        store.append(VersionBatch(TrackedPosition("s")))

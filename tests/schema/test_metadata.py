@@ -11,7 +11,7 @@ from strata.jobs.track.track_schema import track_files
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
-from strata.schema.history.versions import Origin
+from strata.schema.history.versions import VersionOrigin
 from strata.schema.model.definition import TableName
 from strata.schema.tracker.reconcile import essential
 from strata.store.database import open_store
@@ -62,7 +62,7 @@ def test_rows_with_names_close_a_gap(mysql_server: MysqlServer, tmp_path: Path, 
     with pytest.raises(SchemaGapError):
         reported.at(TableName("m", "u"), AtSeq(report.seq))
     closed = reported.at(name, AtSeq(report.seq - 1))
-    assert closed.origin is Origin.METADATA
+    assert closed.origin is VersionOrigin.METADATA
     end = exact.tracked.seq
     _same(essential(closed.definition), essential(exact.at(name, AtSeq(end - 1)).definition))
     _same(essential(reported.at(name, AtSeq(report.seq)).definition), essential(exact.at(name, AtSeq(end)).definition))

@@ -10,11 +10,11 @@ from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.schema.answers.changes import changes
 from strata.schema.history.historian import Gap, History
-from strata.schema.history.snapshot import Snapshot
+from strata.schema.history.snapshot import SchemaSnapshot
 from strata.schema.history.snapshot_ledger import add_snapshot
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtGtidSet, AtSeq
-from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, Presence
+from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, NamePresence
 from strata.schema.model.definition import Column, KeyPart, TableDefinition, TableName
 from strata.schema.tracker.track import Tracker
 from strata.store.database import open_store
@@ -36,7 +36,7 @@ def snap(store, executed, tables, *, before=None, sees=None, hidden=(), at=None)
     fingerprints = store.store_definitions(tables.values())
     add_snapshot(
         store.engine,
-        Snapshot(
+        SchemaSnapshot(
             source="s",
             gtid_before=executed if before is None else before,
             gtid_executed=executed,
@@ -44,7 +44,7 @@ def snap(store, executed, tables, *, before=None, sees=None, hidden=(), at=None)
             server_version=90704,
             lower_case_table_names=0,
             tables=dict(zip(tables, fingerprints, strict=True)),
-            databases=(DatabaseEntry("d", Presence.PRESENT, "utf8mb4", "utf8mb4_0900_ai_ci"),),
+            databases=(DatabaseEntry("d", NamePresence.PRESENT, "utf8mb4", "utf8mb4_0900_ai_ci"),),
             seen_databases=sees,
             hidden=hidden,
             position=BinlogPosition.parse(at) if at else None,

@@ -24,10 +24,10 @@ from strata.store.ledgers import (
     PublishedLedger,
     VersionRows,
 )
-from strata.store.read_again import ReadAgain, ReadAgainLedger
-from strata.store.table_intervals import State, TableInterval
+from strata.store.read_again import ReadAgainLedger, TableToRead
+from strata.store.table_intervals import IntervalState, TableInterval
 from strata.store.tables import schema_version
-from strata.store.verdicts import FailedRule, Outcome, StoredVerdict, VerdictDetails, VerdictLedger
+from strata.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 from tests.schema.streams import SECOND, A, Stream, track
 from tests.serve.conftest import TOKEN, app_of, client_of, settings_of
 
@@ -70,8 +70,8 @@ def make_history(store):
     """A history, and an interval of which rows failed."""
     track(store, Stream(), *STATEMENTS)
     pieces = [
-        TableInterval("s", START, "d", "clients", 120, State.PUBLISHED, published_rows=120, run=RUN),
-        TableInterval("s", START, "d", "lost", 7, State.FAILED, run=RUN),
+        TableInterval("s", START, "d", "clients", 120, IntervalState.PUBLISHED, published_rows=120, run=RUN),
+        TableInterval("s", START, "d", "lost", 7, IntervalState.FAILED, run=RUN),
     ]
     interval = ClosedInterval("s", START, START + 25 * SECOND, 0, 12, f"{A}:1-12", START)
     IntervalLedger(store.engine).close(interval, pieces)
@@ -86,9 +86,9 @@ def make_history(store):
     few = FailedRule("expect_table_row_count_to_be_between", None, "warning", "fewer rows than expected", "120")
     details = VerdictDetails(RUN, (3, 4), 120, 9)
     verdicts = [
-        StoredVerdict("s", START, "", Outcome.PASSED, START, VerdictDetails(RUN)),
-        StoredVerdict("s", START, "d.clients", Outcome.WARNED, START, replace(details, failures=(few,))),
-        StoredVerdict("s", START, "d.lost", Outcome.FAILED, START, replace(details, rows=7, failures=(rule,))),
+        StoredVerdict("s", START, "", VerdictOutcome.PASSED, START, VerdictDetails(RUN)),
+        StoredVerdict("s", START, "d.clients", VerdictOutcome.WARNED, START, replace(details, failures=(few,))),
+        StoredVerdict("s", START, "d.lost", VerdictOutcome.FAILED, START, replace(details, rows=7, failures=(rule,))),
     ]
     VerdictLedger(store.engine).put(verdicts)
     ids = store.newest_version("s", TableName("d", "customers")), store.newest_version("s", TableName("d", "clients"))
@@ -214,7 +214,7 @@ def test_the_first_page_says_what_needs_attention_first_and_with_which_command(c
 
 def test_the_first_page_names_mirrors_that_wait_for_a_dump(client, store):
     ledger = ReadAgainLedger(store.engine)
-    ledger.notice("s", [ReadAgain("s", "d", "orders", 7, "another program has changed it", START)], [("d", "orders")])
+    ledger.notice("s", [TableToRead("s", "d", "orders", 7, "another program has changed it", START)], [("d", "orders")])
     try:
         said = text(client.get("/"))
     finally:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import psutil
 
-    from scripts.state import State
+    from scripts.state import FleetState
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
@@ -35,7 +35,7 @@ class Cluster:
     """A running cluster."""
 
     fleet: Fleet
-    state: State
+    state: FleetState
     master: str
     workers: list[psutil.Process] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Cluster:
         return submit(self.master, self.state, job, *arguments)
 
 
-def submit(master: str, state: State, job: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def submit(master: str, state: FleetState, job: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs one of `spark_jobs/` on any master, as the DAG's operator does."""
     command = [str(Path(sys.executable).with_name("spark-submit")), "--master", master]
     command += ["--conf", "spark.log.level=WARN", "--conf", "spark.driver.host=127.0.0.1", "--driver-memory", "1g"]
@@ -80,7 +80,7 @@ def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
             fleet.stop(name, seconds=5)
 
 
-def _program(name: str, service: str, here: dict[str, str], state: State) -> Program:
+def _program(name: str, service: str, here: dict[str, str], state: FleetState) -> Program:
     """One of the containers' commands, on this machine's addresses and folders."""
     given = yaml.safe_load((REPOSITORY / "docker-compose.yaml").read_text())["services"][service]
     # Without tini, which is the container's.

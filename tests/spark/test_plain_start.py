@@ -12,7 +12,7 @@ import pytest
 
 from scripts.startup.warm_kernels import BINLOG
 from strata.startup.spark import SUBMIT, submit_environment
-from strata.startup.switch import VARIABLE, Part, is_on
+from strata.startup.switch import VARIABLE, QuickStart, is_on
 
 REPOSITORY = Path(__file__).parents[2]
 WORKER = """
@@ -33,9 +33,13 @@ def plain(value: str) -> dict[str, str]:
 
 
 def test_names_turn_off_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, off in (("", set()), ("1", set(Part)), ("kernels,archive", {Part.KERNELS, Part.ARCHIVE})):
+    for given, off in (
+        ("", set()),
+        ("1", set(QuickStart)),
+        ("kernels,archive", {QuickStart.KERNELS, QuickStart.ARCHIVE}),
+    ):
         monkeypatch.setenv(VARIABLE, given)
-        assert {part for part in Part if not is_on(part)} == off
+        assert {part for part in QuickStart if not is_on(part)} == off
 
 
 def test_a_command_decodes_the_same(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from strata.schema.history.partition_changes import partition_changes
 from strata.store.database import open_store, reading, writing
 from strata.store.migrations import FORMAT
-from strata.store.read_again import ReadAgain, ReadAgainLedger
+from strata.store.read_again import ReadAgainLedger, TableToRead
 from strata.store.tables import store_format, tracked_position
 
 LATER = {"time_zone", "server_id", "thread_id", "invoker"}
@@ -25,7 +25,7 @@ def url(request, tmp_path):
 
 
 def one(table="t", seq=5, reason="uuid()", noticed_at=1):
-    return ReadAgain("s", "d", table, seq, reason, noticed_at)
+    return TableToRead("s", "d", table, seq, reason, noticed_at)
 
 
 def test_what_waits_is_told_once_and_keeps_what_was_tried(url):

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.store.database import open_store
-from strata.store.verdicts import IntervalOutcome, Outcome, StoredVerdict, VerdictDetails, VerdictLedger
+from strata.store.verdicts import IntervalOutcome, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 
 SOURCES = itertools.count()
 """Each example has a source of its own in the one store."""
-tables = st.dictionaries(st.sampled_from(["", "d.a", "d.b", "d.c"]), st.sampled_from(Outcome), min_size=1)
+tables = st.dictionaries(st.sampled_from(["", "d.a", "d.b", "d.c"]), st.sampled_from(VerdictOutcome), min_size=1)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,9 @@ def test_pages_hold_every_interval_once_and_the_worst_table_first(ledger, found,
     }
     assert [one.start for one in pages] == sorted(expected, reverse=True)
     for one in pages:
-        reported = [outcome for table, outcome in found[one.start].items() if table or outcome != Outcome.PASSED]
-        assert (one.passed, one.warned, one.failed) == tuple(reported.count(outcome) for outcome in Outcome)
-    ranks = {Outcome.FAILED: 0, Outcome.WARNED: 1, Outcome.PASSED: 2}
+        reported = [outcome for table, outcome in found[one.start].items() if table or outcome != VerdictOutcome.PASSED]
+        assert (one.passed, one.warned, one.failed) == tuple(reported.count(outcome) for outcome in VerdictOutcome)
+    ranks = {VerdictOutcome.FAILED: 0, VerdictOutcome.WARNED: 1, VerdictOutcome.PASSED: 2}
     for start, outcomes in found.items():
         steps = range(0, len(outcomes), limit)
         listed = [one for at in steps for one in ledger.of_interval(source, start, offset=at, limit=limit)]

@@ -10,7 +10,7 @@ from strata.cli.spark_steps import SparkSteps
 from strata.config.settings import Settings, load_settings
 from strata.jobs import ingest
 from strata.jobs.whole.dump_source import dump_source
-from strata.jobs.whole.run_source import Wanted, run_source
+from strata.jobs.whole.run_source import SourceRequest, run_source
 from strata.schema.model.definition import TableName
 from strata.schema.model.patterns import matches
 from strata.store.database import open_store
@@ -79,7 +79,7 @@ class StormSource:
         """All that `strata run` does; checks that fail are errors."""
         self.runs += 1
         settings = self.settings
-        report = run_source(Wanted(NAME), SparkSteps(settings.source(NAME), ""), Unwatched(), settings=settings)
+        report = run_source(SourceRequest(NAME), SparkSteps(settings.source(NAME), ""), Unwatched(), settings=settings)
         report.raise_if_withheld()
         return report
 

@@ -14,8 +14,8 @@ from strata.dialects.relations import Through
 from strata.jobs import comparisons
 from strata.jobs.prove.compare_rows import compare_rows
 from strata.jobs.prove.replay import TableState
-from strata.jobs.reconcile.report import Outcome
-from strata.jobs.views.make_views import Kind, MadeView, make_views
+from strata.jobs.reconcile.report import ComparisonOutcome
+from strata.jobs.views.make_views import MadeView, ViewKind, make_views
 from strata.mirrors.histories.history import history_of
 from strata.mirrors.table import Mirror
 from strata.schema.history.historian import History
@@ -96,7 +96,7 @@ class Witnesses:
         made = make_views(source.lake, NAME, source.engine, Dialect.DUCKDB, Through.FILES, of_shop)
         history = History(SchemaStore(source.engine), NAME)
         versions = {name: version.definition for name, version in history.tables(AtSeq(history.tracked.seq))}
-        for view in [one for one in made if one.kind is Kind.NOW]:
+        for view in [one for one in made if one.kind is ViewKind.NOW]:
             if not view.statements:
                 self._refuse("view", view.notes[0])
             # A mirror that a dump has made and that no setting keeps up says at which transaction it is.
@@ -114,7 +114,7 @@ class Witnesses:
         schema = state_schema(definition)
         state = TableState(definition, rows.rename_columns(schema.names).cast(schema))
         compared = compare_rows(state, self._selected(table.table, definition))
-        notes = next(one.notes for one in made if (one.table, one.kind) == (table, Kind.NOW))
+        notes = next(one.notes for one in made if (one.table, one.kind) == (table, ViewKind.NOW))
         if any(MISSING in note for note in notes) and not compared.only_replayed and not compared.equal:
             self._refuse("view", "rows are missing, as it says")
             return
@@ -152,8 +152,8 @@ class Witnesses:
     def _judge(self, what: str, report: SourceReport) -> None:
         for one in report.tables:
             lines = list(one.lines())
-            assert one.outcome is not Outcome.MISMATCH, lines
-            if one.outcome is Outcome.INCONCLUSIVE:
+            assert one.outcome is not ComparisonOutcome.MISMATCH, lines
+            if one.outcome is ComparisonOutcome.INCONCLUSIVE:
                 assert one.reasons, lines
                 self._refuse(what, "; ".join(one.reasons))
             else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cache.reading import Reading
+from strata.cache.reading import CacheStream
 from strata.cache.serving import Serving
 from strata.cache.shapes import Shape, Shapes
 from strata.schema.model.definition import TableName
@@ -133,7 +133,7 @@ def test_a_cache_lets_go_of_all_that_a_row_may_touch(drawn: Any) -> None:
     [database] = {line["database"] for line in world.lines(begin, until="landed") if line.get("table") == "v"}
     shapes = Shapes.of("s", [Shape("day", {f"{database}.v": ("a",)})])
     stream = world.stream(begin, until="landed", tables=shapes.patterns, columns=shapes.columns)
-    reading, whole, known = Reading(shapes, Serving(world, shapes), stream), set(), set()
+    reading, whole, known = CacheStream(shapes, Serving(world, shapes), stream), set(), set()
     for event in stream:
         touched = reading.take(event)
         if isinstance(event, Commit) and touched is not None:

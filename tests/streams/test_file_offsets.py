@@ -11,7 +11,7 @@ import pytest
 from strata.cli.main import run
 from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Place
+from strata.gtid.place import SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
@@ -109,7 +109,7 @@ def test_a_token_that_the_server_has_not_reached(world: World):
     uuid = world.server.run_sql("SELECT @@server_uuid").split()[1]
     file = world.server.binlogs()[-1]
     ahead = BinlogPosition.of(file.name, file.stat().st_size + 1000)
-    token = to_text(Token((Place("s", FilePosition(uuid, ahead), "", 0),)))
+    token = to_text(Token((SourcePosition("s", FilePosition(uuid, ahead), "", 0),)))
     with pytest.raises(SourceDivergedError, match="has not written"):
         world.lines(token)
 

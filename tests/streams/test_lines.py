@@ -18,7 +18,7 @@ from strata.rows.arrow import INVALID, MISSING, change_schema
 from strata.rows.decode import ChangeBatch
 from strata.rows.jsonl import TableLines
 from strata.schema.model.definition import Column, TableDefinition, TableName
-from strata.streams.decoding import StreamPart
+from strata.streams.decoding import StreamBatch
 from strata.streams.events import Along, ExecutedAlong, TransactionPlace
 from strata.streams.transaction_texts import time_text
 from strata.streams.writing import Writing, message
@@ -138,7 +138,7 @@ def one_by_one(batch, places):
 def assert_same(batch):
     seqs = set(batch.batch.column(batch.batch.schema.get_field_index("_seq")).to_pylist())
     places = {seq: place_of(seq, seq % 3) for seq in seqs}
-    span, wanted = StreamPart(places, [batch]), list(one_by_one(batch, places))
+    span, wanted = StreamBatch(places, [batch]), list(one_by_one(batch, places))
     assert Writing().lines(span).splitlines() == [line for _, line in wanted]
     found = Writing().messages(span)
     assert found.data == b"".join(message(token, line) for token, line in wanted)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from strata.rows.decode import ChangeBatch
-from strata.streams.decoding import StreamPart
+from strata.streams.decoding import StreamBatch
 from strata.streams.together import put_together
 from tests.rows.live import steps
 
@@ -42,7 +42,7 @@ def rows_by_kind(batches: Sequence[ChangeBatch]) -> dict[object, pa.Table]:
 
 
 def test_rows_are_the_same_and_in_order(batches: list[ChangeBatch]) -> None:
-    part = StreamPart({}, batches)
+    part = StreamBatch({}, batches)
     found = put_together(part).batches
     assert len(found) == len({one.kind for one in batches})
     for kind, rows in rows_by_kind(found).items():
@@ -52,7 +52,7 @@ def test_rows_are_the_same_and_in_order(batches: list[ChangeBatch]) -> None:
 
 def test_a_batch_does_not_grow_without_end(batches: list[ChangeBatch]) -> None:
     most = 2 * max(one.batch.nbytes for one in batches)
-    found = put_together(StreamPart({}, batches), most).batches
+    found = put_together(StreamBatch({}, batches), most).batches
     assert len({one.kind for one in batches}) < len(found) < len(batches)
     assert all(one.batch.nbytes <= most for one in found)
     for kind, rows in rows_by_kind(found).items():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from strata.events.changes.port import Transactions
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Part, Place
+from strata.gtid.place import PartialTransaction, SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata.gtid.token import Token
@@ -84,11 +84,24 @@ def test_a_stream_ends_where_it_would_one_transaction_after_the_other(batch, bou
 
 def test_the_steps_that_a_reader_has_are_found():
     batch = batch_of_gtids([Gtid.of(A, 5), Gtid.of(A, 6)], [1, 2], first_seq=3)
-    inside = Place("s", GtidSet.parse(f"{A}:1-5"), "", 0, (Part(Gtid.of(A, 6), 4), Part(Gtid.of(B, 6), 9)))
+    inside = SourcePosition(
+        "s",
+        GtidSet.parse(f"{A}:1-5"),
+        "",
+        0,
+        (PartialTransaction(Gtid.of(A, 6), 4), PartialTransaction(Gtid.of(B, 6), 9)),
+    )
     assert Begin(inside).steps_given(batch) == {4: 4}
     at, elsewhere = BinlogPosition.of("b.000002", 4 + BYTES), BinlogPosition.of("b.000002", 5)
-    assert Begin(Place("s", FilePosition(A, at), parts=(Part(at, 3),))).steps_given(batch) == {4: 3}
-    assert Begin(Place("s", FilePosition(A, elsewhere), parts=(Part(elsewhere, 3),))).steps_given(batch) == {}
+    assert Begin(SourcePosition("s", FilePosition(A, at), parts=(PartialTransaction(at, 3),))).steps_given(batch) == {
+        4: 3
+    }
+    assert (
+        Begin(SourcePosition("s", FilePosition(A, elsewhere), parts=(PartialTransaction(elsewhere, 3),))).steps_given(
+            batch
+        )
+        == {}
+    )
 
 
 # Texts --------------------------------------------------------------------------------------------------
@@ -113,7 +126,7 @@ def chosen(texts_and_which):
     ],
 )
 def test_tokens_of_successive_transactions(executed, first, many):
-    place, gtid = Place("shop", GtidSet.parse(executed), "first"), Gtid.parse(first)
+    place, gtid = SourcePosition("shop", GtidSet.parse(executed), "first"), Gtid.parse(first)
     known = growing(place, gtid)
     assert known is not None
     assert known[1] > gtid.gno + many
@@ -123,7 +136,7 @@ def test_tokens_of_successive_transactions(executed, first, many):
     before = place.position
     for at, token, head, crc, when in zip(count(), cut(behind), cut(heads), crcs, times.tolist(), strict=False):
         mine = Gtid(gtid.sid, gtid.gno + at)
-        steps = StepTexts(Place("shop", before, "first", when, (Part(mine, 1),)))
+        steps = StepTexts(SourcePosition("shop", before, "first", when, (PartialTransaction(mine, 1),)))
         assert (steps.head, steps.crc) == (head, crc)
         before = before.add(mine)
         assert to_text(Token.of("shop", before, lineage="first", committed_at=when)) == token
@@ -131,9 +144,9 @@ def test_tokens_of_successive_transactions(executed, first, many):
 
 def test_a_position_that_does_not_grow_is_not_taken_for_one():
     gtid = Gtid.of(A, 10)
-    assert growing(Place("s", GtidSet()), gtid) is None
-    assert growing(Place("s", GtidSet.parse(f"{A}:1-8")), gtid) is None
-    assert growing(Place("s", FilePosition(A, BinlogPosition.of("b.000002", 4))), gtid) is None
+    assert growing(SourcePosition("s", GtidSet()), gtid) is None
+    assert growing(SourcePosition("s", GtidSet.parse(f"{A}:1-8")), gtid) is None
+    assert growing(SourcePosition("s", FilePosition(A, BinlogPosition.of("b.000002", 4))), gtid) is None
 
 
 LONG = st.lists(

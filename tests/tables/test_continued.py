@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from strata.rows.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
 from strata.schema.model.definition import fold_name
-from strata.tables.continued import CONTINUES, Placement, place_columns, plain_name
+from strata.tables.continued import CONTINUES, ColumnPlacement, place_columns, plain_name
 from strata.tables.outputs import OUTPUT
 
 TYPES = [pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(12, 2), pa.string(), pa.struct([("a", pa.int8())])]
@@ -35,12 +35,12 @@ def with_added(fields: list[pa.Field], added: tuple[pa.Field, ...]) -> list[pa.F
     return list(found.values())
 
 
-def place(fields: list[pa.Field], shape: dict[str, pa.DataType]) -> tuple[list[pa.Field], Placement]:
+def place(fields: list[pa.Field], shape: dict[str, pa.DataType]) -> tuple[list[pa.Field], ColumnPlacement]:
     placement = place_columns(fields, fields_of(shape))
     return with_added(fields, placement.added), placement
 
 
-def targets(shape: dict[str, pa.DataType], placement: Placement) -> dict[str, str]:
+def targets(shape: dict[str, pa.DataType], placement: ColumnPlacement) -> dict[str, str]:
     return {name: placement.names.get(name, name) for name in shape}
 
 

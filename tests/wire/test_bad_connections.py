@@ -23,7 +23,7 @@ from strata.gtid.sets import GtidSet
 from strata.jobs.land.land_binlog import land_binlog
 from strata.wire import replication
 from strata.wire.compression import ZLIB, ZSTD, CompressedSocket
-from strata.wire.connection import Compression, ServerAddress, TlsMode, connect
+from strata.wire.connection import ProtocolCompression, ServerAddress, TlsMode, connect
 from strata.wire.replication import BinlogStream, Until
 from tests.mysql_server import MysqlServer, start_server
 from tests.wire.landing import address_of, assert_is_the_servers, executed, land
@@ -113,7 +113,7 @@ def test_tls_that_is_required_or_not_trusted(mysql_server, tmp_path):
         mysql_server.run_sql("SET GLOBAL require_secure_transport = OFF")
 
 
-@pytest.mark.parametrize("algorithm", [Compression.ZLIB, Compression.ZSTD])
+@pytest.mark.parametrize("algorithm", [ProtocolCompression.ZLIB, ProtocolCompression.ZSTD])
 def test_a_compressed_protocol(server, mysql_server, tmp_path, algorithm):
     noise = "".join(f"INSERT INTO t (a) VALUES (HEX(RANDOM_BYTES({size})));" for size in (1, 40, 1000, 500))
     server.run_sql("FLUSH BINARY LOGS; INSERT INTO t (a) VALUES (REPEAT('x', 3000000)), ('y');" + noise, "d")

@@ -5,7 +5,7 @@ import pytest
 from strata.flavour import Flavour
 from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_settings import judge_settings
-from strata.jobs.doctor.findings import Severity
+from strata.jobs.doctor.findings import FindingSeverity
 from strata.schema.live.grants import Grants
 
 GOOD = {
@@ -26,9 +26,9 @@ GOOD = {
 }
 
 
-def found(**changes: str) -> dict[str, Severity]:
+def found(**changes: str) -> dict[str, FindingSeverity]:
     findings = judge_settings({**GOOD, **changes})
-    return {finding.name: finding.severity for finding in findings if finding.severity is not Severity.OK}
+    return {finding.name: finding.severity for finding in findings if finding.severity is not FindingSeverity.OK}
 
 
 def test_the_servers_defaults_are_fine():
@@ -38,20 +38,20 @@ def test_the_servers_defaults_are_fine():
 @pytest.mark.parametrize(
     ("changes", "name", "severity"),
     [
-        ({"log_bin": "OFF"}, "log_bin", Severity.ERROR),
-        ({"server_id": "0"}, "server_id", Severity.ERROR),
-        ({"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}, "gtid_mode", Severity.WARNING),
-        ({"gtid_mode": "ON_PERMISSIVE"}, "gtid_mode", Severity.WARNING),
-        ({"enforce_gtid_consistency": "WARN"}, "enforce_gtid_consistency", Severity.ERROR),
-        ({"binlog_format": "MIXED"}, "binlog_format", Severity.ERROR),
-        ({"binlog_row_image": "MINIMAL"}, "binlog_row_image", Severity.WARNING),
-        ({"binlog_checksum": "NONE"}, "binlog_checksum", Severity.WARNING),
-        ({"binlog_expire_logs_seconds": "3600"}, "binlog_expire_logs_seconds", Severity.WARNING),
-        ({"is_replica": "ON", "log_replica_updates": "OFF"}, "log_replica_updates", Severity.ERROR),
-        ({"binlog_ignore_db": "logs"}, "binlog filters", Severity.WARNING),
-        ({"innodb_native_foreign_keys": "ON"}, "innodb_native_foreign_keys", Severity.WARNING),
-        ({"version": "10.11.6-MariaDB"}, "version", Severity.ERROR),
-        ({"version": "5.5.62"}, "version", Severity.ERROR),
+        ({"log_bin": "OFF"}, "log_bin", FindingSeverity.ERROR),
+        ({"server_id": "0"}, "server_id", FindingSeverity.ERROR),
+        ({"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}, "gtid_mode", FindingSeverity.WARNING),
+        ({"gtid_mode": "ON_PERMISSIVE"}, "gtid_mode", FindingSeverity.WARNING),
+        ({"enforce_gtid_consistency": "WARN"}, "enforce_gtid_consistency", FindingSeverity.ERROR),
+        ({"binlog_format": "MIXED"}, "binlog_format", FindingSeverity.ERROR),
+        ({"binlog_row_image": "MINIMAL"}, "binlog_row_image", FindingSeverity.WARNING),
+        ({"binlog_checksum": "NONE"}, "binlog_checksum", FindingSeverity.WARNING),
+        ({"binlog_expire_logs_seconds": "3600"}, "binlog_expire_logs_seconds", FindingSeverity.WARNING),
+        ({"is_replica": "ON", "log_replica_updates": "OFF"}, "log_replica_updates", FindingSeverity.ERROR),
+        ({"binlog_ignore_db": "logs"}, "binlog filters", FindingSeverity.WARNING),
+        ({"innodb_native_foreign_keys": "ON"}, "innodb_native_foreign_keys", FindingSeverity.WARNING),
+        ({"version": "10.11.6-MariaDB"}, "version", FindingSeverity.ERROR),
+        ({"version": "5.5.62"}, "version", FindingSeverity.ERROR),
     ],
 )
 def test_one_thing_that_is_wrong(changes, name, severity):
@@ -61,7 +61,7 @@ def test_one_thing_that_is_wrong(changes, name, severity):
 def test_partial_json_needs_full_images():
     assert found(binlog_row_value_options="PARTIAL_JSON") == {}
     both = found(binlog_row_value_options="PARTIAL_JSON", binlog_row_image="MINIMAL")
-    assert both == {"binlog_row_value_options": Severity.ERROR, "binlog_row_image": Severity.WARNING}
+    assert both == {"binlog_row_value_options": FindingSeverity.ERROR, "binlog_row_image": FindingSeverity.WARNING}
 
 
 def test_what_costs_nothing():
@@ -72,7 +72,7 @@ def test_what_costs_nothing():
 def test_an_old_server_has_fewer_variables():
     old = {"version": "5.6.51-log", "log_bin": "ON", "server_id": "7", "gtid_mode": "ON", "expire_logs_days": "10"}
     old |= {"enforce_gtid_consistency": "ON", "binlog_format": "ROW"}
-    assert all(finding.severity is Severity.OK for finding in judge_settings(old))
+    assert all(finding.severity is FindingSeverity.OK for finding in judge_settings(old))
 
 
 def test_the_steps_to_gtids_start_where_the_server_is():
@@ -82,7 +82,7 @@ def test_the_steps_to_gtids_start_where_the_server_is():
 
 def missing(*lines: str, store: str | None = "strata") -> set[str]:
     findings = judge_grants(Grants.parse(lines), "'u'@'%'", store)
-    return {finding.name for finding in findings if finding.severity is Severity.ERROR}
+    return {finding.name for finding in findings if finding.severity is FindingSeverity.ERROR}
 
 
 ALL_OF_IT = {"REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT", "store grants"}
@@ -115,9 +115,9 @@ def test_grants(lines, expected):
 @pytest.mark.parametrize(
     ("line", "severity"),
     [
-        ("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`", Severity.ERROR),
-        ("GRANT AUDIT_ADMIN,BACKUP_ADMIN ON *.* TO `u`@`%`", Severity.OK),
-        ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION", Severity.OK),
+        ("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`", FindingSeverity.ERROR),
+        ("GRANT AUDIT_ADMIN,BACKUP_ADMIN ON *.* TO `u`@`%`", FindingSeverity.OK),
+        ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION", FindingSeverity.OK),
     ],
 )
 def test_without_gtids_a_snapshot_needs_one_more(line, severity):
@@ -151,7 +151,7 @@ def test_no_mend_has_what_the_server_does_not_know(version):
 def test_a_partial_revoke_is_said():
     lines = ["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "REVOKE SELECT ON `secret`.* FROM `u`@`%`"]
     (finding,) = (one for one in judge_grants(Grants.parse(lines), "'u'@'%'", "strata") if one.name == "SELECT")
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is FindingSeverity.WARNING
     assert "all databases but secret" in finding.what
     assert finding.mend == "GRANT SELECT ON `secret`.* TO 'u'@'%';"
 

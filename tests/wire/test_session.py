@@ -9,7 +9,7 @@ import pytest
 
 from strata.jobs import ingest
 from strata.jobs.doctor.check_source import check_source
-from strata.jobs.reconcile.report import Outcome
+from strata.jobs.reconcile.report import ComparisonOutcome
 from strata.jobs.track.snapshot_schemas import snapshot_schemas
 from strata.jobs.whole.dump_source import dump_source
 from strata.schema.history.sql_store import SchemaStore
@@ -143,7 +143,7 @@ def test_every_step_reads_the_same(world: LiveWorld, request: pytest.FixtureRequ
         ingest.mirror("s", settings=world.settings)
         said = world.reconcile()
         assert {name: (one.outcome, one.compared, one.reasons) for name, one in said.items()} == {
-            name: (Outcome.MATCH, one.compared, ()) for name, one in said.items()
+            name: (ComparisonOutcome.MATCH, one.compared, ()) for name, one in said.items()
         }
         assert sum(one.compared for one in said.values()) == 9
         write(world.server)

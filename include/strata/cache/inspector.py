@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from strata.cache.reading import Reading
+from strata.cache.reading import CacheStream
 from strata.cache.serving import Serving
 from strata.cache.shapes import entry_key
 from strata.cache.touched import Touched
@@ -126,7 +126,7 @@ class Inspector:
         anything."""
         columns = self._shapes.columns or None
         stream = ChangeStream(self._source, begin, until=end, tables=self._shapes.patterns, columns=columns)
-        reading = Reading(self._shapes, Serving(self._source, self._shapes), stream)
+        reading = CacheStream(self._shapes, Serving(self._source, self._shapes), stream)
         try:
             for event in stream:
                 touched = reading.take(event)

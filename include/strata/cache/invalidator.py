@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.cache.live_tables import require_tables
-from strata.cache.reading import Reading
+from strata.cache.reading import CacheStream
 from strata.cache.server import CacheServer, set_text
 from strata.cache.serving import Serving
-from strata.cache.touched import Batch
+from strata.cache.touched import InvalidationBatch
 from strata.errors import CacheRefusedError, SourceDivergedError, SourceSettingsError, StrataError, Transient, Usage
 from strata.gtid.sets import Gtid, GtidSet
 from strata.gtid.token_text import from_text
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from strata.cache.server import CacheState
     from strata.cache.shapes import Shapes
-    from strata.gtid.place import Place
+    from strata.gtid.place import SourcePosition
     from strata.gtid.token import Token
     from strata.streams.events import Event
     from strata.streams.positions import Bound
@@ -261,14 +261,14 @@ class Invalidator:
         if self._stopped.is_set():
             return
         self._reached = start if isinstance(start, GtidSet) else None
-        reading, rendering = Reading(self._shapes, self._serving, stream), Rendering()
+        reading, rendering = CacheStream(self._shapes, self._serving, stream), Rendering()
         for found in stream.spans():
             events = [found] if isinstance(found, Heartbeat) else rendering.events(found)
             self._take(reading, events)
         if not follow and not self._stopped.is_set():
             self._finish(reading, stream)
 
-    def _take(self, reading: Reading, events: Iterable[Event]) -> None:
+    def _take(self, reading: CacheStream, events: Iterable[Event]) -> None:
         """What has come at once goes to the cache at once, in steps of a bounded size."""
         batch = self._batch()
         for event in events:
@@ -283,14 +283,14 @@ class Invalidator:
                 batch = self._batch()
         self._apply(batch)
 
-    def _batch(self) -> Batch:
-        return Batch(self._cache.state_key, self._reached)
+    def _batch(self) -> InvalidationBatch:
+        return InvalidationBatch(self._cache.state_key, self._reached)
 
-    def _note_words(self, reading: Reading) -> None:
+    def _note_words(self, reading: CacheStream) -> None:
         if reading.words is not None:
             self._words, reading.words = reading.words, None
 
-    def _finish(self, reading: Reading, stream: ChangeStream) -> None:
+    def _finish(self, reading: CacheStream, stream: ChangeStream) -> None:
         """The end of what was asked for: nothing behind the last change touches anything."""
         reached = stream.position()
         if reached is None or self._reached is None:
@@ -313,7 +313,7 @@ class Invalidator:
 
     # One step -------------------------------------------------------------------------------------
 
-    def _apply(self, batch: Batch) -> None:
+    def _apply(self, batch: InvalidationBatch) -> None:
         if batch.before is None or batch.after is None:
             return
         entries = list(batch.entries())
@@ -330,7 +330,9 @@ class Invalidator:
             "the checkpoint of the cache changes faster than it can be compared", remedy="Run one invalidator."
         )
 
-    def _is_done(self, batch: Batch, entries: list[tuple[str, str]], after: GtidSet, words: dict[str, str]) -> bool:
+    def _is_done(
+        self, batch: InvalidationBatch, entries: list[tuple[str, str]], after: GtidSet, words: dict[str, str]
+    ) -> bool:
         """Whether the cache has taken it; else the checkpoint is another, and it has to be tried again.
 
         Whatever the checkpoint is, what is in it has been invalidated; so has what is in the batch, once it is taken;
@@ -367,7 +369,7 @@ class Invalidator:
             raise _Again
         return True
 
-    def _count(self, batch: Batch, entries: int, dropped: int, kept: int) -> None:
+    def _count(self, batch: InvalidationBatch, entries: int, dropped: int, kept: int) -> None:
         report = self.report
         report.transactions += batch.transactions
         report.entries += entries
@@ -386,7 +388,7 @@ def _gtid(event: Event) -> Gtid:
 def _position(event: Event) -> tuple[GtidSet, GtidSet]:
     """What has been executed in front of an event's transaction, and behind it."""
     if isinstance(event, Heartbeat):
-        place: Place = _only(from_text(event.token))
+        place: SourcePosition = _only(from_text(event.token))
         found = place.position if isinstance(place.position, GtidSet) else GtidSet()
         return found, found
     before, after = event.place.before.position, event.place.after.position
@@ -395,6 +397,6 @@ def _position(event: Event) -> tuple[GtidSet, GtidSet]:
     return before, after
 
 
-def _only(token: Token) -> Place:
+def _only(token: Token) -> SourcePosition:
     [place] = token.places
     return place

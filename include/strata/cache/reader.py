@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.cache.shapes import Shapes
-    from strata.gtid.place import Place
+    from strata.gtid.place import SourcePosition
     from strata.tokens.queries import Connection
 
 MARK_SECONDS: Final = 60
 """How long a mark stays. One that has gone costs a fill, and nothing else."""
 
 
-class Found(Struct, frozen=True):
+class CachedValue(Struct, frozen=True):
     """What the cache has of a key."""
 
     said: str
@@ -153,7 +153,7 @@ class Cache:
             )
         return tokens.include(connection, source=source, lineage=lineage)
 
-    def read(self, shape: str, key: Sequence[Any], *, at_least: Token | None = None) -> Found:
+    def read(self, shape: str, key: Sequence[Any], *, at_least: Token | None = None) -> CachedValue:
         """What the cache has. A miss leaves a mark there, by which a fill is told from one that came too late.
 
         Raises:
@@ -167,8 +167,8 @@ class Cache:
         answer = self.server.run("read", [entry], arguments)
         said = answer[0].decode()
         if said == "hit":
-            return Found(said, answer[1][1:] if answer[1][:1] == b"V" else None, answer[2].decode())
-        return Found(said, None, answer[1].decode())
+            return CachedValue(said, answer[1][1:] if answer[1][:1] == b"V" else None, answer[2].decode())
+        return CachedValue(said, None, answer[1].decode())
 
     def fill(self, shape: str, key: Sequence[Any], value: bytes | None, token: Token) -> str:
         """Puts a value in, if it is provably at least as fresh as what has been invalidated and what is there.
@@ -181,7 +181,7 @@ class Cache:
                 never one that somebody else has brought.
 
         Returns:
-            `filled`, `older`, or why nothing is filled, as `Found.said`.
+            `filled`, `older`, or why nothing is filled, as `CachedValue.said`.
 
         Raises:
             Usage: As for `get`.
@@ -199,7 +199,7 @@ class Cache:
         """Closes its connections."""
         self.server.close()
 
-    def _peek(self, shape: str, key: Sequence[Any], at_least: Token | None) -> Found | None:
+    def _peek(self, shape: str, key: Sequence[Any], at_least: Token | None) -> CachedValue | None:
         try:
             return self.read(shape, key, at_least=at_least)
         except CacheUnavailableError:
@@ -234,7 +234,7 @@ class Cache:
         position = self._place(token).position
         return position if isinstance(position, GtidSet) else GtidSet()
 
-    def _place(self, token: Token) -> Place:
+    def _place(self, token: Token) -> SourcePosition:
         for place in token.places:
             mine = (place.source, place.lineage) == (self.shapes.source, self.shapes.lineage)
             if mine and isinstance(place.position, GtidSet):

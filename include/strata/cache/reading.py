@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from strata.streams.stream import ChangeStream
 
 
-class Reading:
+class CacheStream:
     """One reader's way along a stream."""
 
     def __init__(self, shapes: Shapes, serving: Serving, stream: ChangeStream) -> None:

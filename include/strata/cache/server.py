@@ -56,7 +56,7 @@ class CacheState(Struct, frozen=True):
     records: int
 
 
-class Outcome(Struct, frozen=True):
+class InvalidationOutcome(Struct, frozen=True):
     """What became of a batch of invalidations."""
 
     said: str

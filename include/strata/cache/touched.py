@@ -101,7 +101,7 @@ def _values(image: dict[str, Any], columns: tuple[str, ...]) -> list[Any] | None
     return [lower[name] for name in names] if all(name in lower for name in names) else None
 
 
-class Batch:
+class InvalidationBatch:
     """Whole transactions that go to the cache in one step."""
 
     def __init__(self, state_key: str, reached: GtidSet | None = None) -> None:

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from strata.checks.own_columns import Followed
+    from strata.checks.own_columns import VersionRule
     from strata.checks.rules import Exemptions, Rule
     from strata.schema.model.definition import TableDefinition, TableName
 
 
 def conditioned(
-    followed: Followed,
+    followed: VersionRule,
     table: TableName,
     others: Iterable[TableDefinition],
     names: Mapping[str, str],

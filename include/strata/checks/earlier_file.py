@@ -43,7 +43,7 @@ class EarlierFile(Struct, frozen=True):
     """The schema version of its rows; None if the file has to say."""
 
 
-class Left(NamedTuple):
+class LastImage(NamedTuple):
     """The last image of a key in a file."""
 
     key: int
@@ -114,7 +114,7 @@ class OpenedFile:
             raise UnreadableEarlierError(f"it has no column {name}")
         return str(found[0])
 
-    def images_of(self, keys: Sequence[str], wanted: Ints) -> Iterator[Left]:
+    def images_of(self, keys: Sequence[str], wanted: Ints) -> Iterator[LastImage]:
         """The last image of each of some keys in each row group.
 
         Args:
@@ -129,7 +129,7 @@ class OpenedFile:
             if len(names) > 1 or self._may_have(group, names[0], wanted):
                 yield from self._images_in(group, names, keys, wanted)
 
-    def _images_in(self, group: int, names: Sequence[str], keys: Sequence[str], wanted: Ints) -> Iterator[Left]:
+    def _images_in(self, group: int, names: Sequence[str], keys: Sequence[str], wanted: Ints) -> Iterator[LastImage]:
         places = ["_op", "_seq", "_row"]
         batch = self._read(group, [*names, *places, "_invalid", *(f"_before.{name}" for name in names)])
         op = batch.column("_op")
@@ -147,15 +147,17 @@ class OpenedFile:
             _coalesced(*new, *old) for new, old in zip(after, zip(before_keys, before_texts, strict=True), strict=True)
         ]
         left = with_texts(hash_keys([value for value, _ in pairs], batch.num_rows), [text for _, text in pairs])
-        last: dict[int, Left] = {}
+        last: dict[int, LastImage] = {}
         for side, hashes, has in ((FOUND, found, ~is_insert), (LEFT, left, ~is_delete)):
             for at in np.flatnonzero(has & np.isin(hashes, wanted)).tolist():
-                one = Left(int(hashes[at]), int(seq[at]), int(row[at]), side, group, at, self.file)
+                one = LastImage(int(hashes[at]), int(seq[at]), int(row[at]), side, group, at, self.file)
                 if one.key not in last or last[one.key].place < one.place:
                     last[one.key] = one
         yield from last.values()
 
-    def hashes(self, names: Sequence[str], lefts: Sequence[Left], kinds: Sequence[pa.DataType]) -> tuple[Ints, Flags]:
+    def hashes(
+        self, names: Sequence[str], lefts: Sequence[LastImage], kinds: Sequence[pa.DataType]
+    ) -> tuple[Ints, Flags]:
         """A hash of what was left in each of some rows, and whether nothing lacks in it.
 
         Args:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
-from strata.checks.earlier_file import EarlierFile, Left, OpenedFile, UnreadableEarlierError
+from strata.checks.earlier_file import EarlierFile, LastImage, OpenedFile, UnreadableEarlierError
 from strata.checks.one_pass import quote_rows
 from strata.checks.profile import EXAMPLES
 from strata.checks.rules import history_rule
@@ -68,7 +68,7 @@ class Search(Struct, frozen=True):
     """Images of this interval, and of earlier ones, may not be the last."""
 
 
-class Compared(Struct):
+class ComparedImages(Struct):
     """What came of a table's images in one interval."""
 
     rows: int = 0
@@ -116,7 +116,7 @@ class _Wanted(NamedTuple):
         return _Wanted(*(column[kept] for column in self))
 
 
-def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search: Search) -> Compared:
+def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search: Search) -> ComparedImages:
     """Holds the first images of a table's keys in an interval against what was left of them before.
 
     Args:
@@ -127,7 +127,7 @@ def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = Compared()
+    found = ComparedImages()
     for version in subject.versions:
         _compare_version(version, _Work(subject, search, found), _wanted(subject, version, firsts, search.sampling))
     return found
@@ -156,7 +156,7 @@ class _StopLookingError(Exception):
 
 
 class _Work:
-    def __init__(self, subject: TableSubject, search: Search, found: Compared) -> None:
+    def __init__(self, subject: TableSubject, search: Search, found: ComparedImages) -> None:
         self._subject, self.search, self._found = subject, search, found
         self._opened: dict[str, OpenedFile] = {}
         self._rows = 0
@@ -172,7 +172,7 @@ class _Work:
         Raises:
             _StopLookingError: Nothing may be concluded from this interval, or from older ones.
         """
-        last: dict[int, Left] = {}
+        last: dict[int, LastImage] = {}
         for file in files:
             if self._may_have(file, wanted):
                 for left in self._read(file, wanted):
@@ -192,7 +192,7 @@ class _Work:
         low, high = file.bounds
         return bool(np.searchsorted(wanted.key, low) < np.searchsorted(wanted.key, high, side="right"))
 
-    def _read(self, file: EarlierFile, wanted: _Wanted) -> Iterable[Left]:
+    def _read(self, file: EarlierFile, wanted: _Wanted) -> Iterable[LastImage]:
         if self.search.sampling.keys is not None and (len(self._opened) >= BUDGET_FILES or self._rows > BUDGET_ROWS):
             raise _StopLookingError(ENOUGH)
         try:
@@ -232,7 +232,7 @@ class _Work:
         staged = published_names(definition, self.search.columns[now])
         return {staged[name]: old for name, old in names.items() if name in staged}
 
-    def _judge(self, wanted: _Wanted, last: Mapping[int, Left], file: OpenedFile) -> None:
+    def _judge(self, wanted: _Wanted, last: Mapping[int, LastImage], file: OpenedFile) -> None:
         """Compares what one file left with what was found."""
         by_file: dict[int, list[int]] = {}
         for at, left in last.items():
@@ -246,7 +246,9 @@ class _Work:
         for number, places in by_file.items():
             self._compare(wanted, np.array(places), [last[at] for at in places], self._subject.files[number], file)
 
-    def _compare(self, wanted: _Wanted, places: Ints, left: Sequence[Left], now: JudgedFile, file: OpenedFile) -> None:
+    def _compare(
+        self, wanted: _Wanted, places: Ints, left: Sequence[LastImage], now: JudgedFile, file: OpenedFile
+    ) -> None:
         pairs = self._pairs(file.version, now.version_id) or {}
         names = [name for name in self._chain(now).columns if name in pairs]
         try:

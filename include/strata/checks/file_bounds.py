@@ -22,7 +22,7 @@ CHECK = "statistics_are_true"
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-class Bounds:
+class FileBounds:
     """The least and the greatest value of each column of a file, beside what the file says."""
 
     def __init__(self) -> None:

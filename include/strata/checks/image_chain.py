@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata.checks.arrow_values import Flags
-    from strata.checks.row_rules import Rows
+    from strata.checks.row_rules import RuleRows
     from strata.checks.rules import ImageChain
     from strata.rows.row_hashes import Column, Ints
 
@@ -37,7 +37,7 @@ _MOST_NEAR = 4
 """Files whose keys are compared with the bounds of another one's; with more it would cost more than it saves."""
 
 
-class Events(NamedTuple):
+class ImageEvents(NamedTuple):
     """Images in the order of the stream: an update is two, an insert or delete is one."""
 
     key: Ints
@@ -46,9 +46,9 @@ class Events(NamedTuple):
     at: Ints
     """The row in its file."""
 
-    def taken(self, chosen: Ints) -> Events:
+    def taken(self, chosen: Ints) -> ImageEvents:
         """Some of them, in another order."""
-        return Events(self.key[chosen], self.image[chosen], self.side[chosen], self.at[chosen])
+        return ImageEvents(self.key[chosen], self.image[chosen], self.side[chosen], self.at[chosen])
 
 
 class Edges(NamedTuple):
@@ -98,7 +98,7 @@ class Gathered:
         self._events = (buffers or ImageBuffers()).words("events", 2 * rows)
         self._sides = np.empty(2 * rows, np.uint8)
 
-    def add(self, rows: Rows, chain: ImageChain) -> None:
+    def add(self, rows: RuleRows, chain: ImageChain) -> None:
         """Takes the images of the next batch.
 
         Raises:
@@ -117,11 +117,11 @@ class Gathered:
         if interleave(sides, *found, *left, self._so_far, self._events, self._sides) < 0:
             raise ValueError(f"no room for {len(sides)} rows behind {self._so_far[0]}")
 
-    def events(self) -> Events:
+    def events(self) -> ImageEvents:
         """All of them."""
         made = self._so_far[1]
         key, image, at = self._events[:, :made]
-        return Events(key, image, self._sides[:made], at)
+        return ImageEvents(key, image, self._sides[:made], at)
 
 
 def _hashes(
@@ -184,10 +184,10 @@ def hash_keys(keys: Sequence[Any], count: int) -> Ints:
     return hash_rows(keys, count) if found is None else found
 
 
-def joined(parts: Sequence[Events]) -> Events:
+def joined(parts: Sequence[ImageEvents]) -> ImageEvents:
     """Events of several files, one behind the other."""
     none = np.zeros(0, np.int64)
-    return Events(
+    return ImageEvents(
         np.concatenate((none, *(part.key for part in parts))),
         np.concatenate((none, *(part.image for part in parts))),
         np.concatenate((np.zeros(0, np.uint8), *(part.side for part in parts))),
@@ -195,7 +195,7 @@ def joined(parts: Sequence[Events]) -> Events:
     )
 
 
-class Followed(NamedTuple):
+class ChainFindings(NamedTuple):
     """What follows from the order of images."""
 
     first: Ints
@@ -206,18 +206,18 @@ class Followed(NamedTuple):
     """Places of those that do not follow from the one before them of the same key, rising."""
 
 
-def follow(events: Events, buffers: ImageBuffers | None = None) -> Followed:
+def follow(events: ImageEvents, buffers: ImageBuffers | None = None) -> ChainFindings:
     """Follows each key through events in the order of the stream; what is found may lie in `buffers`."""
     return _follow(events.key, (events.image, events.side), (events.image, events.side), buffers)
 
 
 def _follow(
     key: Ints, first: tuple[Ints, Sides], last: tuple[Ints, Sides], buffers: ImageBuffers | None = None
-) -> Followed:
+) -> ChainFindings:
     """The same of places with a first image and side, and a last one."""
     count = len(key)
     if np.all(key[1:] > key[:-1]):
-        return Followed(np.arange(count), np.arange(count), np.zeros(0, np.int64))
+        return ChainFindings(np.arange(count), np.arange(count), np.zeros(0, np.int64))
     # At most two thirds of the slots are taken: fewer would be read from further away.
     slots = np.zeros(1 << (count + count // 2).bit_length(), np.int32)
     found = (buffers or ImageBuffers()).words("places", count)
@@ -225,10 +225,10 @@ def _follow(
     keys, odd = follow_keys(key, *first, *last, slots, places, broken)
     if keys < 0:
         raise ValueError(f"{count} keys, and images or sides of another number")
-    return Followed(places[0, :keys], places[1, :keys], broken[:odd])
+    return ChainFindings(places[0, :keys], places[1, :keys], broken[:odd])
 
 
-def edges_of(events: Events, followed: Followed, asked: Ints) -> Edges:
+def edges_of(events: ImageEvents, followed: ChainFindings, asked: Ints) -> Edges:
     """The first and last event of each key; of the keys `asked` (by their number) the first one is asked for."""
     first, last = followed.first, followed.last
     # Those of all files are held: of arrays as large as these the system maps large pages, which takes less time.
@@ -271,13 +271,13 @@ class Sampling(Struct, frozen=True):
         return np.sort(np.argpartition(mixed * np.uint64(0xD6E8FEB86659FD93), self.keys)[: self.keys])
 
 
-def asked_of(events: Events, followed: Followed, sampling: Sampling) -> Ints:
+def asked_of(events: ImageEvents, followed: ChainFindings, sampling: Sampling) -> Ints:
     """Keys whose first image is one before a change, or a sample of them: by their number in `followed`."""
     found = np.flatnonzero(events.side[followed.first] == FOUND)
     return found[sampling.chosen(events.key[followed.first[found]])]
 
 
-def firsts_of(events: Events, followed: Followed, asked: Ints, seq: Ints, row: Ints) -> Firsts:
+def firsts_of(events: ImageEvents, followed: ChainFindings, asked: Ints, seq: Ints, row: Ints) -> Firsts:
     """The first images of some keys.
 
     Args:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.checks.arrow_values import numbers_of
-from strata.checks.file_bounds import Bounds
+from strata.checks.file_bounds import FileBounds
 from strata.checks.image_chain import (
     Gathered,
     ImageBuffers,
@@ -28,7 +28,7 @@ from strata.checks.image_chain import (
 )
 from strata.checks.names import METADATA
 from strata.checks.profile import EXAMPLES, POSITION, Example, FileFault, FileProfile, RuleFound, example_text
-from strata.checks.row_rules import ROW_JUDGES, Rows, judge_rows
+from strata.checks.row_rules import ROW_JUDGES, RuleRows, judge_rows
 from strata.checks.rules import rules_of_stream
 from strata.checks.sensitive import NOTHING, Sensitive
 from strata.checks.subject import are_columns_of, key_columns, rules_of_version
@@ -41,7 +41,7 @@ from strata.wire.storage import FileBuffer, content_digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from strata.checks.image_chain import Edges, Events, Firsts, Followed
+    from strata.checks.image_chain import ChainFindings, Edges, Firsts, ImageEvents
     from strata.checks.rules import Exemptions, ImageChain, Rule, StreamFacts
     from strata.checks.subject import JudgedFile
     from strata.rows.row_hashes import Ints
@@ -93,7 +93,7 @@ class Whole(NamedTuple):
 
     seq: Ints
     row: Ints
-    events: Events
+    events: ImageEvents
     """None of them where nothing must hold of images."""
 
 
@@ -217,7 +217,7 @@ class _FilePass:
         self._chain = next((rule.chain for rule in rules if rule.chain is not None), None)
         self._keys = () if definition is None or self._is_unlike else key_columns(definition, self._columns)
         self._found = [RuleFound(0) for _ in self._rules]
-        self._bounds = Bounds()
+        self._bounds = FileBounds()
         self._seqs: list[Ints] = []
         self._rows: list[Ints] = []
         self._buffers = buffers or ImageBuffers()
@@ -231,7 +231,7 @@ class _FilePass:
         try:
             for group, begin, batch, texts in self._batches():
                 self._bounds.add(batch, self._parquet.metadata.row_group(group))
-                self._judge(Rows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive, texts))
+                self._judge(RuleRows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive, texts))
                 del batch, texts  # or they are held while the next ones are read
         except (pa.ArrowInvalid, OSError) as error:
             return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
@@ -264,14 +264,14 @@ class _FilePass:
     def take_places(self) -> None:
         """Reads the file without judging it."""
         for _, _, batch, texts in self._batches():
-            self._take(Rows(batch, texts=texts))
+            self._take(RuleRows(batch, texts=texts))
 
     def places(self) -> tuple[Ints, Ints]:
         """`_seq` and `_row` of all rows."""
         none = np.zeros(0, np.int64)
         return np.concatenate((none, *self._seqs)), np.concatenate((none, *self._rows))
 
-    def events(self) -> Events:
+    def events(self) -> ImageEvents:
         """The images of all rows, if something must hold of them."""
         return self._images.events()
 
@@ -296,20 +296,20 @@ class _FilePass:
         found: str | None = self._gtids[1][begin + at].as_py()
         return found
 
-    def _judge(self, rows: Rows) -> None:
+    def _judge(self, rows: RuleRows) -> None:
         for number, rule in enumerate(self._rules):
             if rule.expectation in ROW_JUDGES:
                 self._found[number] = merged([self._found[number], judge_rows(rows, rule)])
         self._take(rows)
 
-    def _take(self, rows: Rows) -> None:
+    def _take(self, rows: RuleRows) -> None:
         self._seqs.append(numbers_of(rows.column("_seq")))
         self._rows.append(numbers_of(rows.column("_row")))
         if self._chain is not None:
             self._images.add(rows, self._chain)
         self._count += rows.batch.num_rows
 
-    def _within(self, events: Events, followed: Followed) -> RuleFound | None:
+    def _within(self, events: ImageEvents, followed: ChainFindings) -> RuleFound | None:
         if self._chain is None:
             return None
         found = followed.broken

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata.schema.model.lives import ColumnLife, TableLife
 
 
-class Past(Struct, frozen=True):
+class VersionsBefore(Struct, frozen=True):
     """What is known of the versions of a table."""
 
     lives: tuple[TableLife, ...] = ()
@@ -79,7 +79,7 @@ class Past(Struct, frozen=True):
                         yield name, called
 
 
-class Followed(Struct, frozen=True):
+class VersionRule(Struct, frozen=True):
     """A user's rule as it is asked of the rows of one version."""
 
     rule: Rule
@@ -90,8 +90,8 @@ class Followed(Struct, frozen=True):
 
 
 def follow(
-    rule: Rule, past: Past, version: int, definition: TableDefinition, names: Mapping[str, str]
-) -> Followed | None:
+    rule: Rule, past: VersionsBefore, version: int, definition: TableDefinition, names: Mapping[str, str]
+) -> VersionRule | None:
     """The rule for the rows of a version; None if it is not about them, or they lack one of its columns.
 
     Args:
@@ -118,16 +118,16 @@ def follow(
     moved = replace(rule, kwargs=_renamed(rule, arguments), because=_because(rule, new_names, version))
     view = dict(_view(rule, past, version, definition)) if rule.where is not None else {}
     seen = replace(definition, columns=tuple(replace(column, name=name) for name, column in view.items()))
-    return Followed(moved, seen, view)
+    return VersionRule(moved, seen, view)
 
 
-def names_at(rule: Rule, past: Past, version: int) -> dict[str, str | None]:
+def names_at(rule: Rule, past: VersionsBefore, version: int) -> dict[str, str | None]:
     """What a version calls the columns in a rule's arguments, for people; None for one that it does not have."""
     own = sorted(name for name in columns_of(rule) if name not in METADATA)
     return {name: past.column(rule, _own_name(name), version) for name in own}
 
 
-def why_not(rule: Rule, past: Past, versions: Sequence[int]) -> str:
+def why_not(rule: Rule, past: VersionsBefore, versions: Sequence[int]) -> str:
     """Why none of some versions has the columns of a rule."""
     for version in versions:
         for name, called in names_at(rule, past, version).items():
@@ -140,7 +140,7 @@ def why_not(rule: Rule, past: Past, versions: Sequence[int]) -> str:
     return f"no version of the table in this interval has the columns {', '.join(sorted(columns_of(rule)))}"
 
 
-def _view(rule: Rule, past: Past, version: int, definition: TableDefinition) -> Iterator[tuple[str, Column]]:
+def _view(rule: Rule, past: VersionsBefore, version: int, definition: TableDefinition) -> Iterator[tuple[str, Column]]:
     pairs = list(past.other_names(rule, version))
     if not any(version in life.versions for life in past.lives):
         pairs = [(column.name, column.name) for column in definition.columns]

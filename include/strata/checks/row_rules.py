@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strata.checks.arrow_values import Flags
-    from strata.checks.rules import Rule, Selection
+    from strata.checks.rules import RowSelection, Rule
     from strata.checks.sensitive import Sensitive
     from strata.rows.row_hashes import Column
 
@@ -36,7 +36,7 @@ MOST_NESTED = 100
 """Levels of a JSON document that MySQL keeps (`JSON_DOCUMENT_MAX_DEPTH`, sql-common/json_dom.h)."""
 
 
-class Rows:
+class RuleRows:
     """A batch of change rows, and what rules ask of it more than once."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Rows:
         self._columns: dict[str, Column] = dict(zip(map(frame_column, batch.schema.names), batch.columns, strict=True))
         self._columns |= {frame_column(name): column for name, column in (texts or {}).items()}
         self._ops: dict[str, pa.Array] = {}
-        self._selected: dict[Selection, tuple[Flags | None, int]] = {}
+        self._selected: dict[RowSelection, tuple[Flags | None, int]] = {}
 
     def column(self, name: str) -> Column:
         """A column by its name in the rules."""
@@ -77,7 +77,7 @@ class Rows:
             self._ops[name] = equals(self.column("_op"), name)
         return self._ops[name]
 
-    def selected(self, selection: Selection) -> tuple[Flags | None, int]:
+    def selected(self, selection: RowSelection) -> tuple[Flags | None, int]:
         """The rows that a rule is about, None for all of them, and how many they are."""
         if selection not in self._selected:
             flags = self._select(selection)
@@ -85,7 +85,7 @@ class Rows:
             self._selected[selection] = flags, count
         return self._selected[selection]
 
-    def _select(self, selection: Selection) -> Flags | None:
+    def _select(self, selection: RowSelection) -> Flags | None:
         parts = [] if selection.deletes else [flags_of(pc.invert(self.is_op("delete")))]
         missing, invalid = self.column("_missing"), self.column("_invalid")
         if selection.unless_missing is not None:
@@ -97,7 +97,7 @@ class Rows:
         return np.logical_and.reduce(parts) if parts else None
 
 
-def judge_rows(rows: Rows, rule: Rule) -> RuleFound:
+def judge_rows(rows: RuleRows, rule: Rule) -> RuleFound:
     """How many rows of a batch a rule is about, how many break it, and the first of these."""
     name = rule.column or ""
     selected, count = rows.selected(rule.selection)
@@ -123,7 +123,7 @@ def _breaking(column: Column, rule: Rule) -> Flags | None:
     return None if found is None else flags_of(found)
 
 
-def _example(rows: Rows, at: int, name: str) -> Example:
+def _example(rows: RuleRows, at: int, name: str) -> Example:
     place = {"_gtid": rows.gtid(at), **{column: rows.column(column)[at].as_py() for column in ("_seq", "_row")}}
     values = {column: _plain(rows.column(column)[at].as_py()) for column in (*rows.keys, name)}
     return Example(place["_seq"] or 0, place["_row"] or 0, example_text({**place, **rows.sensitive.shown(values)}))

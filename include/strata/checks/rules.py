@@ -37,7 +37,7 @@ _LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 _LAST_YEAR = 2155
 
 
-class Selection(Struct, frozen=True):
+class RowSelection(Struct, frozen=True):
     """Which rows of a change table a rule is about."""
 
     deletes: bool = True
@@ -61,8 +61,8 @@ class Selection(Struct, frozen=True):
         return " AND ".join(parts)
 
 
-ALL_ROWS = Selection()
-AFTER_IMAGES = Selection(deletes=False)
+ALL_ROWS = RowSelection()
+AFTER_IMAGES = RowSelection(deletes=False)
 
 
 class ImageChain(Struct, frozen=True):
@@ -98,7 +98,7 @@ class Rule(Struct, frozen=True):
     """Who is asked when a user's rule does not hold."""
     place: str = ""
     """Of a user's rule: file and line."""
-    selection: Selection = ALL_ROWS
+    selection: RowSelection = ALL_ROWS
     """The same of a rule of ours, for who does not ask Spark."""
     members: tuple[str, ...] = ()
     """Of a rule about a SET: its labels, which its regular expression is made of."""
@@ -112,7 +112,7 @@ class Rule(Struct, frozen=True):
         severity: Severity,
         because: str,
         kwargs: dict[str, Any],
-        selection: Selection,
+        selection: RowSelection,
         members: tuple[str, ...] = (),
     ) -> Rule:
         """A rule of ours about the rows of a selection."""
@@ -139,9 +139,9 @@ class Exemptions(Struct, frozen=True):
     partial_rows: int
     invalid_rows: int
 
-    def selection(self, column: Column) -> Selection:
+    def selection(self, column: Column) -> RowSelection:
         """The rows whose after image must have a value of this column."""
-        return Selection(
+        return RowSelection(
             deletes=False,
             unless_missing=column.name if self.partial_rows else None,
             unless_invalid=column.name if self.invalid_rows else None,
@@ -185,7 +185,7 @@ def _column_rules(column: Column, name: str, exempt: Exemptions) -> Iterator[Rul
             f"of {column.name} the log has only what changed in these documents (MINIMAL images with "
             "binlog_row_value_options=PARTIAL_JSON): the column is NULL, and the change is kept here",
             {"column": "_invalid"},
-            Selection(if_invalid=column.name),
+            RowSelection(if_invalid=column.name),
         )
     found = TYPE_RULES[kind.kind](kind)
     if found is not None:

@@ -17,7 +17,7 @@ from strata.unforeseen import may_pass, what_happened
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from strata.checks.earlier_images import Compared
+    from strata.checks.earlier_images import ComparedImages
     from strata.checks.profile import FileProfile
     from strata.checks.rules import Rule
     from strata.checks.subject import JudgedFile, TableSubject
@@ -28,7 +28,7 @@ FILE_CHECKS = 2
 """Those of a table that are about its files as such: their order and their statistics."""
 
 
-class Engine(Protocol):
+class CheckEngine(Protocol):
     """Judges tables."""
 
     def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:
@@ -50,13 +50,13 @@ class Engine(Protocol):
 
 
 def judge_interval(
-    engine: Engine,
+    engine: CheckEngine,
     source: str,
     interval: int,
     label: str,
     subjects: Sequence[TableSubject],
     stream: Sequence[Failure] = (),
-    earlier: Mapping[str, Compared] | None = None,
+    earlier: Mapping[str, ComparedImages] | None = None,
 ) -> IntervalVerdict:
     """Runs all checks of an interval.
 
@@ -80,7 +80,7 @@ def judge_interval(
     return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(found))
 
 
-def _judge(engine: Engine, label: str, subject: TableSubject, earlier: Compared | None) -> TableVerdict:
+def _judge(engine: CheckEngine, label: str, subject: TableSubject, earlier: ComparedImages | None) -> TableVerdict:
     """As `judge_table`; an exception that nobody foresaw fails the one table."""
     try:
         return judge_table(engine, label, subject, earlier)
@@ -100,7 +100,9 @@ def _not_judged(table: str, why: str) -> Failure:
     )
 
 
-def judge_table(engine: Engine, label: str, subject: TableSubject, earlier: Compared | None = None) -> TableVerdict:
+def judge_table(
+    engine: CheckEngine, label: str, subject: TableSubject, earlier: ComparedImages | None = None
+) -> TableVerdict:
     """Runs all checks of one table.
 
     Files that are not what was decoded are judged by nothing else: they may not even be readable.

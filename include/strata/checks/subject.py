@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.checks.conditions import conditioned
 from strata.checks.names import METADATA, column_name
-from strata.checks.own_columns import Past, follow
+from strata.checks.own_columns import VersionsBefore, follow
 from strata.checks.rules import (
     Exemptions,
     Rule,
@@ -56,7 +56,7 @@ class TableSubject(Struct, frozen=True):
     own: tuple[Rule, ...] = ()
     """Users' own rules."""
     sensitive: Sensitive = NOTHING
-    past: Past = Past()
+    past: VersionsBefore = VersionsBefore()
     """What is known of its versions."""
 
     @property

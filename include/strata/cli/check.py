@@ -85,14 +85,14 @@ def check(
 def _look_at_own(source: Source, *, as_json: bool) -> int:
     """Reads users' own expectations as a run would, and asks Great Expectations for their arguments."""
     from strata.jobs.doctor.check_source import check_own_only  # noqa: PLC0415  as in check
-    from strata.jobs.doctor.findings import Severity  # noqa: PLC0415  as in check
+    from strata.jobs.doctor.findings import FindingSeverity  # noqa: PLC0415  as in check
 
     found = check_own_only(source)
     if as_json:
         print_report({"files": [finding.to_json() for finding in found]}, as_json=True)
     else:
         print_findings(Terminal(), str(source.settings.checks), found)
-    return Usage.exit_code if any(finding.severity is Severity.ERROR for finding in found) else 0
+    return Usage.exit_code if any(finding.severity is FindingSeverity.ERROR for finding in found) else 0
 
 
 def _show_table(source: Source, table: str, *, as_json: bool) -> int:

@@ -17,7 +17,7 @@ from strata.cli.terminal import Terminal
 from strata.config.settings import load_settings
 from strata.errors import ErrorFacts
 from strata.jobs.run.specs import from_micros
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -49,8 +49,12 @@ def intervals(
 
     found = load_settings(os.environ).source(source)
     engine = open_store(found.store_url, OnMissing.EMPTY)
-    chosen = {State.OWED: owed, State.FAILED: failed, State.HELD: held}
-    states = [state for state, wanted in chosen.items() if wanted] or [*chosen, State.PUBLISHED, State.DISCARDED]
+    chosen = {IntervalState.OWED: owed, IntervalState.FAILED: failed, IntervalState.HELD: held}
+    states = [state for state, wanted in chosen.items() if wanted] or [
+        *chosen,
+        IntervalState.PUBLISHED,
+        IntervalState.DISCARDED,
+    ]
     span = (parse_time(start), parse_time(end))
     stream = LandedStream.open(found.lake, found.name)
     unmatched_patterns(found, engine, stream, tuple(table or ()))
@@ -75,7 +79,7 @@ class _Line(Struct, frozen=True):
     table: str
     start: str
     end: str
-    state: State
+    state: IntervalState
     rows: int
     published_rows: int
     run: str | None
@@ -111,7 +115,7 @@ def _show(source: Source, pieces: list[TableInterval]) -> None:
         shown.add_row(when, piece.name, str(piece.state), *numbers, why)
     console = Terminal(markup=False)
     console.print(shown if pieces else "nothing: no wanted table has such rows")
-    if any(piece.state in {State.FAILED, State.HELD} for piece in pieces):
+    if any(piece.state in {IntervalState.FAILED, IntervalState.HELD} for piece in pieces):
         console.print(
             f"Once the reason is gone: `strata plan --source {source.name} --failed`; "
             "what a gap held is taken by itself when the history knows more.",

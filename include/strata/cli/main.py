@@ -15,7 +15,7 @@ import typer
 
 from strata.environment import LIBRARIES
 from strata.errors import ErrorFacts, StrataError, Usage
-from strata.startup.switch import Part, is_on
+from strata.startup.switch import QuickStart, is_on
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -132,12 +132,12 @@ def _print_error(facts: ErrorFacts, text: str, *, as_json: bool) -> None:
 def main() -> None:
     """Entry point of the console script."""
     # Starting makes a hundred thousand objects that stay; looking for garbage among them takes a tenth of the time.
-    if is_on(Part.GARBAGE):
+    if is_on(QuickStart.GARBAGE):
         gc.set_threshold(50_000)
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
     code = run(sys.argv[1:])
     # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
-    if is_on(Part.GARBAGE):
+    if is_on(QuickStart.GARBAGE):
         gc.freeze()
     sys.exit(code)

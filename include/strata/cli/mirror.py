@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata.jobs.mirror.update_mirrors import MirrorOutcome
     from strata.jobs.mirror.upkeep import KeptUp, ListedMirror
     from strata.schema.model.definition import TableName
-    from strata.store.read_again import ReadAgain
+    from strata.store.read_again import TableToRead
 
 GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server.")
 
@@ -105,7 +105,7 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     Terminal().print(shown)
 
 
-def _waiting(source: Source) -> list[ReadAgain]:
+def _waiting(source: Source) -> list[TableToRead]:
     """The tables of a source that wait to be read again."""
     from strata.store.database import find_store  # noqa: PLC0415  see above
     from strata.store.read_again import ReadAgainLedger  # noqa: PLC0415  see above
@@ -114,7 +114,7 @@ def _waiting(source: Source) -> list[ReadAgain]:
     return [] if engine is None else ReadAgainLedger(engine).all(source.name)
 
 
-def _state(one: ListedMirror, waiting: ReadAgain | None) -> str:
+def _state(one: ListedMirror, waiting: TableToRead | None) -> str:
     """What a mirror does, in words: it follows, or why it does not."""
     others = f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
     asked = "" if waiting is None else f"to be read again: {waiting.reason}"
@@ -203,7 +203,7 @@ def verify(
     """
     from strata.jobs import comparisons  # noqa: PLC0415  see above
     from strata.jobs.mirror.upkeep import mirrored  # noqa: PLC0415  see above
-    from strata.jobs.reconcile.report import Outcome  # noqa: PLC0415  see above
+    from strata.jobs.reconcile.report import ComparisonOutcome  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     found = settings.source(source)
@@ -212,7 +212,7 @@ def verify(
     reports = [comparisons.verify_changes(found.name, settings=settings, names=names, watch=watch)]
     if not offline:
         reports.append(comparisons.reconcile(found.name, settings=settings, names=names, keys=keys, watch=watch))
-    return 0 if all(report.outcome is Outcome.MATCH for report in reports) else 1
+    return 0 if all(report.outcome is ComparisonOutcome.MATCH for report in reports) else 1
 
 
 def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Source
-    from strata.jobs.quarantine.decide import Decided, Outcome
+    from strata.jobs.quarantine.decide import Decided, DecisionOutcome
     from strata.jobs.quarantine.find import InQuarantine
     from strata.store.decisions import Decision
     from strata.store.verdicts import FailedRule
@@ -185,18 +185,18 @@ def _find(
     source: str | None, table: Sequence[str] | None, interval: str | None, reason: str | None
 ) -> tuple[Source, sa.Engine, list[InQuarantine]]:
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.quarantine.find import Selection, find  # noqa: PLC0415  see above
+    from strata.jobs.quarantine.find import QuarantineFilter, find  # noqa: PLC0415  see above
     from strata.store.database import OnMissing, open_store  # noqa: PLC0415  see above
 
     found = load_settings(os.environ).source(source)
     engine = open_store(found.store_url, OnMissing.EMPTY)
-    return found, engine, find(found, engine, Selection(tuple(table or ()), parse_time(interval), reason))
+    return found, engine, find(found, engine, QuarantineFilter(tuple(table or ()), parse_time(interval), reason))
 
 
 def _decide(
     context: typer.Context,
     chosen: _Chosen,
-    act: Callable[[Source, sa.Engine, InQuarantine, Decided], Outcome],
+    act: Callable[[Source, sa.Engine, InQuarantine, Decided], DecisionOutcome],
     done: str,
 ) -> int:
     """Decides on each that is chosen; what cannot be done does not keep the others from being done."""
@@ -207,7 +207,7 @@ def _decide(
     found, engine, pieces = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
     known_if_stored(found)
     decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
-    outcomes: list[Outcome] = []
+    outcomes: list[DecisionOutcome] = []
     errors: list[StrataError] = []
     for one in pieces:
         try:
@@ -232,7 +232,7 @@ def _refuse_unsaid(chosen: _Chosen, done: str) -> None:
         )
 
 
-def _tell(outcomes: Sequence[Outcome], done: str, *, is_meant: bool, as_json: bool) -> None:
+def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({done: [to_plain(one) for one in outcomes]}, ensure_ascii=False))
     else:

@@ -33,7 +33,7 @@ def reconcile(
     """
     # Imported here: the command's help must not load Arrow.
     from strata.jobs import comparisons  # noqa: PLC0415  see above
-    from strata.jobs.reconcile.report import Outcome  # noqa: PLC0415  see above
+    from strata.jobs.reconcile.report import ComparisonOutcome  # noqa: PLC0415  see above
 
     settings = load_settings(os.environ)
     name = settings.source_name(source)
@@ -41,8 +41,8 @@ def reconcile(
     report = comparisons.reconcile(name, settings=settings, tables=tuple(table or ()), keys=keys, watch=watch)
     if not context.obj["json"]:
         found = [one.outcome for one in report.tables]
-        say(", ".join(f"{found.count(outcome)} {outcome}" for outcome in Outcome))
-    return 0 if report.outcome is Outcome.MATCH else 1
+        say(", ".join(f"{found.count(outcome)} {outcome}" for outcome in ComparisonOutcome))
+    return 0 if report.outcome is ComparisonOutcome.MATCH else 1
 
 
 def show_json(report: TableReport) -> None:

@@ -24,7 +24,7 @@ from strata.values import to_plain
 if TYPE_CHECKING:
     from strata.config.settings import Settings
     from strata.jobs.whole.rehearse import Rehearsal
-    from strata.jobs.whole.run_source import Wanted, WholeReport
+    from strata.jobs.whole.run_source import SourceRequest, WholeReport
 
 
 def run(  # noqa: PLR0913  one for each option
@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913  one for each option
     The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
     """
     # Imported here: the command's help must not load Arrow.
-    from strata.jobs.whole.run_source import Wanted  # noqa: PLC0415  see above
+    from strata.jobs.whole.run_source import SourceRequest  # noqa: PLC0415  see above
 
     if gtid_set is not None:
         if until is not None or since is not None:
@@ -70,14 +70,14 @@ def run(  # noqa: PLR0913  one for each option
     begin = parse_time(since)
     if begin is not None and begin >= (now_micros() if end is None else end):
         raise Usage(f"there is no time between --from {since} and {until or 'now'}")
-    wanted = Wanted(name, end, tuple(table or ()), gtid_set, failed, begin)
+    wanted = SourceRequest(name, end, tuple(table or ()), gtid_set, failed, begin)
     if dry_run:
         _rehearse(wanted, settings, as_json=context.obj["json"])
     else:
         _run(wanted, settings, master, as_json=context.obj["json"])
 
 
-def _run(wanted: Wanted, settings: Settings, master: str, *, as_json: bool) -> None:
+def _run(wanted: SourceRequest, settings: Settings, master: str, *, as_json: bool) -> None:
     from strata.cli.spark_steps import SparkSteps  # noqa: PLC0415  as in run
     from strata.jobs.whole.run_source import run_source  # noqa: PLC0415  as in run
 
@@ -99,7 +99,7 @@ def _show_left(report: WholeReport) -> None:
             say(f"before this run {state}, and still: {parts}; `strata status --source {report.source}` says why")
 
 
-def _rehearse(wanted: Wanted, settings: Settings, *, as_json: bool) -> None:
+def _rehearse(wanted: SourceRequest, settings: Settings, *, as_json: bool) -> None:
     from strata.jobs.whole.rehearse import rehearse  # noqa: PLC0415  as in run
 
     found = rehearse(wanted, settings=settings)

@@ -16,7 +16,7 @@ from strata.schema.history.historian import Gap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata.schema.answers.changes import TableChange
+    from strata.schema.answers.changes import ShownChange
     from strata.schema.answers.differences import TableDifference
     from strata.schema.answers.tables import TablesAt
     from strata.schema.history.effects import Effect
@@ -48,7 +48,7 @@ def print_definitions(found: TablesAt) -> None:
         _print_doubts(console, version.definition)
 
 
-def print_history(changes: Iterable[TableChange]) -> None:
+def print_history(changes: Iterable[ShownChange]) -> None:
     """Every change, what it did and the statement."""
     console = _console()
     for change in changes:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata.jobs.progress.group_status import MemberStatus
     from strata.jobs.progress.metrics import SourceMetrics
     from strata.jobs.progress.status import PreparedStatus, SourceStatus
-    from strata.store.read_again import ReadAgain
+    from strata.store.read_again import TableToRead
 
 
 def status(
@@ -207,7 +207,7 @@ def _withheld(found: SourceStatus) -> list[str]:
     return lines
 
 
-def _read_again(one: ReadAgain) -> str:
+def _read_again(one: TableToRead) -> str:
     where = "it has no mirror yet" if one.seq is None else f"its mirror stands at transaction {one.seq:,}"
     tried = f"; a dump began at {_time(one.tried_at)}" if one.tried_at else ""
     error = f" and failed: {escape(one.error)}" if one.error else ""

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 
-class Engine(StrEnum):
+class ViewEngine(StrEnum):
     """Engines that read Delta tables or Parquet files in place."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
 
 
-class Reading(StrEnum):
+class ViewReading(StrEnum):
     """By what they do."""
 
     DELTA = "delta"
@@ -41,10 +41,10 @@ def views(
     group: Annotated[
         str | None, typer.Option(help="A group of the settings: one view over the tables of all of its sources.")
     ] = None,
-    dialect: Annotated[Engine, typer.Option(help="For which engine.")] = Engine.DUCKDB,
+    dialect: Annotated[ViewEngine, typer.Option(help="For which engine.")] = ViewEngine.DUCKDB,
     through: Annotated[
-        Reading, typer.Option(help="Its reader of Delta tables, or the Parquet files that there are now.")
-    ] = Reading.DELTA,
+        ViewReading, typer.Option(help="Its reader of Delta tables, or the Parquet files that there are now.")
+    ] = ViewReading.DELTA,
     table: Tables = None,
     history: Annotated[  # noqa: FBT002  a switch of the command line
         bool,

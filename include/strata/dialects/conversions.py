@@ -21,7 +21,7 @@ from strata.schema.model.types import TypeKind, parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.dialects.view_source import Step
+    from strata.dialects.view_source import TypeChange
     from strata.schema.model.types import ColumnType
 
 _C = ValueClass
@@ -37,7 +37,7 @@ _LAST_MOMENT: Final = "9999-12-31 23:59:59.999999"
 _BYTE_LENGTH: Final = {Dialect.DUCKDB: "strlen", Dialect.SPARK: "octet_length"}
 
 
-def converted(value: exp.Expr, step: Step, dialect: Dialect) -> exp.Expr | None:
+def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr | None:
     """A value after a conversion; None where SQL does not have it.
 
     Args:
@@ -57,7 +57,7 @@ def converted(value: exp.Expr, step: Step, dialect: Dialect) -> exp.Expr | None:
     return None if found is None else found(case)
 
 
-def stay_apart(step: Step) -> bool:
+def stay_apart(step: TypeChange) -> bool:
     """Whether different values are different afterwards, too, those that no row had any more included."""
     if keeps_values(replace(step.before, nullable=step.after.nullable), step.after):
         return True
@@ -71,7 +71,7 @@ def stay_apart(step: Step) -> bool:
     return pair[0] in _WHOLE and pair[1] in {*_WHOLE, _C.DECIMAL, _C.TEXT}
 
 
-def _is_plain(step: Step, kind: ColumnType) -> bool:
+def _is_plain(step: TypeChange, kind: ColumnType) -> bool:
     """Without digits of FLOAT(7,3), numbers that change tables have as texts, and labels that have one text."""
     if kind.kind is TypeKind.DECIMAL:
         return (kind.length or 10) <= MOST_DIGITS
@@ -83,7 +83,7 @@ def _is_plain(step: Step, kind: ColumnType) -> bool:
 class _Case:
     """A conversion and its value."""
 
-    def __init__(self, value: exp.Expr, step: Step, one: ColumnType, other: ColumnType, dialect: Dialect) -> None:
+    def __init__(self, value: exp.Expr, step: TypeChange, one: ColumnType, other: ColumnType, dialect: Dialect) -> None:
         self.step, self.one, self.other, self.dialect = step, one, other, dialect
         self._value = value
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata.dialects.engines import Dialect
-    from strata.dialects.view_source import Branch, Place, ViewColumn, ViewSource
+    from strata.dialects.view_source import Branch, ColumnSource, ViewColumn, ViewSource
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _WHEN: Final = (("gtid", "_gtid", pa.string()), ("time", "_committed_at", _UTC), ("seq", "_seq", pa.int64()))
@@ -173,7 +173,7 @@ class HistoryWriter(Writer):
             selected.append(exp.alias_(found, f"v{at}", quoted=True))
         return selected
 
-    def _differences(self, place: Place, column: ViewColumn) -> list[exp.If]:
+    def _differences(self, place: ColumnSource, column: ViewColumn) -> list[exp.If]:
         if not column.is_document:
             return []
         partial = exp.Literal.string(f"{column.name}: the log has only what changed in the document")
@@ -185,7 +185,7 @@ class HistoryWriter(Writer):
             selected.append(exp.alias_(self._old(place, column), f"v{at}", quoted=True))
         return selected
 
-    def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, Place]]:
+    def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, ColumnSource]]:
         return zip(self._source.columns, branch.places, strict=True)
 
     def _columns(self) -> list[tuple[str, pa.DataType]]:

@@ -10,7 +10,7 @@ from sqlglot import exp  # noqa: TC002  likewise
 from strata.schema.model.definition import Column  # noqa: TC001  likewise
 
 
-class Step(Struct, frozen=True):
+class TypeChange(Struct, frozen=True):
     """An ALTER that gave a column another type."""
 
     before: Column
@@ -28,7 +28,7 @@ class Step(Struct, frozen=True):
         return f"{self.before.name} was {self.before.column_type}, and is {self.after.column_type}"
 
 
-class Place(Struct, frozen=True):
+class ColumnSource(Struct, frozen=True):
     """Where rows of some versions have the value of a column."""
 
     physical: tuple[str, ...] = ()
@@ -39,15 +39,15 @@ class Place(Struct, frozen=True):
     """What the column is called in `_missing` and `_invalid`."""
     literal: pa.Scalar | None = None
     """Of the column's type; None for NULL."""
-    lacking: Place | None = None
+    lacking: ColumnSource | None = None
     """What an INSERT that does not name the column gives it."""
     unknown: str | None = None
     """Why the log does not tell the value."""
     kind: pa.DataType | None = None
     """Type of the values there, where they went through `steps`."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TypeChange, ...] = ()
     """What became of the values since, in order."""
-    of_null: Place | None = None
+    of_null: ColumnSource | None = None
     """What became of NULL; None: it still is."""
 
 
@@ -56,7 +56,7 @@ class Branch(Struct, frozen=True):
 
     relation: str
     versions: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[ColumnSource, ...]
 
 
 class ViewColumn(Struct, frozen=True):

@@ -26,7 +26,7 @@ from strata.dialects.trees import (
     name_of,
     typed,
 )
-from strata.dialects.view_source import Place, ViewColumn
+from strata.dialects.view_source import ColumnSource, ViewColumn
 from strata.rows.arrow import arrow_type
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Writer:
             selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
         return selected
 
-    def _key(self, place: Place, column: ViewColumn) -> exp.Expr:
+    def _key(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
         """Of the row after a change; a MINIMAL image leaves out a key that has not changed, or that an INSERT left to
         its default."""
         is_missing = self._lists("_missing", place.missing)
@@ -168,17 +168,17 @@ class Writer:
         ]
         return exp.Case(ifs=branches, default=self._known(place, column))
 
-    def _key_text(self, place: Place, column: ViewColumn) -> exp.Expr:
+    def _key_text(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
         """Likewise what `_invalid` has of it."""
         is_missing = self._lists("_missing", place.missing)
-        given = self._text(place.lacking or Place(), column)
+        given = self._text(place.lacking or ColumnSource(), column)
         cases = [
             exp.If(this=exp.and_(is_missing.copy(), is_insert()), true=given),
             exp.If(this=is_missing, true=self._text(place, column, BEFORE)),
         ]
         return exp.Case(ifs=cases, default=self._text(place, column))
 
-    def _held(self, place: Place, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
+    def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
         """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
         the image before. Nothing fails here: the row may have changed since."""
         if column.is_key:
@@ -200,7 +200,7 @@ class Writer:
         """Of a row whose key changed under an image without the column."""
         return self._not_known("the image of a row that changed its key lacks it", column)
 
-    def _placed(self, place: Place, column: ViewColumn) -> exp.Expr:
+    def _placed(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
         if place.unknown is not None:
             return self._not_known(f"the log does not tell {place.unknown}", column)
         value = self._struct(column, v=self._value(place, column))
@@ -214,10 +214,10 @@ class Writer:
         )
 
     @staticmethod
-    def _lacking(place: Place) -> Place:
-        return place.lacking or Place(unknown="what an INSERT gave it")
+    def _lacking(place: ColumnSource) -> ColumnSource:
+        return place.lacking or ColumnSource(unknown="what an INSERT gave it")
 
-    def _known(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _known(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """The value; an error where the log does not tell."""
         if place.unknown is None:
             value = self._value(place, column, inside)
@@ -228,7 +228,7 @@ class Writer:
             return exp.Case(ifs=fails, default=value) if fails else value
         return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
 
-    def _old(self, place: Place, column: ViewColumn) -> exp.Expr:
+    def _old(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
         """The value before a change of a column by which rows are told apart."""
         lacks = exp.Literal.string(f"{column.name}: an image before a change lacks it, by which rows are told apart")
         is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
@@ -289,12 +289,12 @@ class Writer:
 
     # Expressions --------------------------------------------------------------------------------
 
-    def _then(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _then(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """The value that a row had when it was changed; NULL where the table had no such column."""
-        known = place if place.physical else Place()
+        known = place if place.physical else ColumnSource()
         return self._value(known, column, inside)
 
-    def _value(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _value(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         if not place.physical:
             return self._typed(exp.null() if place.literal is None else _literal(place.literal), column.kind)
         if place.steps:
@@ -303,13 +303,13 @@ class Writer:
         typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
 
-    def _raw(self, place: Place, inside: str) -> exp.Expr:
+    def _raw(self, place: ColumnSource, inside: str) -> exp.Expr:
         """A value before conversions."""
         kind = place.kind or pa.string()
         found = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
         return found[0] if len(found) == 1 else exp.Coalesce(this=found[0], expressions=found[1:])
 
-    def _converted(self, place: Place, column: ViewColumn, inside: str) -> exp.Expr:
+    def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
         """A value behind all conversions; NULL where nobody knows what the server made of it."""
         value: exp.Expr | None = self._raw(place, inside)
         for step in place.steps:
@@ -320,7 +320,7 @@ class Writer:
         is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
         return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=found)
 
-    def _doubts(self, place: Place, inside: str = "") -> list[tuple[exp.Expr, str]]:
+    def _doubts(self, place: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
         """Where nobody knows what conversions made of a value, and why."""
         if not place.steps:
             return []
@@ -333,7 +333,7 @@ class Writer:
             doubts.append((is_null.copy(), f"the log does not tell {place.of_null.unknown}"))
         return doubts
 
-    def _text(self, place: Place, column: ViewColumn, inside: str = "") -> exp.Expr:
+    def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """What `_invalid` has of a column, NULL for nothing."""
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
@@ -385,7 +385,7 @@ def _held_type(column: ViewColumn) -> pa.DataType:
     return pa.struct([("v", column.kind), ("u", pa.string())])
 
 
-def _kind_behind(place: Place) -> pa.DataType:
+def _kind_behind(place: ColumnSource) -> pa.DataType:
     return arrow_type(place.steps[-1].after)
 
 

@@ -11,7 +11,7 @@ from strata.events.model import GtidEvent, PreviousGtids
 from strata.flavour import Flavour
 from strata.gtid.sets import Gtid, GtidSet, Sid
 from strata.wire.codes import EventType
-from strata.wire.cursor import Cursor
+from strata.wire.cursor import ByteCursor
 
 _CLOCK_TYPE = 2
 """The byte in front of last_committed and sequence_number (5.7.5, `LOGICAL_TIMESTAMP_TYPECODE`)."""
@@ -43,8 +43,8 @@ def parse_gtid(body: bytes, event_type: int = EventType.GTID) -> GtidEvent:
         CorruptEventError: A field runs beyond the end, or there is no such GTID.
     """
     if event_type == EventType.TAGGED_GTID:
-        return _parse_tagged(Cursor(body))
-    cursor = Cursor(body)
+        return _parse_tagged(ByteCursor(body))
+    cursor = ByteCursor(body)
     cursor.take(1)
     uuid = cursor.take(16)
     gno = int.from_bytes(cursor.take(8), "little", signed=True)
@@ -78,7 +78,7 @@ def _flavour(number: int) -> Flavour | None:
     return Flavour.mysql(number) if 0 < number < 999_999 else None
 
 
-def _parse_tagged(cursor: Cursor) -> GtidEvent:
+def _parse_tagged(cursor: ByteCursor) -> GtidEvent:
     """`mysql::serialization`: version, size, last field that must be understood, then fields by ascending number."""
     cursor.varint()
     cursor.varint()
@@ -119,7 +119,7 @@ def parse_previous_gtids(body: bytes) -> PreviousGtids:
     Raises:
         CorruptEventError: A field runs beyond the end, or an interval is empty or out of order.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     head = cursor.uint(8)
     tagged = head >> 56 == _TAGGED_SETS
     count = head >> 8 & ((1 << 48) - 1) if tagged else head
@@ -136,7 +136,7 @@ def parse_previous_gtids(body: bytes) -> PreviousGtids:
     return PreviousGtids(GtidSet.of(spans))
 
 
-def _interval(cursor: Cursor) -> tuple[int, int]:
+def _interval(cursor: ByteCursor) -> tuple[int, int]:
     first, behind = cursor.uint(8), cursor.uint(8)
     if not 1 <= first < behind:
         raise CorruptEventError(f"a PREVIOUS_GTIDS has the interval {first} to {behind}")

@@ -22,7 +22,7 @@ from strata.events.gtid import encode_gtid_set, parse_gtid
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSetBuilder
 from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, MAGIC, EventType
-from strata.wire.replication import BinlogStream, Control, Piece
+from strata.wire.replication import BinlogStream, Control, EventBytes
 from strata.wire.storage import lake_errors
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class LastTransaction(Struct, frozen=True):
                     if not self._is_of_file(item.event):
                         return f"{begin.file} was made at another time or by another version"
                     is_open |= item.event[4] == EventType.FORMAT_DESCRIPTION
-                elif isinstance(item, Piece):
+                elif isinstance(item, EventBytes):
                     sent += bytes(item.data[: len(wanted) - len(sent)])
                 if is_open and len(sent) == len(wanted):
                     break
@@ -267,7 +267,7 @@ def _events_sent(items: Iterator[object]) -> Iterator[bytes]:
     """The GTID events of a stream."""
     kept, skip = b"", 0
     for item in items:
-        if isinstance(item, Piece):
+        if isinstance(item, EventBytes):
             data = memoryview(kept + bytes(item.data[skip:]))
             found, kept, skip = _split_events(data, max(skip - len(item.data), 0))
             yield from found

@@ -142,7 +142,7 @@ class Incident(Struct, frozen=True):
     message: str
 
 
-class Heartbeat(Struct, frozen=True):
+class ServerHeartbeat(Struct, frozen=True):
     """Sent over a connection when there is nothing else to send: where the server has got to."""
 
     file: str

@@ -12,12 +12,12 @@ from strata.errors import StrataError, UnsupportedEventError
 from strata.events.gtid import parse_gtid, parse_previous_gtids
 from strata.events.model import (
     GtidEvent,
-    Heartbeat,
     Incident,
     PreviousGtids,
     Query,
     Rotate,
     RowsQuery,
+    ServerHeartbeat,
     Stop,
     TableMap,
     ViewChange,
@@ -27,7 +27,7 @@ from strata.events.model import (
 from strata.events.query import parse_query
 from strata.events.table_map import parse_table_map
 from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
-from strata.wire.cursor import Cursor
+from strata.wire.cursor import ByteCursor
 from strata.wire.format import FormatDescription, parse_format_description
 from strata.wire.payload import PayloadHeader, parse_payload_header
 
@@ -57,7 +57,7 @@ __all__ = [
 Event = (
     FormatDescription
     | GtidEvent
-    | Heartbeat
+    | ServerHeartbeat
     | Incident
     | PayloadHeader
     | PreviousGtids
@@ -143,7 +143,7 @@ def parse_rotate(body: bytes) -> Rotate:
     Raises:
         CorruptEventError: The event is too short.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     offset = cursor.uint(8)
     return Rotate(cursor.text(cursor.left()), offset)
 
@@ -154,7 +154,7 @@ def parse_xid(body: bytes) -> Xid:
     Raises:
         CorruptEventError: The event is too short.
     """
-    return Xid(Cursor(body).uint(8))
+    return Xid(ByteCursor(body).uint(8))
 
 
 def parse_xa_prepare(body: bytes) -> XaPrepare:
@@ -163,7 +163,7 @@ def parse_xa_prepare(body: bytes) -> XaPrepare:
     Raises:
         CorruptEventError: The event is too short.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     one_phase = bool(cursor.uint(1))
     format_id = int.from_bytes(cursor.take(4), "little", signed=True)
     gtrid_bytes, bqual_bytes = cursor.uint(4), cursor.uint(4)
@@ -176,7 +176,7 @@ def parse_rows_query(body: bytes) -> RowsQuery:
     Raises:
         CorruptEventError: The event is empty.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     cursor.take(1)
     return RowsQuery(cursor.rest())
 
@@ -187,28 +187,28 @@ def parse_incident(body: bytes) -> Incident:
     Raises:
         CorruptEventError: The event is too short.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     number = cursor.uint(2)
     return Incident(number, cursor.text(cursor.uint(1)) if cursor.left() else "")
 
 
-def parse_heartbeat(body: bytes, event_type: int = EventType.HEARTBEAT) -> Heartbeat:
+def parse_heartbeat(body: bytes, event_type: int = EventType.HEARTBEAT) -> ServerHeartbeat:
     """Reads HEARTBEAT, or HEARTBEAT_V2 (8.0.26), which has its offset in 64 bits.
 
     Raises:
         CorruptEventError: A field runs beyond the end.
     """
     if event_type == EventType.HEARTBEAT:
-        return Heartbeat(body.decode("utf-8", "surrogateescape"), None)
-    cursor = Cursor(body)
+        return ServerHeartbeat(body.decode("utf-8", "surrogateescape"), None)
+    cursor = ByteCursor(body)
     file, offset = "", None
     while cursor.left() and (field := cursor.lenenc()):
-        value = Cursor(cursor.take(cursor.lenenc()))
+        value = ByteCursor(cursor.take(cursor.lenenc()))
         if field == 1:
             file = value.text(value.left())
         elif field == 2:
             offset = value.lenenc()
-    return Heartbeat(file, offset)
+    return ServerHeartbeat(file, offset)
 
 
 def parse_view_change(body: bytes) -> ViewChange:
@@ -217,7 +217,7 @@ def parse_view_change(body: bytes) -> ViewChange:
     Raises:
         CorruptEventError: The event is too short.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     view_id = cursor.take(40).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
     return ViewChange(view_id, cursor.uint(8))
 

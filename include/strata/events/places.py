@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import StrataError
-from strata.wire.chain import EventChain, Kind
+from strata.wire.chain import ChainKind, EventChain
 from strata.wire.codes import EventFlag, EventType
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def chain_of(binlog: BinlogFile, begin: int, end: int | None = None) -> EventCha
     flavour, is_start = binlog.format.flavour, begin == binlog.first_event
     if binlog.segment is not None:
         end = binlog.segment.offset if is_start and end is None else end
-        return EventChain(Kind.SEGMENT, end, flavour=flavour, may_jump=_landed_jumps(binlog.path))
+        return EventChain(ChainKind.SEGMENT, end, flavour=flavour, may_jump=_landed_jumps(binlog.path))
     is_relay_log = bool(binlog.buffer[_FLAGS_AT] & EventFlag.RELAY_LOG)
-    kind = Kind.RELAY_LOG if is_relay_log else Kind.BINLOG
+    kind = ChainKind.RELAY_LOG if is_relay_log else ChainKind.BINLOG
     return EventChain(kind, begin if is_start else end, flavour=flavour)
 
 
 def arriving_chain(form: FormatDescription, end: int | None) -> EventChain:
     """What a server sends: asked by GTID set, it leaves out transactions in the middle of a file."""
-    return EventChain(Kind.BINLOG, end, flavour=form.flavour, may_jump=_leaves_out)
+    return EventChain(ChainKind.BINLOG, end, flavour=form.flavour, may_jump=_leaves_out)
 
 
 def _leaves_out(kind: int, _offset: int, begin: int, before: int) -> bool:

@@ -70,7 +70,7 @@ def decisions(stream: LandedStream, segment: LandedSegment) -> Decisions:
     return Decisions({begun: seq for begun, seq in committed.items() if begun <= last}, left)
 
 
-class Placement:
+class PreparedPlacement:
     """Where the rows of the transactions after_seq < seq <= last_seq of a landed stream take effect."""
 
     def __init__(self, stream: LandedStream, after_seq: int, last_seq: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata.errors import CorruptEventError
 from strata.events.model import Query, QueryContext
 from strata.wire.codes import EventType
-from strata.wire.cursor import Cursor
+from strata.wire.cursor import ByteCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
     Raises:
         CorruptEventError: A length runs beyond the end.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     thread_id = cursor.uint(4)
     cursor.take(4)  # seconds that it took
     database_bytes = cursor.uint(1)
@@ -64,7 +64,7 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
     variables_bytes = cursor.uint(2) if post_header >= _FIXED_BYTES else 0
     if post_header > cursor.at:
         cursor.take(post_header - cursor.at)
-    context = _read_variables(Cursor(cursor.take(variables_bytes)))
+    context = _read_variables(ByteCursor(cursor.take(variables_bytes)))
     database = cursor.text(database_bytes)
     if cursor.uint(1) != 0:
         raise CorruptEventError("the name of the default database in a QUERY has no end")
@@ -73,7 +73,7 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
     )
 
 
-def _read_variables(cursor: Cursor) -> QueryContext:
+def _read_variables(cursor: ByteCursor) -> QueryContext:
     found: dict[str, Any] = {}
     while cursor.left():
         read = _READERS.get(cursor.uint(1))
@@ -87,50 +87,50 @@ def _read_variables(cursor: Cursor) -> QueryContext:
     return QueryContext(explicit_defaults_for_timestamp=None if explicit is None else bool(explicit), **found)
 
 
-def _number(size: int, name: str) -> Callable[[Cursor, dict[str, Any]], None]:
-    def read(cursor: Cursor, found: dict[str, Any]) -> None:
+def _number(size: int, name: str) -> Callable[[ByteCursor, dict[str, Any]], None]:
+    def read(cursor: ByteCursor, found: dict[str, Any]) -> None:
         found[name] = cursor.uint(size)
 
     return read
 
 
-def _skip(size: int) -> Callable[[Cursor, dict[str, Any]], None]:
-    def read(cursor: Cursor, _: dict[str, Any]) -> None:
+def _skip(size: int) -> Callable[[ByteCursor, dict[str, Any]], None]:
+    def read(cursor: ByteCursor, _: dict[str, Any]) -> None:
         cursor.take(size)
 
     return read
 
 
-def _skip_text(trailing: int = 0) -> Callable[[Cursor, dict[str, Any]], None]:
-    def read(cursor: Cursor, _: dict[str, Any]) -> None:
+def _skip_text(trailing: int = 0) -> Callable[[ByteCursor, dict[str, Any]], None]:
+    def read(cursor: ByteCursor, _: dict[str, Any]) -> None:
         cursor.take(cursor.uint(1) + trailing)
 
     return read
 
 
-def _charsets(cursor: Cursor, found: dict[str, Any]) -> None:
+def _charsets(cursor: ByteCursor, found: dict[str, Any]) -> None:
     found["client_charset"] = cursor.uint(2)
     found["connection_collation"] = cursor.uint(2)
     found["server_collation"] = cursor.uint(2)
 
 
-def _time_zone(cursor: Cursor, found: dict[str, Any]) -> None:
+def _time_zone(cursor: ByteCursor, found: dict[str, Any]) -> None:
     found["time_zone"] = cursor.take(cursor.uint(1)).decode("utf-8", "replace")
 
 
-def _invoker(cursor: Cursor, found: dict[str, Any]) -> None:
+def _invoker(cursor: ByteCursor, found: dict[str, Any]) -> None:
     user, host = (cursor.take(cursor.uint(1)).decode("utf-8", "replace") for _ in range(2))
     found["invoker"] = f"{user}@{host}" if host else user
 
 
-def _skip_databases(cursor: Cursor, _: dict[str, Any]) -> None:
+def _skip_databases(cursor: ByteCursor, _: dict[str, Any]) -> None:
     count = cursor.uint(1)
     if count != _OVER_MAX_DATABASES:
         for _each in range(count):
             cursor.terminated()
 
 
-_READERS: dict[int, Callable[[Cursor, dict[str, Any]], None]] = {
+_READERS: dict[int, Callable[[ByteCursor, dict[str, Any]], None]] = {
     _Variable.FLAGS2: _skip(4),
     _Variable.SQL_MODE: _number(8, "sql_mode"),
     _Variable.CATALOG: _skip_text(trailing=1),

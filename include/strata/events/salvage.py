@@ -50,7 +50,7 @@ class Damage(Struct, frozen=True):
     """False only if exactly one transaction is damaged, and it changes rows: DDL stands in transactions of its own."""
 
 
-class Stretch(Struct, frozen=True):
+class WholeTransactions(Struct, frozen=True):
     """Whole transactions in a row, and the damage behind them if the file does not end there."""
 
     begin: int
@@ -60,7 +60,7 @@ class Stretch(Struct, frozen=True):
     damage: Damage | None
 
 
-def find_stretches(binlog: BinlogFile) -> Iterator[Stretch]:
+def find_stretches(binlog: BinlogFile) -> Iterator[WholeTransactions]:
     """All of a file, from front to back; a sound file is one stretch.
 
     Raises:
@@ -75,7 +75,7 @@ def find_stretches(binlog: BinlogFile) -> Iterator[Stretch]:
         except CorruptEventError as error:
             fault = error
         damage = None if fault is None else _assess(binlog, begin, end, fault)
-        yield Stretch(begin, end, count, damage)
+        yield WholeTransactions(begin, end, count, damage)
         begin = size if damage is None else damage.end
 
 

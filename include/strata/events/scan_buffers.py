@@ -39,7 +39,7 @@ Columns = dict[str, "Ints"]
 """The fields of records by name, each in an array of its own."""
 
 
-class Taken(Struct, frozen=True):
+class FinishedNotes(Struct, frozen=True):
     """What finished transactions left, as in `Notes`."""
 
     transactions: Columns
@@ -91,7 +91,7 @@ class ScanBuffers:
         """Reserves what is needed for the TABLE_MAPs of one more split point."""
         self.split_maps = grown(self.split_maps, self.state.split_maps + self.state.maps)
 
-    def take(self) -> Taken:
+    def take(self) -> FinishedNotes:
         """Copies of what the finished transactions left, which is then forgotten. There is at least one."""
         state = self.state
         # Each of these reads of a field takes as long as three of a number.
@@ -99,7 +99,7 @@ class ScanBuffers:
         transactions = _take_rows(self.transactions, state.transactions, state.transactions)
         entries, statements, splits = (int(transactions[name][-1]) for name in _ENDS)
         split_maps = int(self.splits[splits - 1].maps_end) if splits else 0
-        taken = Taken(
+        taken = FinishedNotes(
             transactions,
             _take_rows(self.entries, entries, used_entries),
             _cut(self.statements, statements, used_statements),

@@ -12,7 +12,7 @@ from strata.errors import CorruptEventError
 from strata.events.field_types import LOGGED_FIELDS, UNKNOWN_FIELD, MetadataForm
 from strata.events.model import TableMap
 from strata.wire.codes import FieldType
-from strata.wire.cursor import Cursor
+from strata.wire.cursor import ByteCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
     Raises:
         CorruptEventError: A field runs beyond the end, or contradicts another.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     table_id = cursor.uint(4 if post_header == 6 else 6)
     flags = cursor.uint(2)
     cursor.take(max(0, post_header - 8))
@@ -58,7 +58,7 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
     if columns > cursor.left():
         raise CorruptEventError(f"a TABLE_MAP of {columns} columns is too short")
     codes = tuple(cursor.take(columns))
-    metadata = Cursor(cursor.take(cursor.lenenc()))
+    metadata = ByteCursor(cursor.take(cursor.lenenc()))
     resolved = [_metadata(metadata, code) for code in codes]
     if metadata.left():
         raise CorruptEventError(f"{metadata.left()} bytes of column metadata belong to no column")
@@ -85,7 +85,7 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
     )
 
 
-def _name(cursor: Cursor) -> str:
+def _name(cursor: ByteCursor) -> str:
     size = cursor.lenenc()
     name = _identifier(cursor, size)
     if cursor.uint(1) != 0:
@@ -93,7 +93,7 @@ def _name(cursor: Cursor) -> str:
     return name
 
 
-def _identifier(cursor: Cursor, size: int) -> str:
+def _identifier(cursor: ByteCursor, size: int) -> str:
     """MySQL keeps names in utf8mb3, whatever the charset of the table (`system_charset_info`)."""
     raw = cursor.take(size)
     try:
@@ -102,7 +102,7 @@ def _identifier(cursor: Cursor, size: int) -> str:
         raise CorruptEventError(f"a name in a TABLE_MAP is not UTF-8: {raw.hex()}") from None
 
 
-def _metadata(cursor: Cursor, code: int) -> tuple[int, int]:
+def _metadata(cursor: ByteCursor, code: int) -> tuple[int, int]:
     """The real type of a column and its metadata, in the form that `TableMap.metadata` has."""
     if code == FieldType.TYPED_ARRAY:
         raise CorruptEventError("a TABLE_MAP has a column of a multi-valued index, which is never logged")
@@ -173,36 +173,36 @@ class _Charsets(Struct):
         return found
 
 
-def _read_optional(cursor: Cursor, types: tuple[int, ...]) -> _Optional:
+def _read_optional(cursor: ByteCursor, types: tuple[int, ...]) -> _Optional:
     found = _Optional()
     while cursor.left():
         field = cursor.uint(1)
         # A type that a later server added is passed over: it has its length in front.
-        _read_field(found, field, Cursor(cursor.take(cursor.lenenc())), types)
+        _read_field(found, field, ByteCursor(cursor.take(cursor.lenenc())), types)
     return found
 
 
-def _read_field(found: _Optional, field: int, value: Cursor, types: tuple[int, ...]) -> None:
+def _read_field(found: _Optional, field: int, value: ByteCursor, types: tuple[int, ...]) -> None:
     if field in _READERS:
         name, read = _READERS[_Field(field)]
         setattr(found, name, read(value, len(types)))
 
 
-def _numbers(value: Cursor) -> list[int]:
+def _numbers(value: ByteCursor) -> list[int]:
     found = []
     while value.left():
         found.append(value.lenenc())
     return found
 
 
-def _default_charset(value: Cursor) -> _Charsets:
+def _default_charset(value: ByteCursor) -> _Charsets:
     default, *pairs = _numbers(value) or [0]
     if len(pairs) % 2:
         raise CorruptEventError("a TABLE_MAP has a column without its charset")
     return _Charsets(default=default, exceptions=dict(zip(pairs[::2], pairs[1::2], strict=True)))
 
 
-def _names(value: Cursor, count: int) -> tuple[str, ...]:
+def _names(value: ByteCursor, count: int) -> tuple[str, ...]:
     names = []
     while value.left():
         names.append(_identifier(value, value.lenenc()))
@@ -211,7 +211,7 @@ def _names(value: Cursor, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _members(value: Cursor) -> list[tuple[bytes, ...]]:
+def _members(value: ByteCursor) -> list[tuple[bytes, ...]]:
     lists = []
     while value.left():
         lists.append(tuple(value.take(value.lenenc()) for _ in range(value.lenenc())))
@@ -254,7 +254,7 @@ def _collations(optional: _Optional, types: tuple[int, ...]) -> tuple[int, ...] 
     return tuple(found)
 
 
-_READERS: dict[_Field, tuple[str, Callable[[Cursor, int], Any]]] = {
+_READERS: dict[_Field, tuple[str, Callable[[ByteCursor, int], Any]]] = {
     _Field.SIGNEDNESS: ("signs", lambda value, _: value.rest()),
     _Field.DEFAULT_CHARSET: ("charsets", lambda value, _: _default_charset(value)),
     _Field.COLUMN_CHARSET: ("charsets", lambda value, _: _Charsets(each=_numbers(value))),

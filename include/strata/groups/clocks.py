@@ -45,7 +45,7 @@ def local_micros() -> int:
     return (_BEGAN + time.monotonic_ns()) // 1000
 
 
-class Moment(Struct, frozen=True):
+class ServerMoment(Struct, frozen=True):
     """What a server says of itself at one time."""
 
     clock: int
@@ -69,13 +69,15 @@ class Correction(Struct, frozen=True):
     """How far what is left may be from the middle clock (microseconds)."""
 
 
-def middle_of(measured: Mapping[str, Moment]) -> Moment:
+def middle_of(measured: Mapping[str, ServerMoment]) -> ServerMoment:
     """The middle clock; there is one at least."""
     ordered = sorted(measured.values(), key=lambda one: one.ahead)
     return ordered[(len(ordered) - 1) // 2]
 
 
-def corrections(measured: Mapping[str, Moment], step: int, middle: Moment | None = None) -> dict[str, Correction]:
+def corrections(
+    measured: Mapping[str, ServerMoment], step: int, middle: ServerMoment | None = None
+) -> dict[str, Correction]:
     """The correction of each clock.
 
     Args:
@@ -106,8 +108,8 @@ class Clocks:
             step: As for `corrections`.
         """
         self._group, self._addresses, self._step = group, addresses, step
-        self._measured: dict[str, Moment] = {}
-        self._middle: Moment | None = None
+        self._measured: dict[str, ServerMoment] = {}
+        self._middle: ServerMoment | None = None
         """The clock whose time is the group's."""
         self._newest: dict[str, int] = {}
         """The newest time of each server, as it has it."""
@@ -201,7 +203,7 @@ class Clocks:
         found = self.corrections.get(source)
         return times if found is None else times - found.amount
 
-    def note(self, source: str, moment: Moment) -> None:
+    def note(self, source: str, moment: ServerMoment) -> None:
         """Takes what a server has said since."""
         known = self._measured.get(source)
         if known is not None and abs(moment.ahead - known.ahead) > self._step // 2 + moment.bound:
@@ -215,7 +217,7 @@ class Clocks:
         with suppress(StrataError):
             self.note(source, self._ask(source))
 
-    def _ask(self, source: str) -> Moment:
+    def _ask(self, source: str) -> ServerMoment:
         server = Server(self._addresses[source])
         try:
             return server.measure()
@@ -257,7 +259,7 @@ class Server:
         self._executed = "", GtidSet()
         """What it said last, as a text and as a set: of a server that is silent it is the same."""
 
-    def measure(self) -> Moment:
+    def measure(self) -> ServerMoment:
         """Its clock, as exactly as a few questions tell.
 
         Raises:
@@ -265,7 +267,7 @@ class Server:
         """
         return min((self.ask() for _ in range(_TIMES)), key=lambda one: one.bound)
 
-    def ask(self) -> Moment:
+    def ask(self) -> ServerMoment:
         """What it says now.
 
         Raises:
@@ -285,7 +287,7 @@ class Server:
             self._connection.close()
         self._connection = None
 
-    def _ask(self) -> Moment:
+    def _ask(self) -> ServerMoment:
         if self._connection is None:
             self._connection = connect(self._address, read_seconds=_READ_SECONDS)
         with self._connection.cursor() as cursor:
@@ -314,7 +316,7 @@ class Server:
         found = self._executed[1]
         for gtid in owned_gtids(owned):
             found = found.add(gtid)
-        return Moment(int(clock), found, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
+        return ServerMoment(int(clock), found, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
 
 
 def owned_gtids(text: str) -> list[Gtid]:

@@ -18,7 +18,7 @@ from strata.errors import InvalidGtidSetError, SourceSettingsError
 from strata.gtid.sets import GtidSet
 from strata.rows.decode import ChangeBatch
 from strata.schema.model.folding import fold_name
-from strata.streams.decoding import StreamPart, row_seqs
+from strata.streams.decoding import StreamBatch, row_seqs
 from strata.streams.events import RowChange
 from strata.streams.rendering import Rendering
 from strata.streams.unreadable import UnreadableRows
@@ -26,12 +26,12 @@ from strata.streams.unreadable import UnreadableRows
 if TYPE_CHECKING:
     from strata.groups.clocks import Clocks
     from strata.groups.path import Path
-    from strata.groups.pieces import Piece
+    from strata.groups.pieces import SpanTransactions
 
 Batch = TypeVar("Batch", ChangeBatch, UnreadableRows)
 
 
-class Kind(Enum):
+class CopyKind(Enum):
     """What a transaction of a new source is."""
 
     COPY = "copy"
@@ -42,7 +42,7 @@ class Kind(Enum):
     """The copier put several transactions into one, and some of these were."""
 
 
-class Column:
+class PositionColumn:
     """The column in which a copier keeps the position of what it copies."""
 
     def __init__(self, text: str) -> None:
@@ -96,13 +96,13 @@ class Copies:
     def __init__(self, path: Path, clocks: Clocks, column: str | None) -> None:
         """Takes the way over the hops, the servers' clocks, and `database.table.column` of the copier's positions, if
         there is one."""
-        self._path, self._clocks, self._column = path, clocks, None if column is None else Column(column)
+        self._path, self._clocks, self._column = path, clocks, None if column is None else PositionColumn(column)
         self._rendering = Rendering()
-        self._held: dict[str, list[StreamPart]] = {}
+        self._held: dict[str, list[StreamBatch]] = {}
         self._known: dict[str, dict[int, GtidSet]] = {}
         """By source and ordinal: what transactions copy."""
 
-    def take(self, source: str, span: StreamPart) -> list[StreamPart]:
+    def take(self, source: str, span: StreamBatch) -> list[StreamBatch]:
         """Takes a span; returns those that are whole. The copier's row may be the last one of a transaction: until it
         has come nobody knows what the transaction is.
 
@@ -111,7 +111,7 @@ class Copies:
             span: What has come of it.
 
         Raises:
-            StrataError: As `Column.copied` and `Column.read`.
+            StrataError: As `PositionColumn.copied` and `PositionColumn.read`.
         """
         column = self._column
         if column is None:
@@ -125,7 +125,7 @@ class Copies:
         if self._path.hop_to(source) is None:
             return [span] if span else []
         rows += map(column.read, unread)
-        for change in self._rendering.events(StreamPart(span.places, rows)):
+        for change in self._rendering.events(StreamBatch(span.places, rows)):
             if isinstance(change, RowChange):
                 known[change.seq] = known.get(change.seq, GtidSet()) | column.copied(change)
         held.append(span)
@@ -138,7 +138,7 @@ class Copies:
         """Whether something of a source has come, and nobody knows what it is."""
         return bool(self._held.get(source))
 
-    def sort_out(self, source: str, piece: Piece) -> None:
+    def sort_out(self, source: str, piece: SpanTransactions) -> None:
         """Leaves the copies out of a piece, and marks what may be one."""
         hop = self._path.hop_to(source)
         if hop is None:
@@ -152,28 +152,28 @@ class Copies:
             at = np.flatnonzero(piece.seqs == seq)
             kind = _kind(copied, given)
             if kind is not None:
-                is_copy[at] |= kind is Kind.COPY
-                may_be_copy[at] = kind is Kind.PARTLY
+                is_copy[at] |= kind is CopyKind.COPY
+                may_be_copy[at] = kind is CopyKind.PARTLY
         piece.may_be_copy = may_be_copy
         piece.leave_out(is_copy)
 
 
-def _kind(copied: GtidSet, given: GtidSet) -> Kind | None:
+def _kind(copied: GtidSet, given: GtidSet) -> CopyKind | None:
     """What a transaction is that copies some others, of which some were given; None: it copies none."""
     if not copied:
         return None
     rest = copied - given
     if not rest:
-        return Kind.COPY
-    return Kind.NEW if rest == copied else Kind.PARTLY
+        return CopyKind.COPY
+    return CopyKind.NEW if rest == copied else CopyKind.PARTLY
 
 
-def _parted(batches: list[Batch], column: Column) -> tuple[list[Batch], list[Batch]]:
+def _parted(batches: list[Batch], column: PositionColumn) -> tuple[list[Batch], list[Batch]]:
     mine = [batch for batch in batches if column.is_in(batch)]
     return mine, [batch for batch in batches if not column.is_in(batch)]
 
 
-def _is_inside(span: StreamPart, rows: list[ChangeBatch]) -> bool:
+def _is_inside(span: StreamBatch, rows: list[ChangeBatch]) -> bool:
     """Whether a span ends inside of a transaction."""
     begun = [int(row_seqs(batch).max()) for _, batch in span.rows]
     begun += [int(row_seqs(batch.batch).max()) for batch in rows]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 What = TypeVar("What")
 
 
-class Part(NamedTuple, Generic[What]):
+class DueChunk(NamedTuple, Generic[What]):
     """Consecutive transactions of one piece."""
 
     source: str
@@ -47,10 +47,10 @@ class Run(NamedTuple, Generic[What]):
     """Of each, in the group's time: microseconds UTC."""
 
 
-class Due(Generic[What]):
+class DueTransactions(Generic[What]):
     """Transactions that are due."""
 
-    def __init__(self, parts: Sequence[Part[What]], ranks: Sequence[Ints] | None = None) -> None:
+    def __init__(self, parts: Sequence[DueChunk[What]], ranks: Sequence[Ints] | None = None) -> None:
         """Takes parts, and finds the order.
 
         Args:
@@ -81,18 +81,18 @@ class Due(Generic[What]):
             ordinals[ranks] = np.arange(len(ranks))
         return owners, ordinals
 
-    def between(self, begin: int, end: int) -> Due[What]:
+    def between(self, begin: int, end: int) -> DueTransactions[What]:
         """Those of some ordinals, from `begin` to the one in front of `end`."""
         parts, found = [], []
         for part, ranks in zip(self.parts, self.ranks, strict=True):
             first, stop = np.searchsorted(ranks, [begin, end]).tolist()
             if first < stop:
-                parts.append(Part(part.source, part.piece, part.begin + first, part.times[first:stop]))
+                parts.append(DueChunk(part.source, part.piece, part.begin + first, part.times[first:stop]))
                 found.append(ranks[first:stop] - begin)
-        return Due(parts, found)
+        return DueTransactions(parts, found)
 
 
-def _ranks(parts: Sequence[Part[What]]) -> list[Ints]:
+def _ranks(parts: Sequence[DueChunk[What]]) -> list[Ints]:
     if len(parts) < 2:
         return [np.arange(len(part.times)) for part in parts]
     times = np.concatenate([part.times for part in parts])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from strata.groups.readers import Ended, Position
-from strata.gtid.place import Place
+from strata.groups.readers import Ended, ReaderPosition
+from strata.gtid.place import SourcePosition
 from strata.gtid.sets import GtidSet
-from strata.streams.decoding import StreamPart
+from strata.streams.decoding import StreamBatch
 
 if TYPE_CHECKING:
     from strata.groups.hops import Hop
@@ -21,7 +21,7 @@ class Entered(Struct):
     """A hop whose new sources are looking for their places."""
 
     hop: Hop
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, SourcePosition] = field(default_factory=dict)
     """By source; those that are known."""
     kept: list[tuple[str, object]] = field(default_factory=list)
     """What has come of the sources, in order."""
@@ -57,7 +57,7 @@ class Entering:
         found = self._by_source[source]
         found.kept.append((source, what))
         if source not in found.places:
-            found.places[source] = _place_of(what) or Place(source, GtidSet(), lineage)
+            found.places[source] = _place_of(what) or SourcePosition(source, GtidSet(), lineage)
         if not found.hop.new.keys() <= found.places.keys():
             return None
         for name in found.hop.new:
@@ -67,13 +67,13 @@ class Entering:
     def waits_for(self, source: str, what: object) -> bool:
         """Whether something of a source is to be kept."""
         is_fault = isinstance(what, Ended) and what.error is not None
-        return source in self._by_source and isinstance(what, StreamPart | Position | Ended) and not is_fault
+        return source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | Ended) and not is_fault
 
 
-def _place_of(what: object) -> Place | None:
-    if isinstance(what, StreamPart):
-        place: Place | None = what.places[min(what.places)].before
+def _place_of(what: object) -> SourcePosition | None:
+    if isinstance(what, StreamBatch):
+        place: SourcePosition | None = what.places[min(what.places)].before
     else:
-        place = what.place if isinstance(what, Position | Ended) else None
+        place = what.place if isinstance(what, ReaderPosition | Ended) else None
     # The place in front of a transaction has its time already; a position is the same for each reader without a time.
     return None if place is None else replace(place, committed_at=0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from strata.groups.due import Due, Part
+from strata.groups.due import DueChunk, DueTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ class _Member(Generic[What]):
         """What `bound` is once all that waits has been given."""
         return max(self.newest, self.proved), self.epoch, self.source
 
-    def give(self, limit: tuple[int, int, str] | None) -> Iterator[Part[What]]:
+    def give(self, limit: tuple[int, int, str] | None) -> Iterator[DueChunk[What]]:
         """What waits, up to where another source may still have something; it counts as given."""
         latest = None
         if limit is not None:
@@ -71,7 +71,7 @@ class _Member(Generic[What]):
             times, piece = self.waiting[0]
             end = len(times) if latest is None else int(np.searchsorted(times, latest, "right"))
             if end > self.begin:
-                yield Part(self.source, piece, self.begin, times[self.begin : end])
+                yield DueChunk(self.source, piece, self.begin, times[self.begin : end])
                 self.begin = end
             if end < len(times):
                 break
@@ -141,12 +141,12 @@ class Merge(Generic[What]):
 
     # What is due ----------------------------------------------------------------------------------
 
-    def due(self) -> Due[What]:
+    def due(self) -> DueTransactions[What]:
         """What can be given now; it counts as given. Everything is due in front of which no source that goes on can
         have anything more, once all that waits of it has been given."""
         live = sorted(self._open(), key=lambda one: (one.epoch, one.source))
         limit = min((one.bound_then() for one in live if not one.has_ended), default=None)
-        return Due([part for one in live if one.waiting for part in one.give(limit)])
+        return DueTransactions([part for one in live if one.waiting for part in one.give(limit)])
 
     # How it stands --------------------------------------------------------------------------------
 

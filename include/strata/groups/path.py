@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from strata.errors import SourceDivergedError, StrataError
 from strata.events.landed import LandedStream
 from strata.groups.clocks import Server
-from strata.gtid.place import Place, kept_origins
+from strata.gtid.place import SourcePosition, kept_origins
 from strata.gtid.sets import GtidSet
 from strata.streams.positions import Edge
 
@@ -40,7 +40,7 @@ class Path:
         """What each source that has ended had executed."""
         self._last: Collection[str] | None = None
 
-    def begin_behind(self, places: Mapping[str, Place]) -> None:
+    def begin_behind(self, places: Mapping[str, SourcePosition]) -> None:
         """Passes the hops whose new sources a token names.
 
         Args:
@@ -99,7 +99,7 @@ class Path:
             return GtidSet()
         return reduce(GtidSet.__or__, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
 
-    def ended(self, source: str, place: Place | None) -> Hop | None:
+    def ended(self, source: str, place: SourcePosition | None) -> Hop | None:
         """Takes that a source has ended; returns the hop that is due then: all of its old sources have come to their
         positions."""
         hop = self._hop_from(source)
@@ -116,14 +116,14 @@ class Path:
         self._pass(hop)
         return hop
 
-    def place(self, source: str) -> Place | None:
+    def place(self, source: str) -> SourcePosition | None:
         """Where a new source is when it takes over; None: only the time is known."""
         hop = self.hop_to(source)
         position = None if hop is None else hop.new[source]
         if position is None:
             return None
         origins = kept_origins(self.copied_from(source), position)
-        return Place(source, position, self._sources[source].lineage, origins=origins)
+        return SourcePosition(source, position, self._sources[source].lineage, origins=origins)
 
     def copied_from(self, source: str) -> Mapping[str, str]:
         """Sources whose GTIDs one has by copy, and their lineages: those of its settings, and of the sources that it

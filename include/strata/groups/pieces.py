@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from strata.events.batch import gtid_spans
 from strata.groups.vector import NOWHERE, inside_of
-from strata.streams.decoding import StreamPart, row_ordinals, row_seqs
+from strata.streams.decoding import StreamBatch, row_ordinals, row_seqs
 from strata.streams.places import Places
 from strata.streams.positions import Held
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from strata.events.batch import TransactionBatch
     from strata.groups.hops import Hop
-    from strata.groups.vector import Vector
-    from strata.gtid.place import Place
+    from strata.groups.vector import GroupPosition
+    from strata.gtid.place import SourcePosition
     from strata.gtid.sets import GtidSet, Sid, Span
     from strata.kernels.arrays import Ints
     from strata.rows.decode import ChangeBatch
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from strata.streams.positions import Mask
 
 
-class Piece:
+class SpanTransactions:
     """The transactions that one span has something of."""
 
-    def __init__(self, span: StreamPart) -> None:
+    def __init__(self, span: StreamBatch) -> None:
         """Takes a span that has something, of a source's own stream."""
         if not isinstance(span.places, Places):
             raise TypeError("a source's stream gives its transactions in batches")
@@ -98,16 +98,16 @@ class Piece:
         """How many steps there are of a transaction of which more comes; else 0."""
         return self._steps if self._open is not None and int(self.seqs[at]) == self._open else 0
 
-    def reached(self, at: int) -> Place:
+    def reached(self, at: int) -> SourcePosition:
         """Where the source is behind what there is of a transaction."""
         place, given = self.place(at), self.given(at)
         return inside_of(place, given) if given else place.after
 
-    def part(self, begin: int, end: int, places: Mapping[int, TransactionPlace]) -> StreamPart:
+    def part(self, begin: int, end: int, places: Mapping[int, TransactionPlace]) -> StreamBatch:
         """What some of the transactions have, at places of the group."""
         wanted = self.seqs[begin:end]
         is_some = len(wanted) < wanted[-1] - wanted[0] + 1
-        part = StreamPart(places)
+        part = StreamBatch(places)
         for batch, seqs in zip(self._span.batches, self._row_seqs, strict=True):
             kept = _some(batch, seqs, wanted, is_some=is_some)
             if kept is not None:
@@ -177,7 +177,7 @@ class GroupHop(Struct, frozen=True):
 class HopPlace:
     """Where the new sources of a hop begin."""
 
-    def __init__(self, places: Sequence[Place], old: Collection[str], least: int) -> None:
+    def __init__(self, places: Sequence[SourcePosition], old: Collection[str], least: int) -> None:
         """Takes the places.
 
         Args:
@@ -189,7 +189,7 @@ class HopPlace:
         self._places, self._old, self._least = places, old, least
         self.behind = NOWHERE
 
-    def put(self, vector: Vector) -> Vector:
+    def put(self, vector: GroupPosition) -> GroupPosition:
         """Takes where the group is in front of the hop; returns where it is behind it."""
         ended = [replace(vector.places[name], committed_at=self._least) for name in self._old if name in vector.places]
         for place in (*ended, *self._places):
@@ -201,13 +201,13 @@ class HopPlace:
 class HopPiece:
     """A hop as the one thing of a piece; it comes before anything of the new sources."""
 
-    def __init__(self, hop: Hop, epoch: int, places: Sequence[Place], least: int) -> None:
+    def __init__(self, hop: Hop, epoch: int, places: Sequence[SourcePosition], least: int) -> None:
         """Takes what a journal has, and what `HopPlace` takes."""
         self.new = tuple(sorted(hop.new))
         self._place = HopPlace(places, hop.old.keys(), least)
         self.hop = GroupHop(self._place, hop.name, epoch, tuple(sorted(hop.old)), self.new)
 
-    def put(self, vector: Vector) -> Vector:
+    def put(self, vector: GroupPosition) -> GroupPosition:
         """As `HopPlace.put`."""
         return self._place.put(vector)
 

@@ -23,23 +23,23 @@ from strata.streams.together import put_together
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from strata.groups.clocks import Moment, Server
+    from strata.groups.clocks import Server, ServerMoment
     from strata.groups.limits import GroupLimits
-    from strata.gtid.place import Place
-    from strata.streams.decoding import StreamPart
+    from strata.gtid.place import SourcePosition
+    from strata.streams.decoding import StreamBatch
     from strata.streams.stream import ChangeStream
 
 
-class Position(Struct, frozen=True):
+class ReaderPosition(Struct, frozen=True):
     """A reader has come to a place; nothing that is wanted stands in front of it that has not been given."""
 
-    place: Place
+    place: SourcePosition
 
 
 class Proof(Struct, frozen=True):
     """All that was committed before a time of the server's clock has been read."""
 
-    moment: Moment
+    moment: ServerMoment
 
 
 class Unreachable(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Unreachable(Struct, frozen=True):
 class Ended(Struct, frozen=True):
     """The stream has come to its end, or to a fault."""
 
-    place: Place | None
+    place: SourcePosition | None
     error: StrataError | None
     last_commit: int = 0
     """As `ChangeStream.last_commit`."""
@@ -104,7 +104,7 @@ class Inbox:
             self._changed.notify_all()
 
 
-class Reader(threading.Thread):
+class SourceReader(threading.Thread):
     """Reads one source to the end of its stream."""
 
     def __init__(self, source: str, stream: ChangeStream, server: Server | None, inbox: Inbox) -> None:
@@ -112,7 +112,7 @@ class Reader(threading.Thread):
         super().__init__(name=f"strata-{source}", daemon=True)
         self.source = source
         self._stream, self._server, self._inbox = stream, server, inbox
-        self._asked: Moment | None = None
+        self._asked: ServerMoment | None = None
         """What the server said, and the stream has not come to yet."""
 
     def run(self) -> None:
@@ -134,12 +134,12 @@ class Reader(threading.Thread):
         """Ends the stream at the next moment."""
         self._stream.close()
 
-    def _take(self, found: StreamPart | Heartbeat) -> None:
+    def _take(self, found: StreamBatch | Heartbeat) -> None:
         if not isinstance(found, Heartbeat):
             some = put_together(found)
             self._inbox.put(self.source, some, sum(one.batch.nbytes for one in some.batches))
             return
-        self._inbox.put(self.source, Position(found.place))
+        self._inbox.put(self.source, ReaderPosition(found.place))
         try:
             proved = None if self._server is None else self._prove(found.place, self._server)
         except StrataError as error:
@@ -148,7 +148,7 @@ class Reader(threading.Thread):
         if proved is not None:
             self._inbox.put(self.source, Proof(proved))
 
-    def _prove(self, place: Place, server: Server) -> Moment | None:
+    def _prove(self, place: SourcePosition, server: Server) -> ServerMoment | None:
         """What is proved where the stream has come to a place."""
         before, self._asked = self._asked, None
         if before is not None and self._is_behind(place, before):
@@ -160,9 +160,9 @@ class Reader(threading.Thread):
         self._asked = now
         return None
 
-    def _is_behind(self, place: Place, moment: Moment) -> bool:
+    def _is_behind(self, place: SourcePosition, moment: ServerMoment) -> bool:
         return isinstance(place.position, GtidSet) and moment.executed <= place.position
 
-    def _reached(self) -> Place | None:
+    def _reached(self) -> SourcePosition | None:
         token = self._stream.reached()
         return None if token is None else from_text(token).places[0]

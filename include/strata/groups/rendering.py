@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from strata.groups.stretch import GroupPlaces
-from strata.groups.stretch_texts import GroupTexts, StretchTexts
+from strata.groups.stretch_texts import GroupBatchTexts, GroupTexts
 from strata.streams.lines import Lines, joined
 from strata.streams.rendering import Rendering
 from strata.streams.writing import Writing
@@ -17,21 +17,21 @@ from strata.streams.writing import Writing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from strata.groups.stretch import Stretch
+    from strata.groups.stretch import GroupBatch
     from strata.kernels.arrays import Ints
     from strata.streams.events import Event, TransactionPlace
 
 
-class StretchLines:
+class GroupBatchLines:
     """Writes what is due."""
 
     def __init__(self) -> None:
         self._writing: dict[str, Writing] = {}
 
-    def write(self, stretch: Stretch) -> Iterator[bytes]:
+    def write(self, stretch: GroupBatch) -> Iterator[bytes]:
         """The JSON lines of a stretch in its order, some whole ones at once."""
         parts, lines = stretch.parts(), list[Lines]()
-        texts = partial(_texts, StretchTexts(stretch, parts))
+        texts = partial(_texts, GroupBatchTexts(stretch, parts))
         for places in parts:
             writing = self._writing.setdefault(places.part.source, Writing())
             for found in writing.parts(places.span(), texts):
@@ -41,19 +41,19 @@ class StretchLines:
         return joined(lines)
 
 
-def _texts(tokens: StretchTexts, places: Mapping[int, TransactionPlace], seqs: Ints) -> GroupTexts:
+def _texts(tokens: GroupBatchTexts, places: Mapping[int, TransactionPlace], seqs: Ints) -> GroupTexts:
     if not isinstance(places, GroupPlaces):
         raise TypeError("a transaction of a group has a place in it")
     return GroupTexts(tokens, places, seqs)
 
 
-class StretchEvents:
+class GroupBatchEvents:
     """Renders what is due."""
 
     def __init__(self) -> None:
         self._rendering: dict[str, Rendering] = {}
 
-    def render(self, stretch: Stretch) -> Iterator[Event]:
+    def render(self, stretch: GroupBatch) -> Iterator[Event]:
         """The events of a stretch, in its order."""
         left = [self._by_transaction(places) for places in stretch.parts()]
         for owner in stretch.due.by_rank[0].tolist():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from strata.groups.clocks import Clocks
     from strata.groups.path import Path
-    from strata.gtid.place import Place
+    from strata.gtid.place import SourcePosition
     from strata.streams.positions import Bound, Start
     from strata.streams.stream import StreamedSource
     from strata.wire.server_now import ServerNow
@@ -78,7 +78,7 @@ class Starts:
         """Whether more than what has landed is read."""
         return self._until is not Edge.LANDED
 
-    def places(self) -> Iterable[Place]:
+    def places(self) -> Iterable[SourcePosition]:
         """Where the sources are that begin behind a token, and where those were that have ended."""
         return self._start.values() if isinstance(self._start, dict) else ()
 
@@ -172,7 +172,7 @@ class Starts:
         """Where sources begin that nothing else is known of."""
         return Edge.BEGINNING if isinstance(self._start, dict) else self._start
 
-    def _bound(self, text: str) -> Edge | datetime | dict[str, Place]:
+    def _bound(self, text: str) -> Edge | datetime | dict[str, SourcePosition]:
         if text.strip() in {edge.value for edge in Edge}:
             return Edge(text.strip())
         if _TIME.fullmatch(text):
@@ -184,7 +184,7 @@ class Starts:
             remedy="Give a token of the group, a time, `now` or `beginning`.",
         )
 
-    def _of_token(self, text: str) -> dict[str, Place]:
+    def _of_token(self, text: str) -> dict[str, SourcePosition]:
         token = from_text(text)
         others = sorted({place.source for place in token.places} - self._path.names)
         if others:

@@ -21,16 +21,16 @@ from strata.groups.hops import check_names, once, read_journal
 from strata.groups.limits import GroupLimits
 from strata.groups.merge import Merge
 from strata.groups.path import Path
-from strata.groups.pieces import HopPiece, Piece
-from strata.groups.readers import Ended, Inbox, Position, Proof, Reader, Unreachable
-from strata.groups.rendering import StretchEvents, StretchLines
+from strata.groups.pieces import HopPiece, SpanTransactions
+from strata.groups.readers import Ended, Inbox, Proof, ReaderPosition, SourceReader, Unreachable
+from strata.groups.rendering import GroupBatchEvents, GroupBatchLines
 from strata.groups.starts import Starts
-from strata.groups.stretch import Stretch
+from strata.groups.stretch import GroupBatch
 from strata.groups.twice import Given, refuse_one_server
-from strata.groups.vector import Vector
+from strata.groups.vector import GroupPosition
 from strata.groups.watch import Watch
 from strata.schema.model.patterns import require_matchable
-from strata.streams.decoding import StreamPart
+from strata.streams.decoding import StreamBatch
 from strata.streams.stream import HEARTBEAT_SECONDS, ChangeStream
 from strata.streams.transaction_texts import time_text
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from strata.errors import StrataError
-    from strata.groups.due import Due
+    from strata.groups.due import DueTransactions
     from strata.groups.hops import Hop
     from strata.groups.pieces import GroupHop
-    from strata.gtid.place import Place
+    from strata.gtid.place import SourcePosition
     from strata.streams.events import Event
     from strata.streams.stream import StreamedSource
     from strata.wire.server_now import ServerNow
@@ -149,10 +149,10 @@ class GroupStream:
         check_names(hops, current, self._sources, group.journal)
         self._path = Path(once(hops), self._sources, current)
         self._starts = Starts(group.name, self._path, self._sources, start, until)
-        self._merge: Merge[Piece | HopPiece] = Merge(group.max_skew)
-        self._vector = Vector.of(self._starts.places())
+        self._merge: Merge[SpanTransactions | HopPiece] = Merge(group.max_skew)
+        self._vector = GroupPosition.of(self._starts.places())
         self._inbox, self._turn = Inbox(limits), threading.Lock()
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, SourceReader] = {}
         self._failed: dict[str, StrataError] = {}
         addresses = {name: source.address for name, source in self._sources.items()}
         self._clocks = Clocks(group.name, addresses, group.clock_bound)
@@ -175,14 +175,14 @@ class GroupStream:
         Raises:
             StrataError: As the stream of a source; everything in front of it has been given. It names the source.
         """
-        rendering = StretchEvents()
+        rendering = GroupBatchEvents()
         # By `map`, which holds nothing of what has been given while the next is awaited.
         for events in map(partial(_rendered, rendering), self._read()):
             yield from events
 
     def written(self) -> Iterator[bytes]:
         """The events as JSON lines in UTF-8, as many at once as are due. Raises as iterating does."""
-        writing = StretchLines()
+        writing = GroupBatchLines()
         for lines in map(partial(_written, writing), self._read()):
             yield from lines
 
@@ -201,7 +201,7 @@ class GroupStream:
 
     # Reading --------------------------------------------------------------------------------------
 
-    def _read(self) -> Iterator[Stretch | HopPiece | GroupHeartbeat]:
+    def _read(self) -> Iterator[GroupBatch | HopPiece | GroupHeartbeat]:
         last_heartbeat = time.monotonic()
         try:
             self._open()
@@ -220,7 +220,9 @@ class GroupStream:
         finally:
             self._end()
 
-    def _stretches(self, due: Due[Piece | HopPiece]) -> Generator[Stretch | HopPiece, None, bool]:
+    def _stretches(
+        self, due: DueTransactions[SpanTransactions | HopPiece]
+    ) -> Generator[GroupBatch | HopPiece, None, bool]:
         """What is due, some at once; a hop is by itself. Whether there was something."""
         borders = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
         for part, ranks in zip(due.parts, due.ranks, strict=True):
@@ -234,7 +236,7 @@ class GroupStream:
                 self._hidden.difference_update(first.new)
                 yield first
             else:
-                stretch = Stretch(cast("Due[Piece]", some), self._vector)
+                stretch = GroupBatch(cast("DueTransactions[SpanTransactions]", some), self._vector)
                 self._vector = stretch.behind
                 self.unreadable_rows += sum(
                     part.piece.count_unreadable(part.begin, part.end) for part in stretch.due.parts
@@ -263,7 +265,7 @@ class GroupStream:
         stream.has_answered = bool(self._clocks.servers([name]))
         stream.turn = self._turn
         server = Server(source.address) if self._starts.asks_servers else None
-        self._readers[name] = Reader(name, stream, server, self._inbox)
+        self._readers[name] = SourceReader(name, stream, server, self._inbox)
         self._readers[name].start()
 
     def _hop(self, hop: Hop) -> None:
@@ -288,7 +290,7 @@ class GroupStream:
             # What the old ones have is given first.
             self._failed.update(dict.fromkeys(new, error))
 
-    def _give(self, hop: Hop, places: Sequence[Place]) -> None:
+    def _give(self, hop: Hop, places: Sequence[SourcePosition]) -> None:
         first, number = min(hop.new), self._path.number(hop)
         least = self._merge.newest(first)
         self._merge.arrive(first, [least], HopPiece(hop, number, places, least))
@@ -298,11 +300,11 @@ class GroupStream:
             return
         if self._entering.waits_for(source, what):
             self._keep(source, what)
-        elif isinstance(what, StreamPart):
+        elif isinstance(what, StreamBatch):
             self._watch.answers(source)
             for span in self._copies.take(source, what):
-                self._take_piece(source, Piece(span))
-        elif isinstance(what, Position):
+                self._take_piece(source, SpanTransactions(span))
+        elif isinstance(what, ReaderPosition):
             self._stand(what.place)
         elif isinstance(what, Ended):
             self._take_end(source, what)
@@ -324,7 +326,7 @@ class GroupStream:
         elif isinstance(what, Unreachable):
             self._watch.is_gone(source, what.error, time.time())
 
-    def _take_piece(self, source: str, piece: Piece) -> None:
+    def _take_piece(self, source: str, piece: SpanTransactions) -> None:
         self._copies.sort_out(source, piece)
         if not len(piece):
             return
@@ -350,7 +352,7 @@ class GroupStream:
             self._hop(hop)
         self._merge.finish(source)
 
-    def _stand(self, place: Place) -> None:
+    def _stand(self, place: SourcePosition) -> None:
         """Takes how far a source was read where nothing of it waits."""
         waits = self._merge.has_waiting(place.source) or self._copies.is_holding(place.source)
         if waits or place.source in self._hidden:
@@ -386,15 +388,15 @@ class GroupStream:
 
 
 def _rendered(
-    rendering: StretchEvents, found: Stretch | HopPiece | GroupHeartbeat
+    rendering: GroupBatchEvents, found: GroupBatch | HopPiece | GroupHeartbeat
 ) -> Iterator[Event | GroupHop | GroupHeartbeat]:
-    if isinstance(found, Stretch):
+    if isinstance(found, GroupBatch):
         return rendering.render(found)
     return iter((found.hop if isinstance(found, HopPiece) else found,))
 
 
-def _written(writing: StretchLines, found: Stretch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
-    if isinstance(found, Stretch):
+def _written(writing: GroupBatchLines, found: GroupBatch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
+    if isinstance(found, GroupBatch):
         return writing.write(found)
     return iter((found.line() if isinstance(found, HopPiece) else heartbeat_line(found) + b"\n",))
 

@@ -17,28 +17,28 @@ from strata.streams.places import ordinals_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.groups.due import Due, Part
-    from strata.groups.pieces import Piece
-    from strata.groups.vector import Vector
+    from strata.groups.due import DueChunk, DueTransactions
+    from strata.groups.pieces import SpanTransactions
+    from strata.groups.vector import GroupPosition
     from strata.gtid.token_seal import StepTexts
     from strata.kernels.arrays import Ints
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
 
 _WALK: Final = 32
 """Transactions from one place that is found by itself to the next; between them each is found from the one before. Who
 asks for a few pays for half as many, who asks for all finds three in a hundred by themselves."""
 
 
-class Stretch:
+class GroupBatch:
     """Transactions that are due one behind the other, without a hop between them."""
 
-    def __init__(self, due: Due[Piece], front: Vector) -> None:
+    def __init__(self, due: DueTransactions[SpanTransactions], front: GroupPosition) -> None:
         """Takes them, and where the group is in front of the first."""
         self.due, self.front = due, front
-        self._walks: dict[int, list[Vector]] = {}
+        self._walks: dict[int, list[GroupPosition]] = {}
 
     @cached_property
-    def behind(self) -> Vector:
+    def behind(self) -> GroupPosition:
         """Where the group is behind the last."""
         return self.at(len(self.due))
 
@@ -47,7 +47,7 @@ class Stretch:
         once, and not when Python looks for cycles, which it does the less the fewer objects hold the many rows."""
         return [GroupPlaces(self, part, ranks) for part, ranks in zip(self.due.parts, self.due.ranks, strict=True)]
 
-    def at(self, rank: int) -> Vector:
+    def at(self, rank: int) -> GroupPosition:
         """Where the group is in front of a transaction, by its ordinal among these."""
         found = self.front
         for part, ranks in zip(self.due.parts, self.due.ranks, strict=True):
@@ -56,7 +56,7 @@ class Stretch:
                 found = found.moved(part.piece.reached(part.begin + count - 1))
         return found
 
-    def along(self, rank: int) -> Vector:
+    def along(self, rank: int) -> GroupPosition:
         """The same, for who asks for many of them in order."""
         first = rank // _WALK * _WALK
         walk = self._walks.get(first)
@@ -73,14 +73,14 @@ class Stretch:
 class GroupPlaces(Mapping[int, "GroupPlace"]):
     """The transactions of one part, by their ordinals in the source's stream."""
 
-    def __init__(self, stretch: Stretch, part: Part[Piece], ranks: Ints) -> None:
+    def __init__(self, stretch: GroupBatch, part: DueChunk[SpanTransactions], ranks: Ints) -> None:
         """Takes the part, and the ordinals of its transactions in the stretch."""
         self.stretch, self.part, self.ranks = stretch, part, ranks
         self.piece = part.piece
         self.seqs = part.piece.seqs[part.begin : part.end]
         self._made: dict[int, GroupPlace] = {}
 
-    def span(self) -> StreamPart:
+    def span(self) -> StreamBatch:
         """What they have."""
         return self.piece.part(self.part.begin, self.part.end, self)
 

@@ -21,9 +21,9 @@ from strata.streams.transaction_texts import TransactionTexts, shown_fields
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from strata.groups.stretch import GroupPlaces, Stretch
-    from strata.groups.vector import Vector
-    from strata.gtid.place import Place
+    from strata.groups.stretch import GroupBatch, GroupPlaces
+    from strata.groups.vector import GroupPosition
+    from strata.gtid.place import SourcePosition
     from strata.gtid.sets import Gtid
     from strata.gtid.token_packed import Growing, PackedPlace
     from strata.kernels.arrays import Ints
@@ -109,10 +109,10 @@ def _together(parts: Sequence[bytes | Ints]) -> list[bytes | Ints]:
     return found
 
 
-class StretchTexts:
+class GroupBatchTexts:
     """The tokens of a stretch."""
 
-    def __init__(self, stretch: Stretch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
+    def __init__(self, stretch: GroupBatch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
         """Takes it, its parts, and from how many transactions on it makes columns."""
         self._stretch, self._parts, self._many = stretch, parts, many
         borders, met = {0, len(stretch.due)}, set[str]()
@@ -159,7 +159,7 @@ class StretchTexts:
             if first < stop:
                 yield from self._segments(first, stop, known)
 
-    def _is_plain(self, begin: int, end: int, front: Vector, moving: Mapping[str, _Moving]) -> bool:
+    def _is_plain(self, begin: int, end: int, front: GroupPosition, moving: Mapping[str, _Moving]) -> bool:
         """Whether the tokens of a segment can be made by columns: no source stands inside of a transaction."""
         count = sum(int(one.before[-1]) for one in moving.values())
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
@@ -180,7 +180,7 @@ def _borders(places: GroupPlaces, *, begins: bool) -> Iterator[int]:
         yield from (int(ranks[-1]), int(ranks[-1]) + 1)
 
 
-def _moving(places: GroupPlaces, segment: range, front: Vector) -> _Moving | int | None:
+def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Moving | int | None:
     """The transactions of a part that are in a segment, one at least; or the ordinal of that by which the set gets
     another form; None where the place in front of them is not that of the first, or has not grown to it."""
     part, piece = places.part, places.piece
@@ -209,7 +209,7 @@ def _moving(places: GroupPlaces, segment: range, front: Vector) -> _Moving | int
     )
 
 
-def _last_before(gtid: Gtid, place: Place) -> int:
+def _last_before(gtid: Gtid, place: SourcePosition) -> int:
     """The last number of a transaction's server that was executed in front of it at a place; 0: none."""
     position = place.position
     spans = dict(position.items()).get(gtid.sid, ()) if isinstance(position, GtidSet) else ()
@@ -219,7 +219,7 @@ def _last_before(gtid: Gtid, place: Place) -> int:
 class GroupTexts(TransactionTexts):
     """Of some transactions of a part, what their lines say of them."""
 
-    def __init__(self, tokens: StretchTexts, places: GroupPlaces, seqs: Ints) -> None:
+    def __init__(self, tokens: GroupBatchTexts, places: GroupPlaces, seqs: Ints) -> None:
         """Takes the tokens of the stretch, the part, and which of its transactions are wanted."""
         super().__init__(places.piece.own, seqs)
         self._tokens, self._group, self._ordinals = tokens, places, places.ordinals(seqs)

@@ -15,7 +15,7 @@ from strata.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from strata.groups.pieces import Piece
+    from strata.groups.pieces import SpanTransactions
     from strata.gtid.sets import Sid, Span
 
 _MOST: Final = 1 << 12
@@ -53,7 +53,7 @@ class Given:
         self._group = group
         self._spans: dict[Sid, dict[str, deque[Span]]] = {}
 
-    def take(self, source: str, piece: Piece) -> None:
+    def take(self, source: str, piece: SpanTransactions) -> None:
         """Takes what has come of a source.
 
         Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
 
-from strata.gtid.place import Part, Place
+from strata.gtid.place import PartialTransaction, SourcePosition
 from strata.gtid.token import Token
 from strata.gtid.token_packed import PackedPlace, packed_place
 from strata.gtid.token_seal import StepTexts, text_of
@@ -18,38 +18,40 @@ if TYPE_CHECKING:
     from strata.streams.events import TransactionPlace
 
 
-class Vector:
+class GroupPosition:
     """Where each source of a group is; a value."""
 
     __slots__ = ("_places", "packed")
 
-    def __init__(self, places: Mapping[str, Place], packed: Mapping[str, PackedPlace]) -> None:
+    def __init__(self, places: Mapping[str, SourcePosition], packed: Mapping[str, PackedPlace]) -> None:
         """Takes places by source, in the order of the names, and the same packed."""
         self._places = places
         self.packed = packed
         """By source, in the order of the names."""
 
     @classmethod
-    def of(cls, places: Iterable[Place] = ()) -> Self:
+    def of(cls, places: Iterable[SourcePosition] = ()) -> Self:
         """Takes a place for each source that is somewhere."""
         ordered = {place.source: place for place in sorted(places, key=lambda place: place.source)}
         return cls(ordered, {source: packed_place(place) for source, place in ordered.items()})
 
-    def moved(self, place: Place) -> Vector:
+    def moved(self, place: SourcePosition) -> GroupPosition:
         """The same with one source at another place."""
         if place.source not in self._places:
-            return Vector.of((*self._places.values(), place))
+            return GroupPosition.of((*self._places.values(), place))
         # A key that is there keeps its place in the order.
-        return Vector({**self._places, place.source: place}, {**self.packed, place.source: self._repacked(place)})
+        return GroupPosition(
+            {**self._places, place.source: place}, {**self.packed, place.source: self._repacked(place)}
+        )
 
-    def _repacked(self, place: Place) -> PackedPlace:
+    def _repacked(self, place: SourcePosition) -> PackedPlace:
         """A source's place packed, as far as it is another one than it was."""
         known = self._places[place.source]
         stands = known.position == place.position
         return packed_place(place, self.packed[place.source] if known.lineage == place.lineage else None, stands=stands)
 
     @property
-    def places(self) -> Mapping[str, Place]:
+    def places(self) -> Mapping[str, SourcePosition]:
         """By source."""
         return self._places
 
@@ -63,7 +65,7 @@ class Vector:
         """As the text of a token."""
         return text_of(self.packed.values())
 
-    def inside(self, place: Place) -> StepTexts:
+    def inside(self, place: SourcePosition) -> StepTexts:
         """The texts of the steps inside of a transaction of one source, while the others are where they are."""
         if place.source not in self._places:
             return self.moved(place).inside(place)
@@ -71,13 +73,15 @@ class Vector:
         return StepTexts(tuple(packed.values()), list(packed).index(place.source))
 
 
-NOWHERE: Final = Vector({}, {})
+NOWHERE: Final = GroupPosition({}, {})
 """Where no source is."""
 
 
-def inside_of(transaction: TransactionPlace, steps: int) -> Place:
+def inside_of(transaction: TransactionPlace, steps: int) -> SourcePosition:
     """Where a source is when so many steps of a transaction have been given."""
     record = transaction.record
     if record.gtid is None:
         raise RuntimeError("a stream by GTID set has a transaction without one")
-    return replace(transaction.before, committed_at=record.committed_at, parts=(Part(record.gtid, steps),))
+    return replace(
+        transaction.before, committed_at=record.committed_at, parts=(PartialTransaction(record.gtid, steps),)
+    )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from strata.gtid.position import BinlogPosition
 
 
-class Part(Struct, frozen=True):
+class PartialTransaction(Struct, frozen=True):
     """A transaction of which not all has been given."""
 
     transaction: Gtid | BinlogPosition
@@ -27,7 +27,7 @@ class Part(Struct, frozen=True):
     """How many of its statements and rows have been, in the order of the stream."""
 
 
-class Origin(Struct, frozen=True):
+class CopyOrigin(Struct, frozen=True):
     """What a source holds of another one, whose rows a resharding or a filtered replication copied."""
 
     source: str
@@ -38,12 +38,12 @@ class Origin(Struct, frozen=True):
     """Of the other source."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourcePosition:
         """As a place of the other source."""
-        return Place(self.source, self.position, self.lineage)
+        return SourcePosition(self.source, self.position, self.lineage)
 
 
-def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Origin, ...]:
+def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[CopyOrigin, ...]:
     """What a position holds of other sources by copies that kept their GTIDs.
 
     Args:
@@ -52,10 +52,10 @@ def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Or
     """
     if not position.is_shared:
         return ()
-    return tuple(Origin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
+    return tuple(CopyOrigin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
 
 
-class Place(Struct, frozen=True):
+class SourcePosition(Struct, frozen=True):
     """Where the stream of one source is."""
 
     source: str
@@ -67,24 +67,24 @@ class Place(Struct, frozen=True):
     committed_at: int = 0
     """Commit time of the newest transaction (microseconds UTC); 0: not known. People read it; no comparison does, but
     that of tokens of different histories within a bound of the clocks (`Token.compare`)."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PartialTransaction, ...] = ()
     """Transactions behind the position of which some has been given, in the order of their texts; a stream has one."""
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[CopyOrigin, ...] = ()
     """Other sources whose rows it holds by copy, each history once, in the order of `lineages_of`. Who has reached the
     position holds them too."""
 
-    def is_within(self, other: Place) -> bool:
+    def is_within(self, other: SourcePosition) -> bool:
         """Whether `other` has provably executed all of this: the same history, and it contains this position."""
         if not self._is_comparable(other):
             return False
         return self.position <= other.position and all(map(other._has, self.parts))
 
-    def _has(self, part: Part) -> bool:
+    def _has(self, part: PartialTransaction) -> bool:
         if self.position.contains(part.transaction):
             return True
         return any(mine.transaction == part.transaction and mine.steps >= part.steps for mine in self.parts)
 
-    def union(self, other: Place) -> Place:
+    def union(self, other: SourcePosition) -> SourcePosition:
         """The least place that both are within.
 
         Raises:
@@ -99,11 +99,11 @@ class Place(Struct, frozen=True):
         position = self.position | other.position
         parts = _farthest(part for part in (*self.parts, *other.parts) if not position.contains(part.transaction))
         committed_at = max(self.committed_at, other.committed_at)
-        return Place(
+        return SourcePosition(
             self.source, position, self.lineage, committed_at, parts, lineages_of(self.origins + other.origins)
         )
 
-    def _is_comparable(self, other: Place) -> bool:
+    def _is_comparable(self, other: SourcePosition) -> bool:
         return self.history == other.history
 
     def executed(self) -> GtidSet | None:
@@ -123,20 +123,20 @@ class Place(Struct, frozen=True):
         return f"{self.position.counted}, lineage {self.lineage!r}"
 
 
-def _farthest(parts: Iterable[Part]) -> tuple[Part, ...]:
+def _farthest(parts: Iterable[PartialTransaction]) -> tuple[PartialTransaction, ...]:
     """One for each transaction, in the order of their texts."""
-    found: dict[str, Part] = {}
+    found: dict[str, PartialTransaction] = {}
     for part in parts:
         known = found.get(str(part.transaction))
         found[str(part.transaction)] = part if known is None or known.steps < part.steps else known
     return tuple(found[text] for text in sorted(found))
 
 
-def lineages_of(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+def lineages_of(origins: Iterable[CopyOrigin]) -> tuple[CopyOrigin, ...]:
     """Each history once, in order."""
-    found: dict[tuple[str, str], Place] = {}
+    found: dict[tuple[str, str], SourcePosition] = {}
     for origin in origins:
         place = origin.place
         known = found.get(place.history)
         found[place.history] = place if known is None else known.union(place)
-    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))
+    return tuple(CopyOrigin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Origin, Place, lineages_of
+from strata.gtid.place import CopyOrigin, SourcePosition, lineages_of
 from strata.gtid.token_packed import packed_place
 from strata.gtid.token_seal import text_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from strata.gtid.port import Position
 
 
-__all__ = ["FilePosition", "Order", "Origin", "Place", "Token", "merge"]
+__all__ = ["CopyOrigin", "FilePosition", "Order", "SourcePosition", "Token", "merge"]
 """What those who make tokens need: places are among it."""
 
 
@@ -40,7 +40,7 @@ class Token(Struct, frozen=True):
     values (`==`) if their commit times are so, too; `compare` looks at sources, lineages and positions alone.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[SourcePosition, ...]
     """One for each source, in the order of their names. Use `of` and `over` to make them so."""
 
     def __str__(self) -> str:
@@ -56,19 +56,19 @@ class Token(Struct, frozen=True):
         *,
         lineage: str = "",
         committed_at: int = 0,
-        origins: Iterable[Origin] = (),
+        origins: Iterable[CopyOrigin] = (),
     ) -> Self:
         """A token of one source."""
-        return cls((Place(source, position, lineage, committed_at, origins=lineages_of(origins)),))
+        return cls((SourcePosition(source, position, lineage, committed_at, origins=lineages_of(origins)),))
 
     @classmethod
-    def over(cls, places: Iterable[Place]) -> Self:
+    def over(cls, places: Iterable[SourcePosition]) -> Self:
         """The least token that holds all of these places, of any sources in any order.
 
         Raises:
             IncomparableTokensError: Two places of one source have no union.
         """
-        found: dict[str, Place] = {}
+        found: dict[str, SourcePosition] = {}
         for place in places:
             known = found.get(place.source)
             found[place.source] = place if known is None else known.union(place)
@@ -127,20 +127,20 @@ class Token(Struct, frozen=True):
 class _Reached:
     """All that who is at some places provably holds, by copy too."""
 
-    def __init__(self, places: Iterable[Place]) -> None:
-        self._known: dict[tuple[str, str], Place] = {}
+    def __init__(self, places: Iterable[SourcePosition]) -> None:
+        self._known: dict[tuple[str, str], SourcePosition] = {}
         for place in places:
             self._learn(place)
 
-    def _learn(self, place: Place) -> None:
+    def _learn(self, place: SourcePosition) -> None:
         known = self._known.get(place.history)
         self._known[place.history] = place if known is None else known.union(place)
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: SourcePosition) -> bool:
         known = self._known.get(place.history)
         return known is not None and place.is_within(known)
 
-    def follow(self, places: Iterable[Place]) -> None:
+    def follow(self, places: Iterable[SourcePosition]) -> None:
         """Learns what was copied from where, of any places that have been reached; whose token says so is no matter."""
         waiting = [place for place in places if place.origins]
         while found := [place for place in waiting if self.holds(place)]:

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Origin, Part, Place
+from strata.gtid.place import CopyOrigin, PartialTransaction, SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import MAX_GNO, Gtid, GtidSet, Sid
 
@@ -101,7 +101,7 @@ class PackedPlace(NamedTuple):
     is_copied: bool
 
 
-def packed_place(place: Place, known: PackedPlace | None = None, *, stands: bool = False) -> PackedPlace:
+def packed_place(place: SourcePosition, known: PackedPlace | None = None, *, stands: bool = False) -> PackedPlace:
     """Packs a place for `text_of` and `StepTexts`.
 
     Args:
@@ -136,7 +136,7 @@ class Growing(NamedTuple):
     """What was copied up to the place's own position; empty if nothing was."""
 
 
-def growing(place: Place, gtid: Gtid) -> tuple[Growing, int] | None:
+def growing(place: SourcePosition, gtid: Gtid) -> tuple[Growing, int] | None:
     """What tokens have in common behind a place that grows by transactions of one server.
 
     Args:
@@ -182,16 +182,16 @@ def array_head(size: int) -> bytes:
 # Reading ----------------------------------------------------------------------------------------
 
 
-def _read_whole(body: bytes, steps: Sequence[int]) -> tuple[Place, ...]:
+def _read_whole(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...]:
     del steps
     return tuple(map(_unpacked, _PLACES.decode(body)))
 
 
-def _read_partial(body: bytes, steps: Sequence[int]) -> tuple[Place, ...]:
+def _read_partial(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...]:
     return tuple(_with_steps(_PARTIAL_PLACES.decode(body), steps))
 
 
-def _read_copied(body: bytes, steps: Sequence[int]) -> tuple[Place, ...]:
+def _read_copied(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...]:
     found = _COPIED_PLACES.decode(body)
     return tuple(_with_origins(*each) for each in zip(_with_steps(found, steps), found, strict=True))
 
@@ -200,7 +200,7 @@ READERS: Final = {WHOLE: _read_whole, PARTIAL: _read_partial, COPIED: _read_copi
 """What reads the bytes and the steps of each version of the text. Raises `msgspec.DecodeError` or `Usage`."""
 
 
-def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterator[Place]:
+def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterator[SourcePosition]:
     """Where the steps do not fit to the places, the token has another text than the one that was read."""
     left = list(steps)
     for packed in places:
@@ -210,10 +210,12 @@ def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterat
         yield _unpacked_partial(packed, mine)
 
 
-def _with_origins(place: Place, packed: _CopiedPlace) -> Place:
+def _with_origins(place: SourcePosition, packed: _CopiedPlace) -> SourcePosition:
     """A place with what it was copied from."""
     origins = tuple(
-        Origin(one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage)
+        CopyOrigin(
+            one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage
+        )
         for one in packed.origins
     )
     # In another order, or one of them twice, they would have another text.
@@ -240,14 +242,14 @@ def _packed_server(sid: Sid, spans: Sequence[Span]) -> _OfServer:
     return _OfServer(_uuid_bytes(sid.uuid), sid.tag, [bound for span in spans for bound in span])
 
 
-def _packed_origins(place: Place) -> list[_Origin]:
+def _packed_origins(place: SourcePosition) -> list[_Origin]:
     return [
         _Origin(one.source, one.lineage, None if one.position == place.position else _packed_position(one.position))
         for one in place.origins
     ]
 
 
-def _packed_parts(place: Place) -> list[_Gtid | Literal[0]]:
+def _packed_parts(place: SourcePosition) -> list[_Gtid | Literal[0]]:
     return [_packed_transaction(part.transaction) for part in place.parts]
 
 
@@ -258,10 +260,11 @@ def _packed_transaction(found: Gtid | BinlogPosition) -> _Gtid | Literal[0]:
     return _Gtid(_uuid_bytes(found.sid.uuid), found.sid.tag, found.gno)
 
 
-def _unpacked_partial(packed: _PartialPlace, steps: list[int]) -> Place:
+def _unpacked_partial(packed: _PartialPlace, steps: list[int]) -> SourcePosition:
     place = _unpacked(packed)
     parts = (
-        Part(_unpacked_transaction(one, place.position), count) for one, count in zip(packed.inside, steps, strict=True)
+        PartialTransaction(_unpacked_transaction(one, place.position), count)
+        for one, count in zip(packed.inside, steps, strict=True)
     )
     return replace(place, parts=tuple(parts))
 
@@ -274,8 +277,8 @@ def _unpacked_transaction(packed: _Gtid | Literal[0], position: Position) -> Gti
     return Gtid(Sid(str(UUID(bytes=packed.uuid)), packed.tag), packed.gno)
 
 
-def _unpacked(place: _Place) -> Place:
-    return Place(place.source, _unpacked_position(place.position), place.lineage, place.committed_at)
+def _unpacked(place: _Place) -> SourcePosition:
+    return SourcePosition(place.source, _unpacked_position(place.position), place.lineage, place.committed_at)
 
 
 def _unpacked_position(found: _Gtids | _File) -> Position:

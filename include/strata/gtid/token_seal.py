@@ -7,7 +7,7 @@ import base64
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from strata.gtid.place import Place
+from strata.gtid.place import SourcePosition
 from strata.gtid.token_packed import COPIED, PARTIAL, WHOLE, array_head, packed_place
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ def _sealed_inside(places: Collection[PackedPlace]) -> tuple[str, int, str]:
 class StepTexts:
     """The texts of one place inside a transaction, by its steps: what many rows of one transaction need."""
 
-    def __init__(self, place: Place | Sequence[PackedPlace], at: int = 0) -> None:
+    def __init__(self, place: SourcePosition | Sequence[PackedPlace], at: int = 0) -> None:
         """Takes a place with one part, or with steps behind a position in a file; how many is no matter.
 
         Args:
             place: The place; of a token with more sources all of them, in the order of their names.
             at: Which of them, from 0, is the place.
         """
-        places = (packed_place(place),) if isinstance(place, Place) else place
+        places = (packed_place(place),) if isinstance(place, SourcePosition) else place
         version, self.crc, text = _sealed_inside(places)
         # What other places have of transactions of their own: a reader was given a part, and goes on elsewhere.
         before, after = (

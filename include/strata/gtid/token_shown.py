@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from strata.gtid.place import Origin, Place
+    from strata.gtid.place import CopyOrigin, SourcePosition
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def shown(place: Place) -> dict[str, Any]:
+def shown(place: SourcePosition) -> dict[str, Any]:
     """One source of a token, as values that JSON has."""
     when = (_EPOCH + timedelta(microseconds=place.committed_at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
@@ -25,12 +25,12 @@ def shown(place: Place) -> dict[str, Any]:
     }
 
 
-def _inside(place: Place) -> int | dict[str, int]:
+def _inside(place: SourcePosition) -> int | dict[str, int]:
     """The steps of the one transaction that begins at a place in a file, or those of each by its GTID."""
     if not place.position.is_shared:
         return sum(part.steps for part in place.parts)
     return {str(part.transaction): part.steps for part in place.parts}
 
 
-def _copied(origin: Origin) -> dict[str, Any]:
+def _copied(origin: CopyOrigin) -> dict[str, Any]:
     return {"source": origin.source, **origin.position.describe(), "lineage": origin.lineage or None}

@@ -10,7 +10,7 @@ from strata.jobs import ingest
 from strata.jobs.plan.sensitive import sensitive_columns
 from strata.jobs.reconcile import verify_changes as verify
 from strata.jobs.reconcile.catch_up import catch_up
-from strata.jobs.reconcile.reading import Wanted
+from strata.jobs.reconcile.reading import ComparisonRequest
 from strata.jobs.reconcile.reconcile_source import reconcile_source
 from strata.jobs.reconcile.server_rows import Pace
 from strata.store.database import open_store
@@ -54,7 +54,7 @@ def reconcile(
     return reconcile_source(
         found,
         engine,
-        Wanted(tuple(tables), names, keys, pace=pace, sensitive=partial(_sensitive, found, engine)),
+        ComparisonRequest(tuple(tables), names, keys, pace=pace, sensitive=partial(_sensitive, found, engine)),
         catch_up=partial(catch_up, found, land=land, track=track, seconds=_PATIENCE_SECONDS),
         watch=watch,
     )
@@ -71,7 +71,7 @@ def verify_changes(
     """Holds each published change against those before it; no server is asked. Its arguments are `reconcile`'s."""
     found = settings.source(source)
     engine = open_store(found.store_url)
-    wanted = Wanted(tuple(tables), names, sensitive=partial(_sensitive, found, engine))
+    wanted = ComparisonRequest(tuple(tables), names, sensitive=partial(_sensitive, found, engine))
     return verify.verify_changes(found, engine, wanted, watch=watch)
 
 

@@ -30,7 +30,7 @@ from strata.jobs.land.clock_readings import reading_clock
 from strata.jobs.land.land_source import land_or_wait
 from strata.jobs.mirror.note_waiting import Tell, note_waiting, warn
 from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.plan_slices import plan_run
 from strata.jobs.plan.wanted import folds_names
 from strata.jobs.publish.publish_interval import Publication, PublishedTable, TableOutcome
@@ -43,13 +43,13 @@ from strata.jobs.watch import notify_versions
 from strata.mirrors.lock import MirrorLocks
 from strata.mirrors.modes import Mode
 from strata.mirrors.renames import renames_by
-from strata.schema.live.engine import Moment
+from strata.schema.live.engine import ReadingMoment
 from strata.schema.model.patterns import matches
 from strata.store.database import open_store
 from strata.store.decisions import DecisionLedger
 from strata.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
-from strata.store.verdicts import Outcome, VerdictLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
+from strata.store.verdicts import VerdictLedger, VerdictOutcome
 from strata.wire.connection import connect
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
     found = known_if_stored(settings.source(source))
     stream = LandedStream.open(found.lake, source)
     # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
-    moment = Moment.BY_FILE if stream.resume is Resume.FILE else Moment.BY_SERVER
+    moment = ReadingMoment.BY_FILE if stream.resume is Resume.FILE else ReadingMoment.BY_SERVER
     return snapshot_schemas(found.address, open_store(found.store_url), source, moment)
 
 
@@ -197,7 +197,7 @@ def plan(
     read_own_checks(found.settings.checks)
     engine = known_store(found)
     refuse_unknown_versions(engine, source, found.settings.checks)
-    request = Request(start, end, gtids, tuple(tables or ()), take, failed)
+    request = RunRequest(start, end, gtids, tuple(tables or ()), take, failed)
     stream = LandedStream.open(found.lake, source)
     return plan_run(found, engine, stream, request, now=now_micros())
 
@@ -218,8 +218,8 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
 
     def is_published(planned: PlannedTable, rows: int) -> bool:
         stored = ledger.get(source, planned.interval, planned.database, planned.table)
-        if stored is None or stored.state not in {State.HELD, State.DISCARDED}:
-            return stored is not None and stored.state is State.PUBLISHED
+        if stored is None or stored.state not in {IntervalState.HELD, IntervalState.DISCARDED}:
+            return stored is not None and stored.state is IntervalState.PUBLISHED
         # What was released is more than a run may publish by itself, also if the rest was discarded since.
         is_less = stored.run == run or rows <= stored.published_rows
         return is_less and decisions.is_decided(stored)
@@ -253,10 +253,10 @@ def _decided(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> TableOu
         return None
     if not DecisionLedger(engine).is_decided(stored):
         return None
-    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is State.HELD else None)
+    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is IntervalState.HELD else None)
 
 
-_WITHHELD = (State.FAILED, State.HELD)
+_WITHHELD = (IntervalState.FAILED, IntervalState.HELD)
 
 
 def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
@@ -266,7 +266,7 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
     verdicts = {(one.start, one.table): one.outcome for one in VerdictLedger(engine).select(plan.source, set(ends))}
     for planned in plan.tables:
         piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
-        if piece is None or piece.state is not State.PUBLISHED:
+        if piece is None or piece.state is not IntervalState.PUBLISHED:
             raise Usage(
                 f"the run was published and its staged files were cleared; {planned.name} is "
                 f"{piece.state if piece else 'not in the ledger'} since",
@@ -276,11 +276,11 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
             )
         entry = published.get(plan.source, planned.interval, planned.full_name)
         tables = () if entry is None else (_table_of(planned.name, entry, ends, verdicts),)
-        yield TableOutcome(planned, State.PUBLISHED, tables)
+        yield TableOutcome(planned, IntervalState.PUBLISHED, tables)
 
 
 def _table_of(
-    name: str, entry: PublishedInterval, ends: Mapping[int, str], verdicts: Mapping[tuple[int, str], Outcome]
+    name: str, entry: PublishedInterval, ends: Mapping[int, str], verdicts: Mapping[tuple[int, str], VerdictOutcome]
 ) -> PublishedTable:
     return PublishedTable(
         table=name,
@@ -290,7 +290,7 @@ def _table_of(
         schema_versions=entry.details.schema_versions,
         gtid_executed=ends[entry.interval_start],
         changed=0,
-        verdict=verdicts.get((entry.interval_start, entry.table), Outcome.PASSED),
+        verdict=verdicts.get((entry.interval_start, entry.table), VerdictOutcome.PASSED),
         by_version=entry.details.by_version,
     )
 
@@ -395,16 +395,16 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     mine = {(table.interval, table.database, table.table) for table in plan.tables}
     left = [
         (piece, piece.reason)
-        for piece in ledger.select(source, (State.FAILED, State.HELD))
+        for piece in ledger.select(source, (IntervalState.FAILED, IntervalState.HELD))
         if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
     ]
     if not left:
         raise_if_lost(lost_tables(found, engine))
         return
-    worst, reason = min(left, key=lambda one: (one[0].state is not State.FAILED, one[0].start))
+    worst, reason = min(left, key=lambda one: (one[0].state is not IntervalState.FAILED, one[0].start))
     rows = sum(piece.rows - piece.published_rows for piece, _ in left)
     tables = sorted({piece.name for piece, _ in left})
-    kind = ChecksFailedError if worst.state is State.FAILED else SchemaGapError
+    kind = ChecksFailedError if worst.state is IntervalState.FAILED else SchemaGapError
     raise kind(
         f"{counted(rows, 'row') if rows else 'rows'} of {', '.join(tables[:5])}"
         f"{' and others' if len(tables) > 5 else ''} left out; "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from strata.mirrors.position import MirrorPosition
-    from strata.mirrors.vectors import Vector
+    from strata.mirrors.vectors import StoredVector
 
 
 class LiveFile(Struct, frozen=True):
@@ -25,7 +25,7 @@ class LiveFile(Struct, frozen=True):
     rows: int
     """In the file, dead ones included."""
     modified_ms: int
-    vector: Vector | None = None
+    vector: StoredVector | None = None
     has_invalid: bool = False
     """Of a file that was just written: whether it has the map of what its columns do not hold."""
 
@@ -34,7 +34,7 @@ class LiveFile(Struct, frozen=True):
         """Rows that count."""
         return self.rows - (self.vector.cardinality if self.vector else 0)
 
-    def with_vector(self, vector: Vector) -> LiveFile:
+    def with_vector(self, vector: StoredVector) -> LiveFile:
         """With these dead rows."""
         return replace(self, vector=vector)
 
@@ -74,7 +74,7 @@ class ForeignCommit(Struct, frozen=True):
     """Whether it says that it changed rows, other than by moving them to other files."""
 
 
-class Snapshot(Struct, frozen=True):
+class LogSnapshot(Struct, frozen=True):
     """The table as it is after one version of its log."""
 
     url: str

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from strata.errors import LakeUnavailableError, Usage
 from strata.mirrors.layout import key_columns
 from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.taken import Taken
+from strata.mirrors.taken import AppliedFiles
 from strata.rows.arrow import BEFORE, INVALID
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
@@ -50,7 +50,7 @@ class VersionRange(Struct, frozen=True):
     definition: TableDefinition
 
 
-class Batch(Struct, frozen=True):
+class MirrorBatch(Struct, frozen=True):
     """Changes of whole transactions."""
 
     changes: pa.Table
@@ -111,15 +111,15 @@ class PublishedChanges:
         self._metadata: dict[str, pq.FileMetaData] = {}
         self._last: tuple[str, pq.ParquetFile] | None = None
 
-    def taken(self, first: int, last: int) -> Taken:
+    def taken(self, first: int, last: int) -> AppliedFiles:
         """Which files there are of intervals from one start to another, both inclusive."""
-        return Taken.of(self._files, self.version, first, last)
+        return AppliedFiles.of(self._files, self.version, first, last)
 
-    def still_has(self, taken: Taken) -> bool:
+    def still_has(self, taken: AppliedFiles) -> bool:
         """Whether it has the files that were applied once."""
         return taken.still_holds(self._files)
 
-    def batches(self, span: VersionRange, is_in: Callable[[int], bool], at_once: int = 1) -> Iterator[Batch]:
+    def batches(self, span: VersionRange, is_in: Callable[[int], bool], at_once: int = 1) -> Iterator[MirrorBatch]:
         """The changes of a span, in order; the last batch reaches its end, and may be empty.
 
         Args:
@@ -139,15 +139,17 @@ class PublishedChanges:
             follows, whole = parts[0].low, pa.concat_tables(held)
             first, rest = _split(whole, pc.less(whole["_seq"], follows))
             if first.num_rows:
-                yield Batch(first, follows - 1)
+                yield MirrorBatch(first, follows - 1)
                 held = [rest]
             elif own := _parts_of_one(whole, parts):
-                yield Batch(whole, follows, partial(self._in_order, own, structs.replace(span, until=follows), at_once))
+                yield MirrorBatch(
+                    whole, follows, partial(self._in_order, own, structs.replace(span, until=follows), at_once)
+                )
                 # The last ones may have the transactions behind it, too.
                 held = [self._read(part, structs.replace(span, after=follows)) for part in own if part.high > follows]
                 for _ in own:
                     parts.popleft()
-        yield Batch(pa.concat_tables(held) if held else self._none(span), span.until)
+        yield MirrorBatch(pa.concat_tables(held) if held else self._none(span), span.until)
 
     def _is_much(self, held: list[pa.Table], at_once: int) -> bool:
         rows, size = sum(one.num_rows for one in held), sum(int(one.nbytes) for one in held)

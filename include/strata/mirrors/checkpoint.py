@@ -9,10 +9,10 @@ from strata.errors import LakeUnavailableError
 from strata.tables.delta.checkpoint import write_checkpoint
 
 if TYPE_CHECKING:
-    from strata.mirrors.actions import Snapshot
+    from strata.mirrors.actions import LogSnapshot
 
 
-def write_checkpoint_if_due(snapshot: Snapshot, before: Snapshot, every: int) -> None:
+def write_checkpoint_if_due(snapshot: LogSnapshot, before: LogSnapshot, every: int) -> None:
     """Writes one if it is time, or if the last commit has given the table other columns: commits of older versions of
     Strata have bounds, which readers then parse by the new types. A checkpoint has none of files that were removed.
     Nothing else depends on it: one that cannot be written is left to the next.

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.schema.model.definition import TableDefinition
-    from strata.tables.state import Events
+    from strata.tables.state import ImageChanges
 
     Row = dict[str, Any]
 
 
 def completed(
-    events: Events,
+    events: ImageChanges,
     definition: TableDefinition,
     key: Sequence[str],
     missing: pa.ChunkedArray,
@@ -51,7 +51,7 @@ def completed(
     return _one_by_one(events, key, state) if _changes_keys(events, key) else filled(state, events, key)
 
 
-def _from_before(events: Events) -> pa.Table:
+def _from_before(events: ImageChanges) -> pa.Table:
     """In a table without a key an image before a change is whole, whatever the server's row image is."""
     after = events.after
     if events.differences:
@@ -67,7 +67,7 @@ def _distinct(keys: pa.Table) -> pa.Table:
     return keys.take(pa.array(np.unique(row_codes(keys), return_index=True)[1]))
 
 
-def _changes_keys(events: Events, key: Sequence[str]) -> bool:
+def _changes_keys(events: ImageChanges, key: Sequence[str]) -> bool:
     """Whether an update with a partial image after it gives its row another key."""
     partial = distinct(np.concatenate(list(events.absent.values())))
     partial = partial[np.isin(events.put[partial], events.taken)]
@@ -81,7 +81,7 @@ def _changes_keys(events: Events, key: Sequence[str]) -> bool:
     return False
 
 
-def _one_by_one(events: Events, key: Sequence[str], state: pa.Table) -> pa.Table:
+def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa.Table:
     """Row by row, each from what its key had in front of it: a row that moved takes its values along."""
 
     def key_of(row: Row) -> str:
@@ -107,14 +107,14 @@ def _one_by_one(events: Events, key: Sequence[str], state: pa.Table) -> pa.Table
     return pa.Table.from_pylist(after, schema=events.after.schema)
 
 
-def _values(old: Row | None, names: Sequence[str], events: Events, at: int) -> Row:
+def _values(old: Row | None, names: Sequence[str], events: ImageChanges, at: int) -> Row:
     """What an image lacks, from the row in front of it."""
     if names and old is None:
         raise Usage("an image lacks columns, and there is no row in front of it to take them from")
     return {name: _document((old or {})[name], events, name, at) for name in names}
 
 
-def _document(old: Any, events: Events, name: str, at: int) -> Any:
+def _document(old: Any, events: ImageChanges, name: str, at: int) -> Any:
     difference = events.differences.get(name, {}).get(at)
     if difference is None:
         return old

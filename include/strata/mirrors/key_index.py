@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from strata.mirrors.actions import LiveFile
     from strata.mirrors.table import Mirror
-    from strata.mirrors.vectors import Vector
+    from strata.mirrors.vectors import StoredVector
 
     Ints = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ BOUND_BYTES: Final = 384 << 20
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 
-class Wanted(Struct, frozen=True):
+class KeyLookup(Struct, frozen=True):
     """Keys that are looked for; each once."""
 
     keys: pa.Table
@@ -60,9 +60,9 @@ class KeyIndex:
     def __init__(self, columns: tuple[str, ...], schema: pa.Schema, bound_bytes: int = BOUND_BYTES) -> None:
         self._schema = names_of(schema, columns)
         self._known = KnownFiles(bound_bytes)
-        self._dead: dict[str, tuple[Vector, BitMap]] = {}
+        self._dead: dict[str, tuple[StoredVector, BitMap]] = {}
 
-    def find(self, mirror: Mirror, wanted: Wanted) -> dict[str, BitMap]:
+    def find(self, mirror: Mirror, wanted: KeyLookup) -> dict[str, BitMap]:
         """The rows of these keys, by data file.
 
         Raises:
@@ -110,7 +110,7 @@ class KeyIndex:
             known = self._dead[file.path] = file.vector, read_vector(mirror.url, file.vector)
         return known[1]
 
-    def learn_dead(self, path: str, vector: Vector, dead: BitMap) -> None:
+    def learn_dead(self, path: str, vector: StoredVector, dead: BitMap) -> None:
         """Takes a vector that was just written."""
         self._dead[path] = vector, dead
 
@@ -144,7 +144,7 @@ class KeyIndex:
             del self._dead[path]
 
     def _compared(
-        self, mirror: Mirror, wanted: Wanted, files: list[LiveFile], found: Ints, of_key: Ints, many: Ints
+        self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], found: Ints, of_key: Ints, many: Ints
     ) -> Ints:
         """The rows without those that have the hash of a key, or more of the same, than are looked for."""
         is_open = np.isin(found[0], many)
@@ -195,7 +195,7 @@ def _by_file(files: list[LiveFile], found: Ints) -> dict[str, BitMap]:
     }
 
 
-def _missing(mirror: Mirror, wanted: Wanted, of_key: Ints, code: int) -> MirrorDivergedError:
+def _missing(mirror: Mirror, wanted: KeyLookup, of_key: Ints, code: int) -> MirrorDivergedError:
     asked = np.flatnonzero((of_key == code) & (wanted.counts > 0))
     return _wrong(mirror, wanted.keys, int(asked[0]))
 

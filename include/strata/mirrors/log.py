@@ -27,7 +27,7 @@ from strata.wire.storage import Folder, lake_errors, listed, read_file, sync_fil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from strata.mirrors.actions import ForeignCommit, LiveFile, Snapshot
+    from strata.mirrors.actions import ForeignCommit, LiveFile, LogSnapshot
 
 LOG: Final = "_delta_log"
 _DIGITS: Final = 20
@@ -35,7 +35,7 @@ _CHECKPOINT: Final = ".checkpoint.parquet"
 _ANEW: Final = "Restore `_delta_log`; or move the mirror's folder away, and dump the table again (`strata dump`)."
 
 
-def read_snapshot(url: str, version: int | None = None) -> Snapshot | None:
+def read_snapshot(url: str, version: int | None = None) -> LogSnapshot | None:
     """The mirror as it is now, or after a version of its log; None if there is no table.
 
     Raises:
@@ -52,7 +52,7 @@ def read_snapshot(url: str, version: int | None = None) -> Snapshot | None:
     return state.snapshot()
 
 
-def newer(snapshot: Snapshot) -> Snapshot:
+def newer(snapshot: LogSnapshot) -> LogSnapshot:
     """The same table with what was committed since; the same value if nothing was.
 
     Raises:
@@ -74,7 +74,7 @@ def position_of(url: str, version: int) -> MirrorPosition | None:
     return MirrorPosition.of_metadata(info_of(actions or ()), url)
 
 
-def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Iterator[tuple[str, Snapshot]]:
+def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Iterator[tuple[str, LogSnapshot]]:
     """The table after each version of the log from the last one on whose operation is such a one, with its operation.
 
     Args:
@@ -150,7 +150,7 @@ def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
     return start, tuple(f"{url}/{LOG}/{name}" for name in names)
 
 
-def snapshot_of(url: str, version: int, actions: Sequence[Mapping[str, Any]]) -> Snapshot:
+def snapshot_of(url: str, version: int, actions: Sequence[Mapping[str, Any]]) -> LogSnapshot:
     """The table as the actions of one commit alone have it.
 
     Raises:

@@ -9,10 +9,10 @@ from urllib.parse import unquote
 import msgspec
 
 from strata.errors import DamagedFileError
-from strata.mirrors.actions import ForeignCommit, LiveFile, Snapshot
+from strata.mirrors.actions import ForeignCommit, LiveFile, LogSnapshot
 from strata.mirrors.modes import FEATURES
 from strata.mirrors.position import MirrorPosition
-from strata.mirrors.vectors import Vector
+from strata.mirrors.vectors import StoredVector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class LogState:
         self.foreign: list[ForeignCommit] = []
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
+    def of(cls, snapshot: LogSnapshot) -> Self:
         """To go on from there."""
         state = cls(snapshot.url)
         state.version, state.position = snapshot.version, snapshot.position
@@ -65,7 +65,7 @@ class LogState:
         # A commit may name the file with its new vector before it removes the one with the old: they are two.
         path = unquote(remove["path"])
         known = self.files.get(path)
-        if known is not None and known.vector == Vector.of_log(remove.get("deletionVector"), self.url):
+        if known is not None and known.vector == StoredVector.of_log(remove.get("deletionVector"), self.url):
             del self.files[path]
 
     def take_commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
@@ -81,7 +81,7 @@ class LogState:
         else:
             self.foreign.append(foreign_commit(version, info, actions))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LogSnapshot:
         """What was read.
 
         Raises:
@@ -98,7 +98,7 @@ class LogState:
             )
         if self.position is None:
             raise DamagedFileError("there is a Delta table that is no mirror", file=self.url, remedy="Move it away.")
-        return Snapshot(
+        return LogSnapshot(
             url=self.url,
             version=self.version,
             position=self.position,
@@ -127,7 +127,7 @@ def live_file(add: Mapping[str, Any], url: str) -> LiveFile:
     rows = msgspec.json.decode(add.get("stats") or "{}").get("numRecords")
     if rows is None:
         raise DamagedFileError("another program wrote a file without its number of rows into the mirror", file=url)
-    vector = Vector.of_log(add.get("deletionVector"), url)
+    vector = StoredVector.of_log(add.get("deletionVector"), url)
     return LiveFile(unquote(add["path"]), int(add["size"]), int(rows), int(add["modificationTime"]), vector)
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from msgspec import Struct
 
 from strata.mirrors.complete import completed
-from strata.mirrors.key_index import Wanted
+from strata.mirrors.key_index import KeyLookup
 from strata.mirrors.layout import SEQ
-from strata.tables.state import Events, in_order, row_codes
+from strata.tables.state import ImageChanges, in_order, row_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ _BITS: Final = 63
 class Reduced(Struct, frozen=True):
     """What a batch amounts to."""
 
-    gone: Wanted
+    gone: KeyLookup
     """Keys, or whole rows of a table without one, with the number of rows that they have in front of the batch."""
     put: pa.Table
     """Rows behind it, with `_seq`."""
@@ -53,28 +53,28 @@ def reduce_changes(
         Usage: An image lacks columns that are known from nowhere.
     """
     ordered = in_order(changes)
-    events = Events.of(ordered, definition)
+    events = ImageChanges.of(ordered, definition)
     seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
     after = completed(events, definition, key, ordered["_missing"], rows_of)
     put = after.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
     return (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
 
 
-def _times(events: Events) -> Ints:
+def _times(events: ImageChanges) -> Ints:
     """When each image counts, those before changes and then those after them; within a change the image before it
     goes first."""
     return np.concatenate([2 * events.taken, 2 * events.put + 1])
 
 
-def _images(events: Events, put: pa.Table, names: list[str]) -> pa.Table:
+def _images(events: ImageChanges, put: pa.Table, names: list[str]) -> pa.Table:
     return pa.concat_tables([events.before.select(names), put.select(names)])
 
 
-def _by_key(events: Events, put: pa.Table, names: list[str]) -> Reduced:
+def _by_key(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
     takes, images = events.before.num_rows, _images(events, put, names)
     first, last = _edges(_numbers(images), _times(events))
     return Reduced(
-        gone=Wanted(images.take(pa.array(first)), (first < takes).astype(np.int64), exact=True),
+        gone=KeyLookup(images.take(pa.array(first)), (first < takes).astype(np.int64), exact=True),
         put=put.take(pa.array(np.sort(last[last >= takes]) - takes)),
     )
 
@@ -105,7 +105,7 @@ def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
     return first, last
 
 
-def _by_row(events: Events, put: pa.Table, names: list[str]) -> Reduced:
+def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
     """Of equal rows nobody can tell which one changed: those that the batch itself has put are taken first."""
     takes, images = events.before.num_rows, _images(events, put, names)
     codes, order = row_codes(images), np.argsort(_times(events), kind="stable")
@@ -126,7 +126,7 @@ def _by_row(events: Events, put: pa.Table, names: list[str]) -> Reduced:
         if count > 0
     ]
     places = np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
-    return Reduced(gone=Wanted(keys, needed[is_needed], exact=False), put=put.take(pa.array(places)))
+    return Reduced(gone=KeyLookup(keys, needed[is_needed], exact=False), put=put.take(pa.array(places)))
 
 
 def _groups(images: Ints, starts: Ints, ends: Ints) -> list[Ints]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from strata.mirrors.layout import SEQ, mirror_schema
 from strata.rows.arrow import INVALID
-from strata.schema.history.column_lineage import Lineage
+from strata.schema.history.column_lineage import ColumnLineage
 from strata.schema.model.folding import fold_name
 from strata.schema.model.patterns import matches
 from strata.tables.layout import column_name
@@ -121,7 +121,7 @@ def origins_of(before: TableDefinition, turn: Turn) -> dict[str, str | None]:
     """What each column of a mirror behind an ALTER TABLE was called in front of it; None for a new one."""
     if turn.definition is None:
         return {}
-    origins = Lineage(before, turn.definition, turn.renamed_columns, turn.added_columns).origins
+    origins = ColumnLineage(before, turn.definition, turn.renamed_columns, turn.added_columns).origins
     found = {column_name(new.name): None if old is None else column_name(old.name) for new, old in origins}
     return {**found, SEQ: SEQ}
 

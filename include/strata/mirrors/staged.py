@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from strata.mirrors.data_files import read_file_rows, write_rows
 from strata.mirrors.log import now_ms
 from strata.mirrors.modes import Mode
-from strata.mirrors.vectors import Vector, rows_of, write_vectors
+from strata.mirrors.vectors import StoredVector, rows_of, write_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Staged:
             self._dead.pop(path, None)
             return
         # It is nowhere yet: the index knows what it will say.
-        vector = Vector("", 0, 0, len(gone))
+        vector = StoredVector("", 0, 0, len(gone))
         files[path] = file.with_vector(vector)
         self._index.learn_dead(path, vector, gone)
         self._dead[path] = gone

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from strata.mirrors.actions import LiveFile, Snapshot
+    from strata.mirrors.actions import LiveFile, LogSnapshot
     from strata.mirrors.position import MirrorPosition
 
 _DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
@@ -58,7 +58,7 @@ class Mirror(Struct, frozen=True):
 
     source: str
     table: TableName
-    snapshot: Snapshot
+    snapshot: LogSnapshot
     limits: MirrorLimits = MirrorLimits()
 
     @classmethod
@@ -407,7 +407,7 @@ BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: 
 
 def _commit(
     url: str,
-    found: Snapshot | None,
+    found: LogSnapshot | None,
     actions: Iterable[Mapping[str, Any]],
     position: MirrorPosition,
     app: str,
@@ -434,5 +434,5 @@ def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", crea
     }
 
 
-def _ends(found: Snapshot | None) -> list[dict[str, Any]]:
+def _ends(found: LogSnapshot | None) -> list[dict[str, Any]]:
     return [] if found is None else [file.removed(now_ms()) for file in found.files.values()]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _PARTS = 4
 
 
-class Taken(Struct, frozen=True):
+class AppliedFiles(Struct, frozen=True):
     """The files of a change table, in intervals from one start to another, as they were when they were applied."""
 
     version: int
@@ -40,7 +40,7 @@ class Taken(Struct, frozen=True):
 
     def still_holds(self, files: Mapping[str, int]) -> bool:
         """Whether a newer state of the change table has the same files there."""
-        return Taken.of(files, self.version, self.first, self.last).digest == self.digest
+        return AppliedFiles.of(files, self.version, self.first, self.last).digest == self.digest
 
     @property
     def text(self) -> str:

@@ -28,7 +28,7 @@ from strata.mirrors.renames import (
 from strata.mirrors.schema_text import schema_text
 from strata.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
 from strata.rows.arrow import is_calendar, may_be_invalid
-from strata.schema.history.column_lineage import Lineage
+from strata.schema.history.column_lineage import ColumnLineage
 from strata.schema.history.effects import EffectKind
 from strata.schema.model.folding import fold_name
 from strata.tables.convert import convert_exact_rows, exact_schema
@@ -247,7 +247,7 @@ def _keeps_texts(mirror: Mirror, turn: Turn) -> bool:
     """Whether what files have of values that no column holds, by the names of their columns, stays as it is."""
     if turn.definition is None:
         return True
-    origins = Lineage(mirror.definition, turn.definition, turn.renamed_columns, turn.added_columns).origins
+    origins = ColumnLineage(mirror.definition, turn.definition, turn.renamed_columns, turn.added_columns).origins
     if any(_gets_texts(new, old) for new, old in origins):
         return mirror.snapshot.live_rows == 0
     if INVALID_COLUMN not in mirror.schema.names:

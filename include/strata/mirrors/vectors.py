@@ -35,7 +35,7 @@ _VERSION: Final = b"\x01"
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
-class Vector(Struct, frozen=True):
+class StoredVector(Struct, frozen=True):
     """Where a vector is kept."""
 
     place: str
@@ -62,7 +62,7 @@ class Vector(Struct, frozen=True):
         }
 
     @classmethod
-    def of_log(cls, found: Mapping[str, Any] | None, url: str) -> Vector | None:
+    def of_log(cls, found: Mapping[str, Any] | None, url: str) -> StoredVector | None:
         """The inverse; None of none.
 
         Raises:
@@ -77,7 +77,7 @@ class Vector(Struct, frozen=True):
         )
 
 
-def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | None = None) -> dict[str, Vector]:
+def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | None = None) -> dict[str, StoredVector]:
     """Writes one file with the vectors of some data files.
 
     Args:
@@ -96,14 +96,14 @@ def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | No
     parts, at, found = [_VERSION], 1, {}
     for path, rows in dead.items():
         vector = _encoded(rows)
-        found[path] = Vector(place, at, len(vector), len(rows))
+        found[path] = StoredVector(place, at, len(vector), len(rows))
         parts += [len(vector).to_bytes(4, "big"), vector, zlib.crc32(vector).to_bytes(4, "big")]
         at += 8 + len(vector)
     write_file(f"{url}/{FOLDER}/deletion_vector_{name}.bin", *parts, unsynced=unsynced)
     return found
 
 
-def read_vector(url: str, vector: Vector) -> BitMap:
+def read_vector(url: str, vector: StoredVector) -> BitMap:
     """The numbers of the dead rows.
 
     Raises:

@@ -18,7 +18,7 @@ from strata.kernels.nulls import op_validity
 from strata.kernels.strings import gtid_texts
 from strata.rows.arrow import BEFORE, INVALID, MISSING, TIMESTAMP_UTC
 from strata.rows.extras import invalid_values, missing_columns
-from strata.rows.faults import CorruptCell, Fault, Faults
+from strata.rows.faults import CellFault, CorruptCell, Faults
 from strata.rows.gather_text import Labels
 from strata.rows.partial_json import GatherPartialJson
 from strata.rows.row_buffers import BATCH_ROWS
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata.gtid.sets import Sid
     from strata.kernels.arrays import Cells, Ints
     from strata.rows.blocks import RowBlock
-    from strata.rows.row_buffers import Rows
+    from strata.rows.row_buffers import BufferedRows
 
 _OPERATIONS = Labels.of(("insert", "update", "delete"))
 _LONGEST_NUMBER = 19
@@ -42,7 +42,7 @@ class Built(Struct, frozen=True):
     """A batch, and the faults of its rows."""
 
     batch: pa.RecordBatch
-    unreadable: tuple[tuple[str, Fault], ...]
+    unreadable: tuple[tuple[str, CellFault], ...]
     """Column and fault of each value that is not to be had; the column is `_before.NAME` in the before image."""
 
 
@@ -68,7 +68,7 @@ def build_batch(block: RowBlock, binlog_file: str) -> Built:
         CorruptRow: The values of a column are more than a batch can hold; with the place of the first row event.
     """
     rows, plan = block.rows, block.plan
-    faults: list[tuple[str, Fault]] = []
+    faults: list[tuple[str, CellFault]] = []
     try:
         after = _image(block, rows.after, Has.AFTER, "", faults)
         before = _before(block, faults)
@@ -86,7 +86,7 @@ def build_batch(block: RowBlock, binlog_file: str) -> Built:
 
 
 def _image(
-    block: RowBlock, cells: tuple[Cells, ...], flag: int, prefix: str, faults: list[tuple[str, Fault]]
+    block: RowBlock, cells: tuple[Cells, ...], flag: int, prefix: str, faults: list[tuple[str, CellFault]]
 ) -> list[pa.Array]:
     """The columns of one image; faults are added with the names of their columns."""
     rows, plan = block.rows, block.plan
@@ -108,7 +108,7 @@ def _image(
     return found
 
 
-def _before(block: RowBlock, faults: list[tuple[str, Fault]]) -> pa.Array:
+def _before(block: RowBlock, faults: list[tuple[str, CellFault]]) -> pa.Array:
     rows, image = block.rows, block.plan.image
     if not rows.flags & Has.BEFORE:
         return block.plan.no_image.slice(0, rows.count)
@@ -151,7 +151,7 @@ def _corrupt_row(block: RowBlock, error: CorruptCell, binlog_file: str) -> Corru
     return CorruptRow(facts[Fact.SEQ], facts[Fact.ROW], found)
 
 
-def _there(rows: Rows, flag: int) -> Cells:
+def _there(rows: BufferedRows, flag: int) -> Cells:
     """For a column that the log lacks: NULL where a row lacks the image, else some cell."""
     lacking = Op.DELETE if flag == Has.AFTER else Op.INSERT
     return np.where(rows.facts[Fact.OP] == lacking, 0, 2).astype(np.uint32)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strata.gtid.sets import Sid
     from strata.rows.decode_plans import DecodePlan, DecodePlans, MapPlan
     from strata.rows.region import Region
-    from strata.rows.row_buffers import Rows
+    from strata.rows.row_buffers import BufferedRows
     from strata.rows.windows import Source
     from strata.wire.files import BinlogFile
 
@@ -44,7 +44,7 @@ class RowBlock(Struct, frozen=True, eq=False):
     """Rows of one table in stream order, as places of their cells."""
 
     plan: DecodePlan
-    rows: Rows
+    rows: BufferedRows
     region: Region
     """What the cells point into."""
     servers: tuple[Sid, ...]

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata.kernels.arrays import Cells
-    from strata.rows.faults import Fault
-    from strata.rows.row_buffers import Rows
+    from strata.rows.faults import CellFault
+    from strata.rows.row_buffers import BufferedRows
 
 
-def missing_columns(rows: Rows, names: Sequence[str]) -> pa.Array | None:
+def missing_columns(rows: BufferedRows, names: Sequence[str]) -> pa.Array | None:
     """Per row the names of the columns that its images lack, those of the before image as `_before.NAME`; None if no
     image lacks any."""
     if not rows.flags & Has.ABSENT:
@@ -47,7 +47,7 @@ def _mark(absent: np.ndarray[tuple[int, int], np.dtype[np.bool_]], cells: Sequen
         absent[:, at] = column == ABSENT_CELL
 
 
-def invalid_values(faults: Sequence[tuple[str, Fault]], count: int) -> pa.Array:
+def invalid_values(faults: Sequence[tuple[str, CellFault]], count: int) -> pa.Array:
     """Per row a map from column to what the log has; NULL for rows without a fault."""
     ordered = sorted(faults, key=lambda fault: fault[1].row)
     counts = np.bincount([fault.row for _, fault in ordered], minlength=count)

@@ -33,7 +33,7 @@ class FaultKind(Enum):
         return self is not FaultKind.INVALID
 
 
-class Fault(Struct, frozen=True):
+class CellFault(Struct, frozen=True):
     """One value."""
 
     row: int
@@ -59,11 +59,11 @@ class CorruptCell(Exception):
 class Faults(Struct):
     """The faults of one column of one image of a batch."""
 
-    found: list[Fault] = field(default_factory=list)
+    found: list[CellFault] = field(default_factory=list)
 
     def add(self, row: int, verbatim: str, kind: FaultKind, reason: str) -> None:
         """Notes a fault."""
-        self.found.append(Fault(row, verbatim, kind, reason))
+        self.found.append(CellFault(row, verbatim, kind, reason))
 
     def add_cells(
         self, region: Region, cells: Cells, bad: Bytes, width: int, reason: str, kind: FaultKind = FaultKind.UNREADABLE

@@ -21,7 +21,7 @@ from strata.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata.rows.faults import FaultKind, Faults
 from strata.rows.gather_json import GatherJson
 from strata.rows.region import MARGIN, Region
-from strata.wire.cursor import Cursor
+from strata.wire.cursor import ByteCursor
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class _Number(str):
     __slots__ = ()
 
 
-class Difference(Struct, frozen=True):
+class JsonDiff(Struct, frozen=True):
     """One change of a document."""
 
     operation: _Operation
@@ -96,7 +96,7 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
         return to_texts(texts)
 
     @staticmethod
-    def _differences(region: Region, cells: Cells, row: int, unread: Bytes) -> list[Difference]:
+    def _differences(region: Region, cells: Cells, row: int, unread: Bytes) -> list[JsonDiff]:
         """Those of a row; none if they cannot be read, which is marked."""
         try:
             return _differences(region, int(cells[row]))
@@ -110,15 +110,15 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
         return np.asarray(rows[bits == 1])
 
 
-def _differences(region: Region, cell: int) -> list[Difference]:
+def _differences(region: Region, cell: int) -> list[JsonDiff]:
     size = int.from_bytes(region.cell(cell, _PREFIX_BYTES), "little")
-    cursor = Cursor(region.cell(cell + _PREFIX_BYTES, size))
+    cursor = ByteCursor(region.cell(cell + _PREFIX_BYTES, size))
     found = []
     while cursor.left():
         operation = _Operation(cursor.uint(1))
         path = cursor.text(cursor.lenenc())
         value = None if operation == _Operation.REMOVE else _text(cursor.take(cursor.lenenc()))
-        found.append(Difference(operation, path, value))
+        found.append(JsonDiff(operation, path, value))
     return found
 
 
@@ -137,7 +137,7 @@ def _text(binary: bytes) -> str:
     return str(text)
 
 
-def differences_text(differences: list[Difference]) -> str:
+def differences_text(differences: list[JsonDiff]) -> str:
     """As `_invalid` has them: `[{"op": "replace", "path": "$.a", "value": 1}]`, with MySQL's paths, in order."""
     parts = (
         f'{{"op": "{_Operation(each.operation).name.lower()}", "path": {json.dumps(each.path, ensure_ascii=False)}'
@@ -147,15 +147,15 @@ def differences_text(differences: list[Difference]) -> str:
     return f"[{', '.join(parts)}]"
 
 
-def differences_of(text: str) -> list[Difference]:
+def differences_of(text: str) -> list[JsonDiff]:
     """What `differences_text` has written."""
     return [
-        Difference(_Operation[each["op"].upper()], each["path"], _dumps(each["value"]) if "value" in each else None)
+        JsonDiff(_Operation[each["op"].upper()], each["path"], _dumps(each["value"]) if "value" in each else None)
         for each in _loads(text)
     ]
 
 
-def rebuilt(document: str, differences: list[Difference]) -> str:
+def rebuilt(document: str, differences: list[JsonDiff]) -> str:
     """A document's text after its differences have been applied in order.
 
     Raises:
@@ -169,7 +169,7 @@ def rebuilt(document: str, differences: list[Difference]) -> str:
     return _dumps(root[0])
 
 
-def _apply(root: list[Any], difference: Difference) -> None:
+def _apply(root: list[Any], difference: JsonDiff) -> None:
     parent: Any = root
     leg: int | str = 0
     for following in _legs(difference.path):

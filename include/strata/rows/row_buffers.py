@@ -30,7 +30,7 @@ _MOST_CELLS = 32 << 20
 """Cells of all row buffers together (128 MiB)."""
 
 
-class Rows(Struct, frozen=True, eq=False):
+class BufferedRows(Struct, frozen=True, eq=False):
     """What a row buffer held: where each cell lies, and what each row has beside its images."""
 
     count: int
@@ -42,11 +42,11 @@ class Rows(Struct, frozen=True, eq=False):
     facts: tuple[Ints, ...]
     """By `Fact`."""
 
-    def in_front_of(self, seq: int, row: int) -> Rows:
+    def in_front_of(self, seq: int, row: int) -> BufferedRows:
         """Those that stand in the stream before row number `row` of transaction `seq`."""
         seqs, numbers = self.facts[Fact.SEQ], self.facts[Fact.ROW]
         count = int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row))))
-        return Rows(
+        return BufferedRows(
             count,
             self.flags,
             tuple(cells[:count] for cells in self.after),
@@ -99,13 +99,13 @@ class RowBuffers:
         """The row buffers that hold rows."""
         return [int(number) for number in np.flatnonzero(self.entries["count"])]
 
-    def take(self, number: int) -> Rows:
+    def take(self, number: int) -> BufferedRows:
         """What a row buffer holds, which is then empty; one that was full gets more space."""
         buffer = self.entries[number]
         count, stride, targets, has = (int(one) for one in (buffer.count, buffer.stride, buffer.targets, buffer.has))
         after_at = int(buffer.cells_at)
         before_at = after_at + targets * stride
-        rows = Rows(
+        rows = BufferedRows(
             count,
             has,
             _taken(self.cells, after_at, stride, targets if has & Has.AFTER else 0, count),

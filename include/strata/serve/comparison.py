@@ -15,7 +15,7 @@ from strata.schema.history.renames import Renames, renames_between
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata.schema.answers.changes import TableChange
+    from strata.schema.answers.changes import ShownChange
     from strata.schema.apply.diff import Difference
     from strata.schema.model.definition import Column, TableDefinition
 
@@ -29,22 +29,22 @@ class SideBySide(Struct, frozen=True):
     after: Column | None
 
 
-class Comparison(Struct, frozen=True):
+class VersionComparison(Struct, frozen=True):
     """Two versions of the table."""
 
-    before: TableChange
-    after: TableChange
+    before: ShownChange
+    after: ShownChange
     columns: tuple[SideBySide, ...]
     others: tuple[str, ...]
     """What differs besides columns."""
-    effects: tuple[TableChange, ...]
+    effects: tuple[ShownChange, ...]
     """The changes in between that did something to the rows that were there, in stream order."""
 
 
 _OF_COLUMNS = (ColumnAdded, ColumnRemoved, ColumnChanged, ColumnRenamed)
 
 
-def compare(life: Sequence[TableChange], first: int | None, second: int | None) -> Comparison | None:
+def compare(life: Sequence[ShownChange], first: int | None, second: int | None) -> VersionComparison | None:
     """Two versions of a table, the older one before the other whatever their order; None unless both are named.
 
     Args:
@@ -66,10 +66,10 @@ def compare(life: Sequence[TableChange], first: int | None, second: int | None) 
     between = life[older + 1 : newer + 1]
     columns, others = _side_by_side(before.after, after.after, renames_between(_identified(before), _identified(after)))
     effects = tuple(change for change in between if change.has_effect and change.effect.text)
-    return Comparison(before, after, tuple(columns), tuple(others), effects)
+    return VersionComparison(before, after, tuple(columns), tuple(others), effects)
 
 
-def _identified(change: TableChange) -> Identified | None:
+def _identified(change: ShownChange) -> Identified | None:
     columns = change.entry.columns
     return None if change.after is None or columns is None else Identified(change.after, columns)
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from strata.schema.answers.changes import TableChange
+    from strata.schema.answers.changes import ShownChange
     from strata.schema.history.partition_changes import PlacedChange
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.model.definition import TableName
     from strata.serve.pictures import Period
 
-    DrawBand = Callable[[TableChange], Band]
+    DrawBand = Callable[[ShownChange], Band]
 
 _LEAST_NAMES: Final = 2
 """Fewer are no history of names."""
@@ -41,7 +41,7 @@ class Lane(Struct, frozen=True):
     picture: Markup
 
 
-class Lineage(Struct, frozen=True):
+class TableAncestry(Struct, frozen=True):
     """What a table comes from."""
 
     lanes: tuple[Lane, ...]
@@ -51,7 +51,9 @@ class Lineage(Struct, frozen=True):
     """Statements that name partitions, the newest first."""
 
 
-def lineage_of(store: SchemaStore, source: str, life: Sequence[TableChange], span: Period, draw: DrawBand) -> Lineage:
+def lineage_of(
+    store: SchemaStore, source: str, life: Sequence[ShownChange], span: Period, draw: DrawBand
+) -> TableAncestry:
     """What a table comes from.
 
     Args:
@@ -72,10 +74,10 @@ def lineage_of(store: SchemaStore, source: str, life: Sequence[TableChange], spa
         lanes = [_lane_of_name(one, life, span, draw) for one in names]
     if placed:
         copies.append(_lane_of_partitions(placed, span))
-    return Lineage((*lanes, *copies), tuple(placed))
+    return TableAncestry((*lanes, *copies), tuple(placed))
 
 
-def _lane_of_name(name: TableName, life: Sequence[TableChange], span: Period, draw: DrawBand) -> Lane:
+def _lane_of_name(name: TableName, life: Sequence[ShownChange], span: Period, draw: DrawBand) -> Lane:
     lane: list[Band] = []
     for change in life:
         if change.entry.name in {name, EVERY_TABLE}:
@@ -85,7 +87,7 @@ def _lane_of_name(name: TableName, life: Sequence[TableChange], span: Period, dr
     return Lane(name, "", bands(lane, span))
 
 
-def _copies(store: SchemaStore, source: str, life: Sequence[TableChange], span: Period) -> Iterator[Lane]:
+def _copies(store: SchemaStore, source: str, life: Sequence[ShownChange], span: Period) -> Iterator[Lane]:
     """The copies that tools filled and swapped in, each until it took the table's place."""
     for change in life:
         if change.online is None:
@@ -105,7 +107,7 @@ def _copies(store: SchemaStore, source: str, life: Sequence[TableChange], span: 
         yield Lane(copy, f"{change.online.tool}: became {swap.name}", bands(drawn, span))
 
 
-def _is_of(one: PlacedChange, life: Sequence[TableChange]) -> bool:
+def _is_of(one: PlacedChange, life: Sequence[ShownChange]) -> bool:
     """Whether the table had that name then: another table may have it before, or since."""
     reached = [change.entry for change in life if change.entry.seq <= one.change.seq]
     return bool(reached) and reached[-1].name == one.change.name

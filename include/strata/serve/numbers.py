@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WAIT_SECONDS: Final = 0.05
 
 
-class Reading(Struct, frozen=True):
+class SourceNumbers(Struct, frozen=True):
     """The numbers of a source as they were read last."""
 
     numbers: Mapping[str, float | None]
@@ -51,7 +51,7 @@ class Numbers:
         self._is_reading = False
         self._changed = Condition()
 
-    def of(self, sources: Iterable[str]) -> dict[str, Reading]:
+    def of(self, sources: Iterable[str]) -> dict[str, SourceNumbers]:
         """What is known of some sources; of those that are missing nothing has been read yet."""
         names = list(sources)
         with self._changed:
@@ -64,7 +64,7 @@ class Numbers:
             self._changed.wait_for(lambda: not self._wanted.keys() & due, _WAIT_SECONDS)
             now = monotonic()
             found = {name: self._kept[name] for name in names if name in self._kept}
-        return {name: Reading(one.numbers, now - one.at, one.error) for name, one in found.items()}
+        return {name: SourceNumbers(one.numbers, now - one.at, one.error) for name, one in found.items()}
 
     def _is_due(self, name: str) -> bool:
         kept, limits = self._kept.get(name), self._limits

@@ -18,7 +18,7 @@ from strata.store.database import reading
 from strata.store.ledgers import IntervalLedger
 from strata.store.read_again import ReadAgainLedger
 from strata.store.rows_in_time import waiting_rows
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.store.tables import schema_version
 from strata.store.verdicts import VerdictLedger
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from strata.schema.answers.catalogue import TableSummary
     from strata.schema.history.versions import TrackedPosition
-    from strata.serve.numbers import Numbers, Reading
+    from strata.serve.numbers import Numbers, SourceNumbers
     from strata.serve.sources import Sources
-    from strata.store.read_again import ReadAgain
-    from strata.store.rows_in_time import Waiting
+    from strata.store.read_again import TableToRead
+    from strata.store.rows_in_time import UnpublishedRows
     from strata.store.verdicts import IntervalOutcome
 
 _SHOWN_GAPS: Final = 20
@@ -86,7 +86,7 @@ class SourceView(Struct, frozen=True):
     """In quarantine, or held back."""
     gaps: int = 0
     """Tables whose schema is not known."""
-    reading: Reading | None = None
+    reading: SourceNumbers | None = None
     """The numbers that the lake has a part in; None: they are being read for the first time."""
 
 
@@ -102,7 +102,7 @@ def overview(sources: Sources, numbers: Numbers | None) -> list[SourceView]:
     return sorted(views, key=lambda view: (not view.attention, *(one.urgency for one in view.attention[:1]), view.name))
 
 
-def _view(sources: Sources, name: str, reading: Reading | None) -> SourceView:
+def _view(sources: Sources, name: str, reading: SourceNumbers | None) -> SourceView:
     try:
         engine = sources.store(name)
         return SourceView(name, attention=(_nothing_yet(name),)) if engine is None else _of_store(engine, name, reading)
@@ -110,7 +110,7 @@ def _view(sources: Sources, name: str, reading: Reading | None) -> SourceView:
         return SourceView(name, attention=(Attention(error.message, error.remedy),))
 
 
-def _of_store(engine: sa.Engine, name: str, read: Reading | None) -> SourceView:
+def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> SourceView:
     position = SchemaStore(engine).position(name)
     last = IntervalLedger(engine).last(name)
     if position is None:
@@ -130,7 +130,7 @@ def _of_store(engine: sa.Engine, name: str, read: Reading | None) -> SourceView:
         versions=_count_versions(engine, name),
         attention=tuple(sorted(attention, key=lambda one: one.urgency)),
         checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
-        withheld_rows=sum(one.rows for one in waiting if one.state is not State.OWED),
+        withheld_rows=sum(one.rows for one in waiting if one.state is not IntervalState.OWED),
         gaps=len(gaps),
         reading=read,
     )
@@ -146,7 +146,7 @@ def _count_versions(engine: sa.Engine, name: str) -> int:
         return int(connection.execute(query).scalar_one())
 
 
-def _of_numbers(name: str, read: Reading | None) -> Iterator[Attention]:
+def _of_numbers(name: str, read: SourceNumbers | None) -> Iterator[Attention]:
     if read is None:
         return
     if read.error is not None:
@@ -173,24 +173,24 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
         yield Attention("a mirror cannot be read", f"strata mirror update --source {name}")
 
 
-def _waiting(name: str, one: Waiting) -> Attention:
+def _waiting(name: str, one: UnpublishedRows) -> Attention:
     rows = f"{counted(one.rows, 'row')} of {_tables(one)} in {counted(one.intervals, 'interval')}"
-    if one.state is State.OWED:
+    if one.state is IntervalState.OWED:
         return Attention(f"{rows} wait for the next run", f"strata run --source {name}", urgency=Urgency.WAITING)
-    if one.state is State.FAILED:
+    if one.state is IntervalState.FAILED:
         text, command = f"{rows} failed their checks or could not be decoded", f"strata run --source {name} --failed"
     else:
         text, command = f"{rows} are held back", f"strata status --source {name}"
     return Attention(text, command, urgency=Urgency.WITHHELD)
 
 
-def _read_again(name: str, one: ReadAgain) -> Attention:
+def _read_again(name: str, one: TableToRead) -> Attention:
     text = f"the mirror of {one.name} is to be read again: {one.reason}"
     command = f"strata dump --source {name} --table {one.name}"
     return Attention(text, command, (one.database_name, one.table_name), Urgency.STILL)
 
 
-def _tables(one: Waiting) -> str:
+def _tables(one: UnpublishedRows) -> str:
     return one.table if one.tables == 1 else counted(one.tables, "table")
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.jobs.run.run_name import RunName
-from strata.schema.answers.search import Statement, statements_between
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.schema.answers.search import FoundStatement, statements_between
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ class SourceChanges(Struct, frozen=True):
 
     source: str
     run: RunName
-    statements: tuple[Statement, ...]
+    statements: tuple[FoundStatement, ...]
     tables: tuple[TableInterval, ...]
 
 
@@ -52,5 +52,5 @@ def run_changes(sources: Sources, planned: Sequence[Planned]) -> list[SourceChan
 
 def _changes(engine: sa.Engine, source: str, run: RunName) -> SourceChanges:
     start, end = run.start, run.end + _SECOND
-    pieces = TableIntervalLedger(engine).select(source, tuple(State), starts=(start, end))
+    pieces = TableIntervalLedger(engine).select(source, tuple(IntervalState), starts=(start, end))
     return SourceChanges(source, run, tuple(statements_between(engine, source, start, end)), tuple(pieces))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.errors import SchemaGapError, Usage
 from strata.schema.answers.blame import ColumnOrigin, column_origins
-from strata.schema.answers.changes import TableChange, changes
+from strata.schema.answers.changes import ShownChange, changes
 from strata.schema.answers.create_statements import create_statement
 from strata.schema.answers.lines import written_time
 from strata.schema.answers.positions import position_of
@@ -19,8 +19,8 @@ from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.model.folding import fold_name
-from strata.serve.comparison import Comparison, compare
-from strata.serve.lanes import Lineage, lineage_of
+from strata.serve.comparison import VersionComparison, compare
+from strata.serve.lanes import TableAncestry, lineage_of
 from strata.serve.pictures import Band, Period, bands, bars
 from strata.serve.rendering import query
 from strata.serve.table_rows import RowsView, rows_view
@@ -83,18 +83,18 @@ class TableView(Struct, frozen=True):
     name: TableName
     span: Period
     timeline: Markup
-    lineage: Lineage
+    lineage: TableAncestry
     bars: Markup
-    versions: tuple[TableChange, ...]
+    versions: tuple[ShownChange, ...]
     """The newest first."""
     older: int | None
     """Id of the last of `versions`, if there are older ones."""
     count: int
     at: AtView
-    comparison: Comparison | None
+    comparison: VersionComparison | None
     rows: RowsView
 
-    def decoded(self, change: TableChange) -> VersionSum | None:
+    def decoded(self, change: ShownChange) -> VersionSum | None:
         """Rows and bytes that a version decoded and that readers have."""
         return self.rows.versions.found.get(
             (full_name(change.entry.name.database, change.entry.name.table), change.entry.version_id)
@@ -131,27 +131,27 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
     )
 
 
-def _span(life: Sequence[TableChange], stream: Period, first_interval: int | None) -> Period:
+def _span(life: Sequence[ShownChange], stream: Period, first_interval: int | None) -> Period:
     """From the table's first change that has a time, or the first interval with its rows, to the end of the stream."""
     changed = next((change.entry.committed_at for change in life if change.entry.committed_at), stream.start)
     first = min(changed, changed if first_interval is None else first_interval)
     return Period(first, max(stream.end, first))
 
 
-def _before(life: Sequence[TableChange], version_id: int | None) -> Sequence[TableChange]:
+def _before(life: Sequence[ShownChange], version_id: int | None) -> Sequence[ShownChange]:
     if version_id is None:
         return life
     return life[: next((at for at, change in enumerate(life) if change.entry.version_id == version_id), 0)]
 
 
-def kind_of(change: TableChange) -> str:
+def kind_of(change: ShownChange) -> str:
     """What the table is from this change on: `version`, `gap` or `absent`."""
     if change.entry.gap is not None:
         return "gap"
     return "absent" if change.after is None else "version"
 
 
-def _band(change: TableChange, source: str, name: TableName) -> Band:
+def _band(change: ShownChange, source: str, name: TableName) -> Band:
     entry = change.entry
     what = entry.gap or "; ".join(change.differences()[:3]) or (change.ddl or entry.made_by)[:120]
     title = f"{written_time(entry.committed_at) or 'from the start'}: {what}"
@@ -160,7 +160,7 @@ def _band(change: TableChange, source: str, name: TableName) -> Band:
     return Band(entry.committed_at, kind_of(change), title, href)
 
 
-def _after_it(change: TableChange) -> str:
+def _after_it(change: ShownChange) -> str:
     return change.entry.gtid_executed
 
 
@@ -170,7 +170,7 @@ def _at(
     name: TableName,
     history: History,
     asked: str,
-    life: Sequence[TableChange],
+    life: Sequence[ShownChange],
 ) -> AtView:
     tracked = history.tracked
     try:
@@ -188,6 +188,6 @@ def _at(
     return AtView(version, columns, keys, statement, tracked=tracked.committed_at, is_later=is_later)
 
 
-def _place_of(life: Sequence[TableChange], version: SchemaVersion) -> tuple[int, int, int]:
+def _place_of(life: Sequence[ShownChange], version: SchemaVersion) -> tuple[int, int, int]:
     found = next((change for change in life if change.entry.version_id == version.version_id), None)
     return found.entry.order[:3] if found else (version.seq, 1 << 31, version.version_id)

@@ -11,8 +11,8 @@ from msgspec import Struct
 from strata.store.full_names import full_name
 from strata.store.rows_by_version import rows_by_version
 from strata.store.rows_in_time import newest_intervals
-from strata.store.table_intervals import State
-from strata.store.verdicts import Outcome, VerdictLedger
+from strata.store.table_intervals import IntervalState
+from strata.store.verdicts import VerdictLedger, VerdictOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata.store.rows_in_time import IntervalRows
     from strata.store.verdicts import FailedRule, StoredVerdict
 
-_WITHHELD: Final = (State.FAILED, State.HELD)
+_WITHHELD: Final = (IntervalState.FAILED, IntervalState.HELD)
 
 
 class IntervalLine(Struct, frozen=True):
@@ -37,10 +37,10 @@ class IntervalLine(Struct, frozen=True):
     @property
     def has_data_docs(self) -> bool:
         """Whether the run has made some for it: they are made of what did not pass."""
-        return self.verdict is not None and self.verdict.outcome is not Outcome.PASSED
+        return self.verdict is not None and self.verdict.outcome is not VerdictOutcome.PASSED
 
 
-class Withheld(Struct, frozen=True):
+class WithheldRows(Struct, frozen=True):
     """Rows of one interval that readers do not have."""
 
     rows: IntervalRows
@@ -59,7 +59,7 @@ class RowsView(Struct, frozen=True):
     versions: VersionSums
     intervals: tuple[IntervalLine, ...]
     """The newest first."""
-    withheld: tuple[Withheld, ...]
+    withheld: tuple[WithheldRows, ...]
     """The newest first."""
 
 
@@ -85,7 +85,7 @@ def rows_view(engine: sa.Engine, source: str, name: TableName, names: Iterable[T
     return RowsView(
         versions=rows_by_version(engine, source, [full_name(one.database, one.table) for one in (name, *names)]),
         intervals=tuple(IntervalLine(one, verdicts.get(one.start)) for one in newest),
-        withheld=tuple(Withheld(one, _failures(one, verdicts.get(one.start))) for one in waiting),
+        withheld=tuple(WithheldRows(one, _failures(one, verdicts.get(one.start))) for one in waiting),
     )
 
 

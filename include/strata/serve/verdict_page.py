@@ -11,7 +11,7 @@ from strata.errors import Usage
 from strata.store.decisions import Decision, DecisionLedger
 from strata.store.full_names import full_name
 from strata.store.ledgers import IntervalLedger
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata.store.verdicts import IntervalOutcome, StoredVerdict, VerdictLedger
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TableFindings(Struct, frozen=True):
     @property
     def is_withheld(self) -> bool:
         """Whether rows of it wait for somebody."""
-        return self.piece is not None and self.piece.state in {State.FAILED, State.HELD}
+        return self.piece is not None and self.piece.state in {IntervalState.FAILED, IntervalState.HELD}
 
 
 class VerdictView(Struct, frozen=True):

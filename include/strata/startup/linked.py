@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata.startup import processor
 from strata.startup.processor import has_checked_bounds, is_plain_python, processor_features
-from strata.startup.switch import Part, is_on
+from strata.startup.switch import QuickStart, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def linked_kernels(compile_now: Callable[[str], Callable[..., Any]]) -> dict[str
     Args:
         compile_now: Gives the kernel of a name for arguments that the library has no code for.
     """
-    if is_plain_python() or has_checked_bounds() or not is_on(Part.KERNELS):
+    if is_plain_python() or has_checked_bounds() or not is_on(QuickStart.KERNELS):
         return None
     paths = library_paths()
     if paths is None or not all(path.exists() for path in paths):

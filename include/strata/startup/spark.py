@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.startup.switch import VARIABLE, Part, is_on
+from strata.startup.switch import VARIABLE, QuickStart, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +59,8 @@ def short_job(archive: Path = SHARED_CLASSES) -> str:
 
     With the archive Spark starts in half the time. A JVM that did not make it, or sees other jars, starts without it.
     """
-    options = [QUICK] if is_on(Part.JVM) else []
-    if archive.exists() and is_on(Part.ARCHIVE):
+    options = [QUICK] if is_on(QuickStart.JVM) else []
+    if archive.exists() and is_on(QuickStart.ARCHIVE):
         options.append(archive_option("SharedArchiveFile", archive))
     return " ".join(options)
 

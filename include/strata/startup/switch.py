@@ -10,7 +10,7 @@ from enum import StrEnum
 VARIABLE = "STRATA_PLAIN_START"
 
 
-class Part(StrEnum):
+class QuickStart(StrEnum):
     """What can be turned off."""
 
     KERNELS = "kernels"
@@ -27,7 +27,7 @@ class Part(StrEnum):
     """What Airflow's tasks import, loaded once by the scheduler that forks them."""
 
 
-def is_on(part: Part) -> bool:
+def is_on(part: QuickStart) -> bool:
     """Whether a part is used."""
     off = os.environ.get(VARIABLE, "").split(",")
     return "1" not in off and part not in off

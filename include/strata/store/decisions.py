@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from strata.store.database import reading, writing
-from strata.store.table_intervals import State, same_piece, store_piece
+from strata.store.table_intervals import IntervalState, same_piece, store_piece
 from strata.store.tables import quarantine_decision
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class DecisionLedger:
                 _put(connection, decision)
                 return True
             if now is not None and decision.verb is Verb.RELEASE:
-                store_piece(connection, replace(now, state=State.OWED, reason=None))
+                store_piece(connection, replace(now, state=IntervalState.OWED, reason=None))
             return False
 
     def select(self, source: str, start: int | None = None) -> list[Decision]:
@@ -85,7 +85,10 @@ class DecisionLedger:
 
     def is_decided(self, piece: TableInterval) -> bool:
         """Whether a piece is as a decision on its run has left it."""
-        if piece.state not in {State.PUBLISHED, State.DISCARDED, State.HELD} or piece.run is None:
+        if (
+            piece.state not in {IntervalState.PUBLISHED, IntervalState.DISCARDED, IntervalState.HELD}
+            or piece.run is None
+        ):
             return False
         found = quarantine_decision.c
         key = (found.source == piece.source) & (found.start_at == piece.start) & (found.run == piece.run)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 
-class ReadAgain(Struct, frozen=True):
+class TableToRead(Struct, frozen=True):
     """One table that waits for a dump."""
 
     source: str
@@ -47,8 +47,8 @@ class ReadAgainLedger:
         self._engine = engine
 
     def notice(
-        self, source: str, waiting: Iterable[ReadAgain], judged: Collection[tuple[str, str]]
-    ) -> tuple[ReadAgain, ...]:
+        self, source: str, waiting: Iterable[TableToRead], judged: Collection[tuple[str, str]]
+    ) -> tuple[TableToRead, ...]:
         """Takes over what was found of some tables; what is new of it is returned.
 
         Args:
@@ -57,7 +57,7 @@ class ReadAgainLedger:
             judged: Databases and tables that were looked at; those of them that do not wait do so no more.
         """
         given = {(one.database_name, one.table_name): one for one in waiting}
-        fresh: list[ReadAgain] = []
+        fresh: list[TableToRead] = []
         with writing(self._engine) as connection:
             query = sa.select(*read_again.c).where(read_again.c.source == source).with_for_update()
             known = {(one.database_name, one.table_name): one for one in map(_from_row, connection.execute(query))}
@@ -86,7 +86,7 @@ class ReadAgainLedger:
         with writing(self._engine) as connection:
             connection.execute(read_again.delete().where(_is(source, database, table)))
 
-    def all(self, source: str) -> list[ReadAgain]:
+    def all(self, source: str) -> list[TableToRead]:
         """All that wait, by name."""
         found = read_again.c
         query = sa.select(*found).where(found.source == source).order_by(found.database_name, found.table_name)
@@ -103,5 +103,5 @@ def _is(source: str, database: str, table: str) -> sa.ColumnElement[bool]:
     return (found.source == source) & (found.database_name == database) & (found.table_name == table)
 
 
-def _from_row(row: sa.Row[Any]) -> ReadAgain:
-    return ReadAgain(*tuple(row))
+def _from_row(row: sa.Row[Any]) -> TableToRead:
+    return TableToRead(*tuple(row))

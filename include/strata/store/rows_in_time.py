@@ -11,7 +11,7 @@ from msgspec import Struct
 from strata.errors import ErrorFacts
 from strata.store.database import reading
 from strata.store.json_columns import from_column
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.store.tables import table_interval
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ class IntervalRows(Struct, frozen=True):
     """Of the interval, microseconds UTC."""
     rows: int
     published_rows: int
-    state: State
+    state: IntervalState
     reason: ErrorFacts | None
     run: str | None
 
 
-class Waiting(Struct, frozen=True):
+class UnpublishedRows(Struct, frozen=True):
     """What is not published of a source, by state."""
 
-    state: State
+    state: IntervalState
     intervals: int
     rows: int
     first_start: int
@@ -43,14 +43,14 @@ class Waiting(Struct, frozen=True):
     tables: int
 
 
-def waiting_rows(engine: sa.Engine, source: str) -> list[Waiting]:
+def waiting_rows(engine: sa.Engine, source: str) -> list[UnpublishedRows]:
     """What is owed, failed or held of a source.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
     found = table_interval.c
-    states = [str(state) for state in (State.OWED, State.FAILED, State.HELD)]
+    states = [str(state) for state in (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)]
     name = found.database_name + "." + found.table_name
     query = (
         sa.select(
@@ -67,13 +67,18 @@ def waiting_rows(engine: sa.Engine, source: str) -> list[Waiting]:
     )
     with reading(engine) as connection:
         return [
-            Waiting(State(state), int(intervals), int(rows), int(first), table, int(tables))
+            UnpublishedRows(IntervalState(state), int(intervals), int(rows), int(first), table, int(tables))
             for state, intervals, rows, first, table, tables in connection.execute(query)
         ]
 
 
 def newest_intervals(
-    engine: sa.Engine, source: str, name: tuple[str, str], *, states: Collection[State] = tuple(State), limit: int = 20
+    engine: sa.Engine,
+    source: str,
+    name: tuple[str, str],
+    *,
+    states: Collection[IntervalState] = tuple(IntervalState),
+    limit: int = 20,
 ) -> list[IntervalRows]:
     """The newest intervals that have rows of a table, the newest first.
 
@@ -98,12 +103,14 @@ def newest_intervals(
     with reading(engine) as connection:
         rows = sorted(connection.execute(query).all(), key=lambda row: -row.start_at)
     return [
-        IntervalRows(start, count, published, State(state), _reason(reason), run)
+        IntervalRows(start, count, published, IntervalState(state), _reason(reason), run)
         for start, count, published, state, reason, run in rows[:limit]
     ]
 
 
-def _of_table(source: str, name: tuple[str, str], states: Iterable[State] = State) -> sa.ColumnElement[bool]:
+def _of_table(
+    source: str, name: tuple[str, str], states: Iterable[IntervalState] = IntervalState
+) -> sa.ColumnElement[bool]:
     """The intervals of one table; with the states, for the index has them in front of the names."""
     found = table_interval.c
     return sa.and_(

@@ -22,7 +22,7 @@ _COUNTED = "counted"
 """State of the row that stands for an interval as a whole: without it nobody has counted the interval's rows."""
 
 
-class State(StrEnum):
+class IntervalState(StrEnum):
     """What became of one table's rows in one interval. A table without a row in the ledger has no rows there."""
 
     OWED = "owed"
@@ -39,7 +39,7 @@ class State(StrEnum):
     """Somebody has decided to do without those that are not published; the reason stays, and the decision."""
 
 
-UNPUBLISHED = (State.OWED, State.FAILED, State.HELD, State.UNWANTED)
+UNPUBLISHED = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD, IntervalState.UNWANTED)
 """Readers do not see all of the rows."""
 
 
@@ -53,7 +53,7 @@ class TableInterval(Struct, frozen=True):
     table: str
     rows: int
     """By the counts of the binlog's own events; an update counts once."""
-    state: State
+    state: IntervalState
     reason: ErrorFacts | None = None
     """Why it failed or is held."""
     published_rows: int = 0
@@ -79,7 +79,7 @@ class StateTotal(Struct, frozen=True):
 
     database: str
     table: str
-    state: State
+    state: IntervalState
     intervals: int
     rows: int
     published_rows: int
@@ -118,7 +118,7 @@ class TableIntervalLedger:
     def select(
         self,
         source: str,
-        states: Collection[State],
+        states: Collection[IntervalState],
         *,
         starts: tuple[int | None, int | None] = (None, None),
         table: tuple[str, str] | None = None,
@@ -163,12 +163,12 @@ class TableIntervalLedger:
 
     def get(self, source: str, start: int, database: str, table: str) -> TableInterval | None:
         """One table's part of one interval; None if it has no rows there, or nobody has counted them."""
-        found = self.select(source, tuple(State), starts=(start, start + 1), table=(database, table))
+        found = self.select(source, tuple(IntervalState), starts=(start, start + 1), table=(database, table))
         return found[0] if found else None
 
     def of_interval(self, source: str, start: int) -> list[TableInterval]:
         """Everything of one interval, by table."""
-        return self.select(source, tuple(State), starts=(start, start + 1))
+        return self.select(source, tuple(IntervalState), starts=(start, start + 1))
 
     def put(self, pieces: Iterable[TableInterval]) -> None:
         """Stores new states in the place of former ones, all or none."""
@@ -202,15 +202,15 @@ class TableIntervalLedger:
             return early | spans[name] if name in spans else early
 
         with writing(self._engine) as connection:
-            for name in _names(connection, source, State.UNWANTED):
-                _move(connection, source, name, State.UNWANTED, State.OWED, sa.not_(unwanted(name)))
-            for name in _names(connection, source, State.OWED):
-                _move(connection, source, name, State.OWED, State.UNWANTED, unwanted(name))
+            for name in _names(connection, source, IntervalState.UNWANTED):
+                _move(connection, source, name, IntervalState.UNWANTED, IntervalState.OWED, sa.not_(unwanted(name)))
+            for name in _names(connection, source, IntervalState.OWED):
+                _move(connection, source, name, IntervalState.OWED, IntervalState.UNWANTED, unwanted(name))
             for name, inside in spans.items():
                 # What failed or is held of them would wait for ever for somebody to look.
                 unpublished = inside & (table_interval.c.published_rows == 0)
-                for state in (State.FAILED, State.HELD):
-                    _move(connection, source, name, state, State.UNWANTED, unpublished)
+                for state in (IntervalState.FAILED, IntervalState.HELD):
+                    _move(connection, source, name, state, IntervalState.UNWANTED, unpublished)
 
     def changed_at(self, source: str) -> int:
         """When a state was last stored, microseconds UTC; 0 if none is."""
@@ -240,7 +240,7 @@ class TableIntervalLedger:
         )
         with reading(self._engine) as connection:
             return [
-                StateTotal(database, table, State(state), *map(int, numbers))
+                StateTotal(database, table, IntervalState(state), *map(int, numbers))
                 for database, table, state, *numbers in connection.execute(query)
             ]
 
@@ -269,12 +269,14 @@ def insert_counted(
     connection: sa.Connection, source: str, start: int, pieces: Sequence[TableInterval], *, now: int
 ) -> None:
     """Notes the rows of one interval, in the transaction of the caller; from here on it is counted."""
-    whole = TableInterval(source, start, "", "", sum(piece.rows for piece in pieces), State.PUBLISHED, changed_at=now)
+    whole = TableInterval(
+        source, start, "", "", sum(piece.rows for piece in pieces), IntervalState.PUBLISHED, changed_at=now
+    )
     rows = [{**_to_row(whole), "state": _COUNTED}, *map(_to_row, pieces)]
     connection.execute(table_interval.insert(), rows)
 
 
-def _names(connection: sa.Connection, source: str, state: State) -> list[tuple[str, str]]:
+def _names(connection: sa.Connection, source: str, state: IntervalState) -> list[tuple[str, str]]:
     """Databases and tables that have something in a state."""
     found = table_interval.c
     mine = (found.source == source) & (found.state == str(state))
@@ -286,8 +288,8 @@ def _move(
     connection: sa.Connection,
     source: str,
     name: tuple[str, str],
-    before: State,
-    after: State,
+    before: IntervalState,
+    after: IntervalState,
     when: sa.ColumnElement[bool],
 ) -> None:
     if isinstance(when, sa.False_):
@@ -317,4 +319,4 @@ def _to_row(piece: TableInterval) -> dict[str, Any]:
 def _from_row(row: sa.Row[Any]) -> TableInterval:
     source, start, database, table, rows, state, reason, *rest = tuple(row)
     why = from_column(reason, ErrorFacts, "table_interval.reason") if reason else None
-    return TableInterval(source, start, database, table, rows, State(state), why, *rest)
+    return TableInterval(source, start, database, table, rows, IntervalState(state), why, *rest)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Outcome(StrEnum):
+class VerdictOutcome(StrEnum):
     """What a verdict comes to."""
 
     PASSED = "passed"
@@ -66,7 +66,7 @@ class StoredVerdict(Struct, frozen=True):
     """Of the interval, microseconds UTC."""
     table: str
     """As `full_names.py` has it; empty for the interval as a whole."""
-    outcome: Outcome
+    outcome: VerdictOutcome
     judged_at: int
     details: VerdictDetails
 
@@ -137,12 +137,12 @@ class VerdictLedger:
         if before is not None:
             condition &= found.start_at < before
         if unsound:
-            condition &= found.outcome != str(Outcome.PASSED)
+            condition &= found.outcome != str(VerdictOutcome.PASSED)
         starts = sa.select(found.start_at).where(condition).distinct().order_by(found.start_at.desc()).limit(limit)
         with reading(self._engine) as connection:
             chosen = [start for (start,) in connection.execute(starts)]
             # A verdict on the interval as a whole is stored for each, and says something where it did not pass.
-            noteworthy = (found.table_name != "") | (found.outcome != str(Outcome.PASSED))
+            noteworthy = (found.table_name != "") | (found.outcome != str(VerdictOutcome.PASSED))
             query = (
                 sa.select(found.start_at, found.outcome, sa.func.count(), sa.func.max(found.judged_at))
                 .where((found.source == source) & found.start_at.in_(chosen) & noteworthy)
@@ -156,7 +156,9 @@ class VerdictLedger:
     def of_interval(self, source: str, start: int, *, offset: int, limit: int) -> list[StoredVerdict]:
         """Verdicts on one interval: what failed first, then what was warned of, then by table."""
         found = verdict.c
-        rank = sa.case((found.outcome == str(Outcome.FAILED), 0), (found.outcome == str(Outcome.WARNED), 1), else_=2)
+        rank = sa.case(
+            (found.outcome == str(VerdictOutcome.FAILED), 0), (found.outcome == str(VerdictOutcome.WARNED), 1), else_=2
+        )
         query = (
             sa.select(*found)
             .where((found.source == source) & (found.start_at == start))
@@ -169,11 +171,11 @@ class VerdictLedger:
 
 
 def _outcome_of(start: int, counts: dict[str, tuple[int, int]]) -> IntervalOutcome:
-    passed, warned, failed = (counts.get(str(one), (0, 0))[0] for one in Outcome)
+    passed, warned, failed = (counts.get(str(one), (0, 0))[0] for one in VerdictOutcome)
     return IntervalOutcome(start, max((at for _, at in counts.values()), default=0), passed, warned, failed)
 
 
 def _from_row(row: sa.Row[Any]) -> StoredVerdict:
     source, start, table, outcome, judged_at, text = tuple(row)
     details = from_column(text, VerdictDetails, "verdict.details")
-    return StoredVerdict(source, start, table, Outcome(outcome), judged_at, details)
+    return StoredVerdict(source, start, table, VerdictOutcome(outcome), judged_at, details)

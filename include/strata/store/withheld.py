@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from strata.errors import ErrorFacts
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata.store.verdicts import FailedRule, StoredVerdict, VerdictLedger
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _error_of(rule: FailedRule) -> str:
     return msgspec.json.decode(rule.examples[0], type=ErrorFacts).error
 
 
-class Withheld(Struct, frozen=True):
+class WithheldInterval(Struct, frozen=True):
     """One table's part of one interval of which rows are withheld."""
 
     piece: TableInterval
@@ -45,20 +45,20 @@ class Withheld(Struct, frozen=True):
     def reasons(self) -> tuple[str, ...]:
         """Why, in a word each: the checks that failed, or the name of the error."""
         checks = [one.check for one in self.failures if one.severity == "error"]
-        if self.piece.state is State.FAILED and checks:
+        if self.piece.state is IntervalState.FAILED and checks:
             return tuple(dict.fromkeys(checks))
         known = [self.piece.reason.error] if self.piece.reason else []
         aside = [_error_of(one) for one in self.failures if one.check == ASIDE]
         return tuple(sorted({*known, *aside})) or ("unknown",)
 
 
-def withheld(engine: sa.Engine, source: str) -> list[Withheld]:
+def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
     """Everything of a source that waits for somebody, in order of time and table.
 
     Raises:
         StoreUnavailableError: The store does not answer.
     """
-    pieces = TableIntervalLedger(engine).select(source, (State.FAILED, State.HELD))
+    pieces = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.HELD))
     stored = VerdictLedger(engine).select(source, {piece.start for piece in pieces}) if pieces else []
     verdicts = {(one.start, one.table): one for one in stored}
     return [
@@ -67,9 +67,9 @@ def withheld(engine: sa.Engine, source: str) -> list[Withheld]:
     ]
 
 
-def _withheld(piece: TableInterval, own: StoredVerdict | None, whole: StoredVerdict | None) -> Withheld:
+def _withheld(piece: TableInterval, own: StoredVerdict | None, whole: StoredVerdict | None) -> WithheldInterval:
     mine: Sequence[StoredVerdict] = [one for one in (own, whole) if one is not None and one.details.run == piece.run]
     failures = sorted(
         (rule for one in mine for rule in one.details.failures), key=lambda rule: rule.severity != "error"
     )
-    return Withheld(piece, tuple(failures), own if own in mine else None)
+    return WithheldInterval(piece, tuple(failures), own if own in mine else None)

@@ -7,20 +7,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from strata.schema.history.memory_store import MemoryStore
-from strata.schema.history.versions import Presence
+from strata.schema.history.versions import NamePresence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.snapshot import SchemaSnapshot
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import (
         Before,
         DatabaseEntry,
-        Place,
         StoredEntry,
         TemporarySessions,
         TrackedFile,
+        VersionPlace,
     )
     from strata.schema.model.definition import TableDefinition, TableName
 
@@ -28,7 +28,7 @@ _AHEAD: Final = 1 << 62
 """Ids from here on are of versions in memory: larger than any of the store's, since a later id overrules."""
 
 
-class VersionsAhead(MemoryStore):
+class UntrackedVersions(MemoryStore):
     """A `VersionStore` of one source: what a store had when this was made, and what is appended here."""
 
     def __init__(self, stored: SchemaStore, source: str) -> None:
@@ -54,7 +54,7 @@ class VersionsAhead(MemoryStore):
         """As `VersionStore.temporary_tables`."""
         return self._temporary_tables.get(source) or self._stored.temporary_tables(source)
 
-    def pending_snapshots(self, source: str) -> list[Snapshot]:
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
         """As `VersionStore.pending_snapshots`."""
         return self._stored.pending_snapshots(source)
 
@@ -87,7 +87,7 @@ class VersionsAhead(MemoryStore):
     def _both(self, stored: Iterable[StoredEntry], mine: Iterable[StoredEntry]) -> list[StoredEntry]:
         return sorted((*(one for one in stored if self._is_old(one.seq)), *mine), key=lambda entry: entry.order)
 
-    def newest_place(self, source: str, before: Before) -> Place | None:
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
         """As `VersionStore.newest_place`."""
         return super().newest_place(source, before) or self._stored.newest_place(source, before)
 
@@ -120,7 +120,7 @@ class VersionsAhead(MemoryStore):
         found = set(self._stored.views(source, database))
         for _, version in self._ordered(source):
             for entry in (one for one in version.views if one.name.database == database):
-                (found.add if entry.presence is Presence.PRESENT else found.discard)(entry.name)
+                (found.add if entry.presence is NamePresence.PRESENT else found.discard)(entry.name)
         return sorted(found)
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:

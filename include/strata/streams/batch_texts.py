@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from strata.rows.texts import moment_texts_of
-from strata.streams.lines import Piece, composed, in_digits
+from strata.streams.lines import LineColumn, composed, in_digits
 
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
@@ -21,9 +21,9 @@ def gtid_texts(batch: TransactionBatch, rows: Ints) -> Texts:
     sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
     servers = [*(f'"{sid}:'.encode() for sid in batch.sids), b"null"]
     pieces = [
-        Piece.of(servers, np.where(is_none, len(batch.sids), sids)),
-        Piece(in_digits(batch.numbers[rows]).texts, None, is_none),
-        Piece.of([b'"', b""], is_none.astype(np.int64)),
+        LineColumn.of(servers, np.where(is_none, len(batch.sids), sids)),
+        LineColumn(in_digits(batch.numbers[rows]).texts, None, is_none),
+        LineColumn.of([b'"', b""], is_none.astype(np.int64)),
     ]
     return composed(pieces, len(rows))
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from strata.streams.places import Places
     from strata.streams.positions import Mask
     from strata.streams.prepared import PreparedAlong, PreparedRows
-    from strata.streams.versions import Made, StreamVersions
+    from strata.streams.versions import StatementVersions, StreamVersions
     from strata.wire.chain import EventChain
     from strata.wire.files import BinlogFile
 
@@ -54,7 +54,7 @@ _NONE: Final = np.zeros(0, np.int64)
 Part = TypeVar("Part")
 
 
-class StreamPart(Struct):
+class StreamBatch(Struct):
     """A piece of the stream: everything in it stands behind what the spans before it have."""
 
     places: Mapping[int, TransactionPlace]
@@ -70,9 +70,9 @@ class StreamPart(Struct):
     def __bool__(self) -> bool:
         return bool(self.batches or self.unreadable or self.ddl or len(self.ended))
 
-    def joined(self, behind: StreamPart) -> StreamPart:
+    def joined(self, behind: StreamBatch) -> StreamBatch:
         """This and what stands behind it, of the same item."""
-        return StreamPart(
+        return StreamBatch(
             self.places,
             self.batches + behind.batches,
             self.ddl + behind.ddl,
@@ -97,7 +97,7 @@ class StreamPart(Struct):
         return self.places[int(self.ended[-1])] if len(self.ended) else None
 
 
-class Wanted(Struct, frozen=True):
+class StreamFilter(Struct, frozen=True):
     """What of the stream a reader wants."""
 
     table: Callable[[TableName], bool]
@@ -157,7 +157,7 @@ class Decoding:
         self,
         versions: StreamVersions,
         prepared: PreparedAlong,
-        wanted: Wanted,
+        wanted: StreamFilter,
         turn: AbstractContextManager[object],
         limits: DecodeLimits,
     ) -> None:
@@ -176,7 +176,7 @@ class Decoding:
         self._touched: set[int] = set()
         """Ordinals of transactions that have something, and have not ended."""
 
-    def read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamPart]:
+    def read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamBatch]:
         """What some transactions of an item have; then why there is no more, if that is so.
 
         Args:
@@ -197,9 +197,9 @@ class Decoding:
                 return
             yield part
 
-    def _read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamPart]:
+    def _read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamBatch]:
         open_, faults = self._open(item, places, given), _Faults()
-        last = StreamPart(places)
+        last = StreamBatch(places)
         try:
             for at, step in self._steps(item, places):
                 _put(step, at, open_, faults)
@@ -209,7 +209,7 @@ class Decoding:
                     found = self._cut(open_, min(self._unended, faults.at), given, behind)
                     # Behind the last rows there is mostly no more than transactions without any.
                     yield last if step.is_last else last.joined(found)
-                    last = found if step.is_last else StreamPart(places)
+                    last = found if step.is_last else StreamBatch(places)
                     if self._unended >= faults.at:
                         break
         except StrataError as error:
@@ -219,9 +219,9 @@ class Decoding:
         if faults.first is not None:
             raise faults.first
 
-    def _open(self, item: Transactions, places: Places, given: Mapping[int, int]) -> StreamPart:
+    def _open(self, item: Transactions, places: Places, given: Mapping[int, int]) -> StreamBatch:
         """All that is known without rows."""
-        open_, seqs = StreamPart(places, ended=places.seqs), places.with_statements()
+        open_, seqs = StreamBatch(places, ended=places.seqs), places.with_statements()
         if seqs:
             made = self._versions.made_between(seqs[0], seqs[-1])
             found = (one for seq in seqs for one in self._ddl(item, places[seq], made))
@@ -270,7 +270,9 @@ class Decoding:
 
     # Statements -----------------------------------------------------------------------------------
 
-    def _ddl(self, item: Transactions, place: TransactionPlace, made: Mapping[tuple[int, int], Made]) -> Iterator[Ddl]:
+    def _ddl(
+        self, item: Transactions, place: TransactionPlace, made: Mapping[tuple[int, int], StatementVersions]
+    ) -> Iterator[Ddl]:
         record = place.record
         form = item.bytes().format
         for number, (_, query, _) in enumerate(item.statements(record), start=1):
@@ -292,10 +294,10 @@ class Decoding:
 
     # Spans ----------------------------------------------------------------------------------------
 
-    def _cut(self, open_: StreamPart, at: int, given: Mapping[int, int], behind: tuple[int, int]) -> StreamPart:
+    def _cut(self, open_: StreamBatch, at: int, given: Mapping[int, int], behind: tuple[int, int]) -> StreamBatch:
         """Takes away what stands in front of transaction `at`, and of that one what there is of it but for its end; in
         front of `_END` all. From the transaction and row `behind` on no row is given."""
-        span = StreamPart(open_.places)
+        span = StreamBatch(open_.places)
         for batch in open_.batches:
             keep = _behind(batch.batch, open_.places, given, behind)
             if keep.any():
@@ -311,7 +313,7 @@ class Decoding:
         span.ended = ended if self._wanted.everything else self._that_have_something(span, ended)
         return span
 
-    def _that_have_something(self, span: StreamPart, ended: Ints) -> Ints:
+    def _that_have_something(self, span: StreamBatch, ended: Ints) -> Ints:
         """Of the transactions that end in a span those of which something was given, there or in front of it."""
         for _, rows in span.rows:
             self._touched.update(np.unique(row_seqs(rows)).tolist())
@@ -323,7 +325,7 @@ class Decoding:
         return found
 
 
-def _put(step: Decoded, at: int, open_: StreamPart, faults: _Faults) -> None:
+def _put(step: Decoded, at: int, open_: StreamBatch, faults: _Faults) -> None:
     """Puts what was decoded to what is open, or to the faults; `at` is the ordinal of the walk's transaction."""
     if isinstance(step, ChangeBatch):
         open_.batches.append(step)

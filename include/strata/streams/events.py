@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from strata.events.batch import add_gtids
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Part, Place, kept_origins
+from strata.gtid.place import PartialTransaction, SourcePosition, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSetBuilder
 from strata.gtid.token import Token
@@ -112,17 +112,17 @@ class TransactionPlace:
         return {}
 
     @cached_property
-    def before(self) -> Place:
+    def before(self) -> SourcePosition:
         """In front of it."""
         return self._at(self._row, self.record.binlog_pos)
 
     @cached_property
-    def after(self) -> Place:
+    def after(self) -> SourcePosition:
         """Behind all of it."""
         record = self.record
         return self._at(self._row + 1, record.binlog_pos + record.end - record.begin)
 
-    def _at(self, row: int, binlog_pos: int) -> Place:
+    def _at(self, row: int, binlog_pos: int) -> SourcePosition:
         along, record = self._along, self.record
         position: Position
         if isinstance(along.executed, str):
@@ -130,7 +130,7 @@ class TransactionPlace:
         else:
             position = along.executed.before(row)
         origins = kept_origins(along.copied_from, position)
-        return Place(along.source, position, along.lineage, record.committed_at, origins=origins)
+        return SourcePosition(along.source, position, along.lineage, record.committed_at, origins=origins)
 
     @cached_property
     def after_text(self) -> str:
@@ -143,10 +143,10 @@ class TransactionPlace:
         record, before = self.record, self.before
         if isinstance(self._along.executed, str):
             begin = BinlogPosition.of(record.binlog_file, record.binlog_pos)
-            return StepTexts(replace(before, parts=(Part(begin, 1),)))
+            return StepTexts(replace(before, parts=(PartialTransaction(begin, 1),)))
         if record.gtid is None:
             raise RuntimeError("a stream by GTID set has a transaction without one")
-        return StepTexts(replace(before, parts=(Part(record.gtid, 1),)))
+        return StepTexts(replace(before, parts=(PartialTransaction(record.gtid, 1),)))
 
     @property
     def gtid(self) -> str | None:
@@ -266,7 +266,7 @@ class Commit(Struct, frozen=True):
 class Heartbeat(Struct, frozen=True, dict=True):
     """Nothing has happened for a while, or nothing that was asked for."""
 
-    place: Place
+    place: SourcePosition
     """How far the stream has been read."""
 
     @cached_property

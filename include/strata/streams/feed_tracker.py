@@ -15,7 +15,7 @@ from strata.events.model import GtidEvent
 from strata.events.parse import parse_event
 from strata.events.salvage import describe
 from strata.schema.model.definition import TableName
-from strata.schema.tracker.stream import QuietRun, Statement, Transaction
+from strata.schema.tracker.stream import QuietRun, TrackedStatement, TrackedTransaction
 from strata.wire.frames import index_events
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def _quiet_run(found: Transactions, begin: int = 0) -> QuietRun:
     )
 
 
-def _transaction(found: Transactions, record: TransactionRecord) -> Transaction:
+def _transaction(found: Transactions, record: TransactionRecord) -> TrackedTransaction:
     """Of a transaction without statements the bytes are not looked at, but where a table of it is not known."""
-    quiet = Transaction(
+    quiet = TrackedTransaction(
         gtid=record.gtid,
         binlog_pos=record.binlog_pos,
         end_pos=record.binlog_pos + record.end - record.begin,
@@ -101,10 +101,10 @@ def _transaction(found: Transactions, record: TransactionRecord) -> Transaction:
     return replace(quiet, ran_first_on=_ran_first_on(found, record), statements=_statements(found, record))
 
 
-def _statements(found: Transactions, record: TransactionRecord) -> Iterator[Statement]:
+def _statements(found: Transactions, record: TransactionRecord) -> Iterator[TrackedStatement]:
     form = found.bytes().format
     for statement in found.statements(record):
-        yield Statement(statement.query, form, statement.offset + record.binlog_pos - record.begin)
+        yield TrackedStatement(statement.query, form, statement.offset + record.binlog_pos - record.begin)
 
 
 def _ran_first_on(found: Transactions, record: TransactionRecord) -> Flavour | None:
@@ -117,8 +117,8 @@ def _ran_first_on(found: Transactions, record: TransactionRecord) -> Flavour | N
     return event.ran_first_on if isinstance(event, GtidEvent) else None
 
 
-def _damaged(tracker: Tracker, lost: Lost) -> Transaction:
-    return Transaction(
+def _damaged(tracker: Tracker, lost: Lost) -> TrackedTransaction:
+    return TrackedTransaction(
         gtid=lost.damage.gtid,
         binlog_pos=lost.binlog_pos,
         end_pos=lost.end_pos,

@@ -43,7 +43,7 @@ _CALL_BYTES: Final = 1 << 20
 _encode: Final = msgspec.json.encode
 
 
-class Piece(Struct, frozen=True, eq=False, dict=True):
+class LineColumn(Struct, frozen=True, eq=False, dict=True):
     """A part of each line: one of some texts."""
 
     texts: Texts
@@ -61,12 +61,12 @@ class Piece(Struct, frozen=True, eq=False, dict=True):
         return [*found, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
 
     @classmethod
-    def same(cls, text: bytes) -> Piece:
+    def same(cls, text: bytes) -> LineColumn:
         """The same text in each line."""
         return cls(constant_texts(text))
 
     @classmethod
-    def of(cls, texts: Sequence[bytes], chosen: Ints) -> Piece:
+    def of(cls, texts: Sequence[bytes], chosen: Ints) -> LineColumn:
         """One of a few that are wanted again."""
         return cls(constant_texts(*texts), chosen)
 
@@ -78,13 +78,13 @@ class Lines(Struct):
     """Ordinals of their transactions."""
     steps: Ints
     """In their transaction."""
-    pieces: list[Piece]
+    pieces: list[LineColumn]
 
 
 class Composition:
     """Lines that are put together of pieces, in groups that have the same ones."""
 
-    def __init__(self, groups: Sequence[Sequence[Piece]], counts: Sequence[int]) -> None:
+    def __init__(self, groups: Sequence[Sequence[LineColumn]], counts: Sequence[int]) -> None:
         """Takes the pieces of each group in their order, and how many lines each has.
 
         One call of a kernel writes any number of lines. It takes the addresses of what the pieces have, which are held
@@ -156,7 +156,7 @@ def _borders(places: Ints, size: int) -> Ints:
     return np.unique(np.append(found, len(places) - 1))
 
 
-def composed(pieces: Sequence[Piece], count: int) -> Texts:
+def composed(pieces: Sequence[LineColumn], count: int) -> Texts:
     """Texts that are put together as lines are."""
     lines = Composition([pieces], [count])
     starts = np.append(0, np.cumsum(lines.sizes))
@@ -165,12 +165,12 @@ def composed(pieces: Sequence[Piece], count: int) -> Texts:
     return Texts(out, starts)
 
 
-def in_digits(numbers: Ints) -> Piece:
+def in_digits(numbers: Ints) -> LineColumn:
     """A number of each line."""
-    return Piece(integer_texts_of(numbers))
+    return LineColumn(integer_texts_of(numbers))
 
 
-def in_few_digits(numbers: Ints, key: bytes) -> list[Piece]:
+def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
     """Numbers that mostly are small, behind their key: of those each is made once.
 
     Args:
@@ -179,8 +179,8 @@ def in_few_digits(numbers: Ints, key: bytes) -> list[Piece]:
     """
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
-        return [Piece.same(key), in_digits(numbers)]
-    return [Piece(Texts.of([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
+        return [LineColumn.same(key), in_digits(numbers)]
+    return [LineColumn(Texts.of([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
 
 
 class ImageTexts:
@@ -193,7 +193,7 @@ class ImageTexts:
             column.name: texts_of(parse_column_type(column.column_type)) for column in definition.columns
         }
 
-    def pieces(self, batch: pa.RecordBatch, behind: bytes) -> list[Piece] | None:
+    def pieces(self, batch: pa.RecordBatch, behind: bytes) -> list[LineColumn] | None:
         """The pieces of the rows of a batch; None if an image lacks columns, or has what its types cannot express.
 
         Args:
@@ -214,16 +214,16 @@ class ImageTexts:
         before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
         after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
         return [
-            Piece.of(opened, ops),
+            LineColumn.of(opened, ops),
             *before,
-            Piece.of([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
+            LineColumn.of([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
             *after,
-            Piece.of([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
+            LineColumn.of([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
         ]
 
-    def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[Piece], bytes]:
+    def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
         """The pieces of an image, and what closes its last value."""
-        found, closing = list[Piece](), b""
+        found, closing = list[LineColumn](), b""
         is_value = there.astype(np.int64)
         for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
             values, states = self._texts[name](column), is_value
@@ -232,10 +232,13 @@ class ImageTexts:
                 states = is_value.copy()
                 states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
             key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
-            found += [Piece.of([b"", key + quote, key + b"null"], states), Piece(values.texts, None, states != _VALUE)]
+            found += [
+                LineColumn.of([b"", key + quote, key + b"null"], states),
+                LineColumn(values.texts, None, states != _VALUE),
+            ]
             closing = quote
             if quote and column.null_count:
                 # Not each line has a value to close.
-                found.append(Piece.of([b"", quote, b""], states))
+                found.append(LineColumn.of([b"", quote, b""], states))
                 closing = b""
         return found, closing

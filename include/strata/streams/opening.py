@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Place
+from strata.gtid.place import SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.streams.positions import Begin, Edge, End, micros
@@ -134,12 +134,12 @@ def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int
     first = landed.first_seq - 1
     if isinstance(start, Edge):
         return (landed.last_seq if start is Edge.LANDED else first), Begin(None), None
-    position = start.position if isinstance(start, Place) else start
+    position = start.position if isinstance(start, SourcePosition) else start
     if isinstance(position, datetime):
         _refuse_early(landed, asked, micros(position))
         return (landed.seq_before(micros(position)) if landed.segments else 0), Begin(position), None
     if isinstance(position, GtidSet):
-        executed = start.executed() if isinstance(start, Place) else position
+        executed = start.executed() if isinstance(start, SourcePosition) else position
         return _behind_set(landed, asked, position, executed or position), Begin(start), position
     if isinstance(position, FilePosition):
         return _behind_file(landed, asked, position.at, position.server_uuid), Begin(start), None
@@ -330,7 +330,7 @@ def _find_end(landed: LandedStream, asked: _Server, until: Bound | None, *, foll
     if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
         return (End(landed.seq_before(micros(until))),)
     end = End(until)
-    executed = until.executed() if isinstance(until, Place) else until
+    executed = until.executed() if isinstance(until, SourcePosition) else until
     if follow or (isinstance(executed, GtidSet) and landed.segments and executed <= landed.executed()):
         return (end,)
     return end, End(asked.now())

@@ -12,7 +12,7 @@ import numpy as np
 
 from strata.errors import Usage
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Place
+from strata.gtid.place import SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token_text import from_text
@@ -21,7 +21,7 @@ from strata.wire.server_now import ServerNow
 if TYPE_CHECKING:
     from strata.events.batch import TransactionBatch
     from strata.events.model import TransactionRecord
-    from strata.gtid.place import Part
+    from strata.gtid.place import PartialTransaction
     from strata.gtid.port import Position
     from strata.gtid.sets import Gtid
     from strata.gtid.token import Token
@@ -45,7 +45,7 @@ class Edge(Enum):
     """Behind all that has landed then; no server is asked."""
 
 
-Bound = Edge | Place | GtidSet | BinlogPosition | datetime
+Bound = Edge | SourcePosition | GtidSet | BinlogPosition | datetime
 """A time is exclusive as an end: the first transaction at or after it begins a stream, and does not end one."""
 Start = Bound | ServerNow
 """Where a stream may begin: `now` may have been asked for before the stream was opened."""
@@ -89,7 +89,7 @@ def parse_time(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def place_of(token: Token, source: str, lineage: str = "") -> Place:
+def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
     """Where a token says that a source is.
 
     Raises:
@@ -138,14 +138,14 @@ class Held:
 class Begin:
     """Which transactions of a stream are behind the position where a reader begins."""
 
-    def __init__(self, bound: Place | GtidSet | BinlogPosition | datetime | None) -> None:
+    def __init__(self, bound: SourcePosition | GtidSet | BinlogPosition | datetime | None) -> None:
         """Takes the position; None where each transaction that comes is behind it."""
         self._time = micros(bound) if isinstance(bound, datetime) else None
         self._at = bound if isinstance(bound, BinlogPosition) else None
         self._executed = bound if isinstance(bound, GtidSet) else None
         self._held: Held | None = None
-        self._parts: tuple[Part, ...] = ()
-        if isinstance(bound, Place):
+        self._parts: tuple[PartialTransaction, ...] = ()
+        if isinstance(bound, SourcePosition):
             self._at, self._executed = _at_or_executed(bound.position)
             self._parts = bound.parts
 
@@ -184,7 +184,7 @@ class Begin:
 class End:
     """Where a stream ends, by one of several ways to say it."""
 
-    def __init__(self, bound: Place | GtidSet | BinlogPosition | datetime | int) -> None:
+    def __init__(self, bound: SourcePosition | GtidSet | BinlogPosition | datetime | int) -> None:
         """Takes the position; a number is the ordinal of the last transaction."""
         self.time = micros(bound) if isinstance(bound, datetime) else None
         self.seq = bound if isinstance(bound, int) else None
@@ -192,7 +192,7 @@ class End:
         self._executed = bound if isinstance(bound, GtidSet) else None
         self._left = 0
         """How many transactions of the set are to come."""
-        if isinstance(bound, Place):
+        if isinstance(bound, SourcePosition):
             self._at, _ = _at_or_executed(bound.position)
             self._executed = bound.executed()
         self._held = Held(self._executed or GtidSet())

@@ -18,17 +18,17 @@ from strata.streams.positions import Begin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from strata.gtid.place import Place
+    from strata.gtid.place import SourcePosition
     from strata.kernels.arrays import Ints
     from strata.schema.model.definition import TableName
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
     from strata.streams.events import TransactionPlace
 
 _PLACE_BYTES: Final = 2000
 """About what one transaction takes beside its rows."""
 
 
-class Cursor(NamedTuple):
+class SpanCursor(NamedTuple):
     """Where a reader is among the spans."""
 
     number: int
@@ -40,7 +40,7 @@ class Cursor(NamedTuple):
 class RecentPart(Struct, frozen=True, eq=False):
     """A span of a stream that leaves nothing out."""
 
-    span: StreamPart
+    span: StreamBatch
     begun: Ints
     """Ordinals of the transactions that begin in it, in order."""
     touched: Mapping[TableName, Ints]
@@ -56,7 +56,7 @@ class RecentPart(Struct, frozen=True, eq=False):
 class Recent:
     """Spans that come one behind the other, the last ones of them."""
 
-    def __init__(self, start: Place, most_bytes: int) -> None:
+    def __init__(self, start: SourcePosition, most_bytes: int) -> None:
         """Begins with none.
 
         Args:
@@ -79,7 +79,7 @@ class Recent:
         return self.first + len(self._spans)
 
     @property
-    def head(self) -> Place:
+    def head(self) -> SourcePosition:
         """Behind the last transaction that has ended."""
         return self._head
 
@@ -87,7 +87,7 @@ class Recent:
         """A span that is there."""
         return self._spans[number - self.first]
 
-    def take(self, span: StreamPart) -> None:
+    def take(self, span: StreamBatch) -> None:
         """Takes the next span."""
         touched = self._touched(span)
         newest = max((int(seqs[-1]) for seqs in touched.values()), default=-1)
@@ -106,7 +106,7 @@ class Recent:
         while self._size > self._most and len(self._spans) > 1:
             self._drop()
 
-    def _touched(self, span: StreamPart) -> dict[TableName, Ints]:
+    def _touched(self, span: StreamBatch) -> dict[TableName, Ints]:
         """By table; the transaction that was open before among the others."""
         found: dict[TableName, list[Ints]] = {}
         if self._open is not None:
@@ -126,7 +126,7 @@ class Recent:
         if dropped.span.last is not None:
             self._tail = dropped.span.last.after
 
-    def find(self, place: Place) -> Cursor | None:
+    def find(self, place: SourcePosition) -> SpanCursor | None:
         """Where a reader goes on who has all in front of a place, and nothing behind it; None if that is not here."""
         if place.parts or (place.source, place.lineage) != (self._head.source, self._head.lineage):
             return None
@@ -138,10 +138,10 @@ class Recent:
             for begun in map(recent.span.places.__getitem__, recent.begun.tolist()):
                 if begin.is_in_front_of(begun.record):
                     is_here = self._is_in_front_of(place, begun)
-                    return Cursor(number, begun.record.seq) if is_here else None
-        return Cursor(self.next) if _is_same(place, self._head) and self._open is None else None
+                    return SpanCursor(number, begun.record.seq) if is_here else None
+        return SpanCursor(self.next) if _is_same(place, self._head) and self._open is None else None
 
-    def _is_in_front_of(self, place: Place, begun: TransactionPlace) -> bool:
+    def _is_in_front_of(self, place: SourcePosition, begun: TransactionPlace) -> bool:
         """Whether nothing is between a place and a transaction that is not in front of it."""
         mine, tail = place.position, self._tail.position
         if isinstance(mine, FilePosition) and isinstance(tail, FilePosition):
@@ -150,7 +150,7 @@ class Recent:
         return begun.before.position == mine
 
 
-def _is_same(one: Place, other: Place) -> bool:
+def _is_same(one: SourcePosition, other: SourcePosition) -> bool:
     return one.position == other.position and not other.parts
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from strata.rows.decode import ChangeBatch
     from strata.schema.model.definition import TableDefinition, TableName
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
     from strata.streams.events import Event, TransactionPlace
     from strata.streams.unreadable import UnreadableRows
 
@@ -31,7 +31,7 @@ class Rendering:
     def __init__(self) -> None:
         self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, TableDefinition]] = {}
 
-    def events(self, span: StreamPart) -> Iterator[Event]:
+    def events(self, span: StreamBatch) -> Iterator[Event]:
         """The events of a span, in order."""
         found: list[tuple[int, int, Event]] = [(one.place.record.seq, one.number, one) for one in span.ddl]
         for batch in span.batches:

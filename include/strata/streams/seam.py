@@ -98,7 +98,7 @@ class LiveServer:
             return stream.begins_event(at)
 
 
-class Seam:
+class LiveHandover:
     """A change source: see `events/changes/port.py`. Ordinals are those of the landed stream all along."""
 
     def __init__(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from strata.rows.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS
 from strata.rows.decode import ChangeBatch
-from strata.streams.decoding import StreamPart, row_seqs
+from strata.streams.decoding import StreamBatch, row_seqs
 from strata.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from strata.streams.recent import RecentPart
 
 
-class Selection:
+class StreamSelection:
     """What one kind of reader wants."""
 
     def __init__(self, table: Callable[[TableName], bool] | None, columns: frozenset[str] | None) -> None:
         """Takes which tables, None for all, and the names of the columns in lower case, None for all."""
         self._table, self._columns = table, columns
 
-    def of(self, recent: RecentPart, first_seq: int = 0) -> StreamPart:
+    def of(self, recent: RecentPart, first_seq: int = 0) -> StreamBatch:
         """What is wanted of a span, from a transaction on."""
         span, wanted = recent.span, self._table
         batches = [batch for batch in span.batches if wanted is None or wanted(batch.table)]
@@ -47,7 +47,7 @@ class Selection:
         if self._columns is not None:
             readable, unreadable = _parted(unreadable, self._columns)
             batches = [_project(batch, self._columns) for batch in (*batches, *readable)]
-        return StreamPart(span.places, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
+        return StreamBatch(span.places, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
 
 
 def _from(batch: ChangeBatch, first_seq: int) -> ChangeBatch | None:

@@ -16,7 +16,7 @@ from strata.events.batch import add_gtids
 from strata.events.changes.port import Transactions, Waiting
 from strata.events.landed import LandedStream
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Place, kept_origins
+from strata.gtid.place import SourcePosition, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet, GtidSetBuilder
 from strata.gtid.token import Token
@@ -26,14 +26,14 @@ from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.patterns import matches, require_matchable
 from strata.store.database import OnMissing, open_store
 from strata.store.own import own_database
-from strata.streams.decoding import Decoding, StreamPart, Wanted
+from strata.streams.decoding import Decoding, StreamBatch, StreamFilter
 from strata.streams.events import Along, ExecutedAlong, Heartbeat
 from strata.streams.opening import Opening, open_at
 from strata.streams.places import Places
 from strata.streams.positions import Edge, parse_bound
 from strata.streams.prepared import PreparedAlong
 from strata.streams.rendering import Rendering
-from strata.streams.seam import GATHER_SECONDS, LiveServer, Seam
+from strata.streams.seam import GATHER_SECONDS, LiveHandover, LiveServer
 from strata.streams.versions import StreamVersions
 from strata.streams.writing import Writing, heartbeat_line
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from strata.events.batch import TransactionBatch
     from strata.events.changes.port import Item
-    from strata.gtid.place import Part
+    from strata.gtid.place import PartialTransaction
     from strata.gtid.port import Position
     from strata.schema.model.definition import TableDefinition, TableName
     from strata.streams.events import Event, TransactionPlace
@@ -130,7 +130,7 @@ class ChangeStream:
         self._patterns, self._columns = tuple(tables), columns
         self._copied_from = source.copied_from if copied_from is None else copied_from
         self.gather_seconds = GATHER_SECONDS
-        """As `Seam` takes it; to be set before anything is read."""
+        """As `LiveHandover` takes it; to be set before anything is read."""
         self.has_answered = False
         """Likewise."""
         self.turn: AbstractContextManager[object] = nullcontext()
@@ -201,7 +201,7 @@ class ChangeStream:
             else:
                 yield from writing.chunks(found)
 
-    def spans(self) -> Generator[StreamPart | Heartbeat, None, None]:
+    def spans(self) -> Generator[StreamBatch | Heartbeat, None, None]:
         """The stream in spans, whose rows are Arrow batches table by table. Raises as iterating does."""
         engine = open_store(self._source.store_url, OnMissing.EMPTY)
         try:
@@ -232,7 +232,7 @@ class ChangeStream:
 
     # Opening --------------------------------------------------------------------------------------
 
-    def _read(self, engine: sa.Engine) -> Iterator[StreamPart | Heartbeat]:
+    def _read(self, engine: sa.Engine) -> Iterator[StreamBatch | Heartbeat]:
         source, server = self._source, self._server
         landed = LandedStream.open(source.lake, source.name)
         self._opening = opening = open_at(landed, server, self._start, self._until, follow=self._follow)
@@ -243,7 +243,7 @@ class ChangeStream:
         wanted = self._wanted(own, versions)
         after = opening.read_from(landed, versions.tracked.seq)
         decoding = Decoding(versions, PreparedAlong(landed, after), wanted, self.turn, self._limits)
-        seam = Seam(
+        seam = LiveHandover(
             landed,
             source.lake,
             server,
@@ -255,7 +255,7 @@ class ChangeStream:
         )
         yield from self._walk(seam, versions, decoding)
 
-    def _wanted(self, own: frozenset[str], versions: StreamVersions) -> Wanted:
+    def _wanted(self, own: frozenset[str], versions: StreamVersions) -> StreamFilter:
         left_out = own | SYSTEM_DATABASES
         patterns, folded = self._patterns, versions.folds_names
         known: dict[TableName, bool] = {}
@@ -268,11 +268,13 @@ class ChangeStream:
             return found
 
         columns = None if self._columns is None else frozenset(name.lower() for name in self._columns)
-        return Wanted(is_wanted, lambda name: name not in left_out, columns, everything=not patterns)
+        return StreamFilter(is_wanted, lambda name: name not in left_out, columns, everything=not patterns)
 
     # Walking --------------------------------------------------------------------------------------
 
-    def _walk(self, seam: Seam, versions: StreamVersions, decoding: Decoding) -> Iterator[StreamPart | Heartbeat]:
+    def _walk(
+        self, seam: LiveHandover, versions: StreamVersions, decoding: Decoding
+    ) -> Iterator[StreamBatch | Heartbeat]:
         due = time.monotonic() + self._heartbeat
         for item in self._items(seam):
             versions.track(item)
@@ -286,7 +288,7 @@ class ChangeStream:
                 # Not from now on: it is looked for in steps, and would come a step late each time.
                 due = max(due, time.monotonic() - self._heartbeat) + self._heartbeat
 
-    def _items(self, seam: Seam) -> Iterator[Item]:
+    def _items(self, seam: LiveHandover) -> Iterator[Item]:
         """Those of the source, up to the end."""
         began = False
         for item in seam.read():
@@ -301,13 +303,13 @@ class ChangeStream:
             if self._is_over() or (isinstance(item, Waiting) and self._is_past_time()):
                 return
 
-    def _pass_head(self, seam: Seam) -> None:
+    def _pass_head(self, seam: LiveHandover) -> None:
         """All in front of where the seam is has been looked at."""
         reached = seam.reached
         if self._at is not None and reached.at is not None and self._at.at < reached.at:
             self._at = FilePosition(reached.server_uuid, reached.at)
 
-    def _of_item(self, item: Transactions, decoding: Decoding) -> Iterator[StreamPart]:
+    def _of_item(self, item: Transactions, decoding: Decoding) -> Iterator[StreamBatch]:
         if item.batch.last_seq <= self._opening.skip_to and not item.batch.marks:
             self._pass_over(item)
             return
@@ -326,7 +328,7 @@ class ChangeStream:
                 ).strip()
             raise
 
-    def _begin(self, seam: Seam) -> None:
+    def _begin(self, seam: LiveHandover) -> None:
         reached = seam.reached
         self._executed = GtidSetBuilder(reached.executed.build())
         for sid, spans in (self._opening.executed or GtidSet()).items():
@@ -402,19 +404,19 @@ class ChangeStream:
             return self._at is not None and self._server.end() <= self._at.at
         return server.executed <= self._executed.build()
 
-    def _place(self) -> Place:
+    def _place(self) -> SourcePosition:
         """Where all is that has been read."""
         source = self._source
         position: Position = self._executed.build()
         if self._server.by_file and self._at is not None:
             position = self._at
-        parts: tuple[Part, ...] = ()
-        if isinstance(self._start, Place) and self._start.position.counted == position.counted:
+        parts: tuple[PartialTransaction, ...] = ()
+        if isinstance(self._start, SourcePosition) and self._start.position.counted == position.counted:
             position |= self._start.position
             # What the reader has of a transaction that has not come yet.
             parts = tuple(part for part in self._start.parts if not position.contains(part.transaction))
         origins = kept_origins(self._copied_from, position)
-        return Place(source.name, position, source.lineage, self._committed_at, parts, origins)
+        return SourcePosition(source.name, position, source.lineage, self._committed_at, parts, origins)
 
     def _is_over(self) -> bool:
         """Whether nothing more is to be given."""

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata.rows.decode import ChangeBatch
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
 
 _MOST_BYTES: Final = 64 << 20
 """Of batches that are put together: the texts of a column may have 2 GiB."""
 
 
-def put_together(part: StreamPart, most_bytes: int = _MOST_BYTES) -> StreamPart:
+def put_together(part: StreamBatch, most_bytes: int = _MOST_BYTES) -> StreamBatch:
     """The same piece of the stream, with rows of each version of a table in few batches of so many bytes at most."""
     if len(part.batches) < 2:
         return part

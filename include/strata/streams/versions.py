@@ -14,7 +14,7 @@ from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.stream_positions import AtSeq
 from strata.schema.history.versions import TrackedPosition
 from strata.schema.tracker.track import Tracker
-from strata.streams.ahead import VersionsAhead, shown_id
+from strata.streams.ahead import UntrackedVersions, shown_id
 from strata.streams.feed_tracker import take_item
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 
-class Made(NamedTuple):
+class StatementVersions(NamedTuple):
     """What a statement made."""
 
     version: int
@@ -45,7 +45,7 @@ class StreamVersions:
         """
         self._source, self._exclude = source, exclude
         self._stored = SchemaStore(engine)
-        self._store = VersionsAhead(self._stored, source)
+        self._store = UntrackedVersions(self._stored, source)
         self._history: History = _Growing(self._store, source, self)
         self._ahead: Tracker | None = None
         """Once something has come that the store does not have: most of what has landed has been tracked there."""
@@ -87,7 +87,7 @@ class StreamVersions:
 
     def _track_ahead(self) -> Tracker:
         """Begins to track where the store is by now."""
-        self._store = VersionsAhead(self._stored, self._source)
+        self._store = UntrackedVersions(self._stored, self._source)
         self._ahead = Tracker(self._store, self._source, exclude=self._exclude)
         self._history = _Growing(self._store, self._source, self)
         return self._ahead
@@ -119,13 +119,13 @@ class StreamVersions:
             self._versions[table, found.version_id] = known
         return known
 
-    def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], Made]:
+    def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], StatementVersions]:
         """What the statements of some transactions in a row made, by ordinal and number in the transaction."""
         named: dict[int, set[TableName]] = {}
         for entry in self._store.entries_between(first_seq, last_seq):
             named.setdefault(entry.version_id, set()).add(entry.name)
         return {
-            (seq, number): Made(shown_id(version), named.get(version, set()))
+            (seq, number): StatementVersions(shown_id(version), named.get(version, set()))
             for seq, number, version in self._store.statement_versions(first_seq, last_seq)
         }
 
@@ -133,7 +133,7 @@ class StreamVersions:
 class _Growing(History):
     """Knows how far the stream has been tracked without asking the store for each transaction."""
 
-    def __init__(self, store: VersionsAhead, source: str, versions: StreamVersions) -> None:
+    def __init__(self, store: UntrackedVersions, source: str, versions: StreamVersions) -> None:
         super().__init__(store, source)
         self._of_stream = versions
 

@@ -14,7 +14,7 @@ from strata.gtid.token_seal import step_numbers
 from strata.rows.arrow import ROW_FIELDS
 from strata.rows.jsonl import TableLines
 from strata.rows.texts import Texts
-from strata.streams.lines import ImageTexts, Lines, Piece, composed, in_digits, in_few_digits, joined
+from strata.streams.lines import ImageTexts, LineColumn, Lines, composed, in_digits, in_few_digits, joined
 from strata.streams.together import put_together
 from strata.streams.transaction_texts import TransactionTexts, time_text
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata.kernels.arrays import Ints
     from strata.rows.decode import ChangeBatch
     from strata.schema.model.definition import TableDefinition, TableName
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
     from strata.streams.events import Ddl, TransactionPlace
     from strata.streams.unreadable import UnreadableRow, UnreadableRows
 
@@ -61,9 +61,9 @@ class _Framing(Struct, frozen=True):
     """In front of the token; empty where no token is in front of the line."""
     end: bytes
 
-    def front(self, *token: Piece) -> list[Piece]:
+    def front(self, *token: LineColumn) -> list[LineColumn]:
         """What is in front of a line."""
-        return [Piece.same(self.id), *token, Piece.same(b"\ndata: ")] if self.id else []
+        return [LineColumn.same(self.id), *token, LineColumn.same(b"\ndata: ")] if self.id else []
 
 
 _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
@@ -77,11 +77,11 @@ class Writing:
         """Knows none yet."""
         self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts, TableDefinition]] = {}
 
-    def chunks(self, span: StreamPart) -> Iterator[bytes]:
+    def chunks(self, span: StreamBatch) -> Iterator[bytes]:
         """The lines of a span, some at a time."""
         return joined(self._groups(put_together(span), _LINES))
 
-    def parts(self, span: StreamPart, texts: _Texts) -> list[Lines]:
+    def parts(self, span: StreamBatch, texts: _Texts) -> list[Lines]:
         """The same, to be joined with those of others.
 
         Args:
@@ -90,11 +90,11 @@ class Writing:
         """
         return self._groups(span, _LINES, texts)
 
-    def lines(self, span: StreamPart) -> bytes:
+    def lines(self, span: StreamBatch) -> bytes:
         """All of them."""
         return b"".join(self.chunks(span))
 
-    def messages(self, span: StreamPart) -> Messages:
+    def messages(self, span: StreamBatch) -> Messages:
         """The same as server-sent events."""
         groups = self._groups(put_together(span), _MESSAGES)
         if not groups:
@@ -104,19 +104,19 @@ class Writing:
         last = place.after_text if step == _LAST else place.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
-    def _groups(self, span: StreamPart, framing: _Framing, texts: _Texts = TransactionTexts) -> list[Lines]:
+    def _groups(self, span: StreamBatch, framing: _Framing, texts: _Texts = TransactionTexts) -> list[Lines]:
         found = []
         if span.ddl:
             lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
             seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
-            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [Piece(lines)]))
+            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)]))
         found += [self._rows(batch, span, framing, texts) for batch in span.batches]
         found += [self._unreadable(rows, span, framing) for rows in span.unreadable]
         if len(span.ended):
             found.append(_commits(span, texts(span.places, span.ended), framing))
         return found
 
-    def _rows(self, batch: ChangeBatch, span: StreamPart, framing: _Framing, texts_of: _Texts) -> Lines:
+    def _rows(self, batch: ChangeBatch, span: StreamBatch, framing: _Framing, texts_of: _Texts) -> Lines:
         values, images = self._table(batch)
         pieces = images.pieces(batch.batch, b',"token":"')
         if pieces is None:
@@ -129,23 +129,28 @@ class Writing:
         texts = texts_of(span.places, seqs[begins])
         steps = rows + 1 + texts.statements()[chosen]
         heads, crcs = texts.heads()
-        token = [Piece(heads, chosen), in_digits(step_numbers(crcs[chosen], steps))]
-        front = [Piece.same(b'{"gtid":'), Piece(*texts.gtids()), Piece.same(b',"seq":'), in_digits(seqs[begins])]
+        token = [LineColumn(heads, chosen), in_digits(step_numbers(crcs[chosen], steps))]
+        front = [
+            LineColumn.same(b'{"gtid":'),
+            LineColumn(*texts.gtids()),
+            LineColumn.same(b',"seq":'),
+            in_digits(seqs[begins]),
+        ]
         end = [_ended(texts.ends(inside=True)), *_facts(texts, span, framing)]
         return Lines(
             seqs,
             steps,
             [
                 *framing.front(*token),
-                Piece(composed(front, len(begins)), chosen),
+                LineColumn(composed(front, len(begins)), chosen),
                 *in_few_digits(rows, b',"row":'),
                 *pieces,
                 *token,
-                Piece(composed(end, len(begins)), chosen),
+                LineColumn(composed(end, len(begins)), chosen),
             ],
         )
 
-    def _unreadable(self, rows: UnreadableRows, span: StreamPart, framing: _Framing) -> Lines:
+    def _unreadable(self, rows: UnreadableRows, span: StreamBatch, framing: _Framing) -> Lines:
         found = rows.rows(self._table(rows)[0])
         return _one_by_one((_unreadable_line(rows.table, one, span.places) for one in found), span, framing)
 
@@ -159,30 +164,34 @@ class Writing:
         return known[:2]
 
 
-def _commits(span: StreamPart, texts: TransactionTexts, framing: _Framing) -> Lines:
-    token = Piece(texts.behind())
+def _commits(span: StreamBatch, texts: TransactionTexts, framing: _Framing) -> Lines:
+    token = LineColumn(texts.behind())
     pieces = [
         *framing.front(token),
-        Piece.same(b'{"token":"'),
+        LineColumn.same(b'{"token":"'),
         token,
         _ended(texts.ends(inside=False)),
-        Piece.same(b',"commit":true,"gtid":'),
-        Piece(*texts.gtids()),
+        LineColumn.same(b',"commit":true,"gtid":'),
+        LineColumn(*texts.gtids()),
         *_facts(texts, span, framing),
     ]
     return Lines(span.ended, np.full(len(span.ended), _LAST), pieces)
 
 
-def _ended(texts: Texts | None) -> Piece:
-    return Piece.same(b'"') if texts is None else Piece(texts)
+def _ended(texts: Texts | None) -> LineColumn:
+    return LineColumn.same(b'"') if texts is None else LineColumn(texts)
 
 
-def _facts(texts: TransactionTexts, span: StreamPart, framing: _Framing) -> list[Piece]:
+def _facts(texts: TransactionTexts, span: StreamBatch, framing: _Framing) -> list[LineColumn]:
     """What is at the end of the lines of some transactions."""
-    return [Piece.same(b',"committed_at":"'), Piece(*texts.times()), Piece.same(_end(span) + framing.end)]
+    return [
+        LineColumn.same(b',"committed_at":"'),
+        LineColumn(*texts.times()),
+        LineColumn.same(_end(span) + framing.end),
+    ]
 
 
-def _end(span: StreamPart) -> bytes:
+def _end(span: StreamBatch) -> bytes:
     """Of the lines of a span, which are of one source."""
     return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
 
@@ -207,7 +216,7 @@ def _unreadable_line(table: TableName, found: UnreadableRow, places: Mapping[int
     }
 
 
-def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamPart, framing: _Framing) -> Lines:
+def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _Framing) -> Lines:
     """Lines of rows that are made one by one, without the end that all of them have."""
     seqs, steps, lines = [], [], []
     for line in objects:
@@ -220,7 +229,7 @@ def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamPart, framing: _F
         seqs.append(line["seq"])
         steps.append(step)
         lines.append(framing.whole(token, _encode(line)))
-    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [Piece(Texts.of(lines))])
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Texts.of(lines))])
 
 
 @lru_cache(64)

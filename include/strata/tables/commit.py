@@ -35,7 +35,7 @@ FIRST_WAIT_SECONDS = 0.05
 """Before the second attempt; doubles each time, up to a second."""
 
 
-class Commit(Struct, frozen=True):
+class TableCommit(Struct, frozen=True):
     """What a publication left in a table."""
 
     database: str
@@ -58,7 +58,7 @@ def publish(
     output: Output = OUTPUT,
     *,
     known: int | None = None,
-) -> Commit | None:
+) -> TableCommit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
     Safe to repeat and to run beside itself: former files of the interval that are not among the staged ones go in the
@@ -125,7 +125,7 @@ class _Publication(Struct, frozen=True):
     def url(self) -> str:
         return table_url(self.lake, self.source, self.table)
 
-    def attempt(self) -> Commit | None:
+    def attempt(self) -> TableCommit | None:
         table = open_changes(self.lake, self.source, self.table, self.known, self.output)
         if table is not None:
             table = table.upgraded(self.source)
@@ -149,7 +149,7 @@ class _Publication(Struct, frozen=True):
             return self.output.create(self.url, placement.added), placement.names
         return table.with_columns(placement.added), placement.names
 
-    def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> Commit | None:
+    def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> TableCommit | None:
         """One commit: former files of the interval out, these in."""
         former = {path: interval for path, interval in table.files().items() if interval == self.interval}
         if not former and not wanted:
@@ -158,7 +158,7 @@ class _Publication(Struct, frozen=True):
         removed = {path: interval for path, interval in former.items() if path not in wanted}
         if added or removed:
             table.commit(self.source, added, removed, about={"strata.interval": interval_key(self.interval)})
-        return Commit(
+        return TableCommit(
             database=self.table.database,
             table=self.table.table,
             version=table.version,

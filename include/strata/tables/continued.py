@@ -42,7 +42,7 @@ _TYPE_WORDS = {
 """Types as Spark and Delta call them. They are in the names of published columns, so they are the same for ever."""
 
 
-class Placement(Struct, frozen=True):
+class ColumnPlacement(Struct, frozen=True):
     """Where the columns of a file go."""
 
     names: dict[str, str]
@@ -51,7 +51,7 @@ class Placement(Struct, frozen=True):
     """Columns that the change table has to be given first; `_before` comes with its new fields alone."""
 
 
-def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -> Placement:
+def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -> ColumnPlacement:
     """Finds the column for each column of a file, by name (as MySQL compares them) and type; others are to be added.
 
     Args:
@@ -87,7 +87,7 @@ def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -
     for field in _added_inside(before, incoming, names, added):
         added[field.name] = field
     order = [added[name] for field in incoming if (name := names.get(field.name, field.name)) in added]
-    return Placement({old: name for old, name in names.items() if old != name}, tuple(order))
+    return ColumnPlacement({old: name for old, name in names.items() if old != name}, tuple(order))
 
 
 def plain_name(field: pa.Field) -> str:

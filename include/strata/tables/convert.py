@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from strata.errors import ReadAgainError
 from strata.rows.arrow import GEOMETRY, arrow_type, may_be_invalid
-from strata.schema.history.column_lineage import Lineage
+from strata.schema.history.column_lineage import ColumnLineage
 from strata.schema.history.effects import EffectKind, effect_of_shapes
 from strata.schema.model.conversions import ValueClass, keeps_values, value_class
 from strata.schema.model.types import TypeKind
@@ -50,7 +50,7 @@ def convert_exact_rows(
     effect: Effect | None = None,
 ) -> pa.Table:
     """Rows in `exact_schema` of one definition in that of another; arguments and errors as `convert_rows` has them."""
-    columns = Lineage(old, new, renamed, added)
+    columns = ColumnLineage(old, new, renamed, added)
     if effect is None:
         effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
     found = convert_rows(rows, old, new, renamed, added, effect)
@@ -96,7 +96,7 @@ def convert_rows(
     """
     if rows.num_rows == 0:
         return state_schema(new).empty_table()
-    columns = Lineage(old, new, renamed, added)
+    columns = ColumnLineage(old, new, renamed, added)
     if effect is None:
         effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
     if effect.kind is EffectKind.READ_AGAIN:

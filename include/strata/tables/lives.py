@@ -38,7 +38,7 @@ class Value(Struct, frozen=True):
     """The same, through changes of the type."""
 
 
-class Era(Struct, frozen=True):
+class VersionSpan(Struct, frozen=True):
     """Rows of one version."""
 
     name: TableName
@@ -51,11 +51,11 @@ class Era(Struct, frozen=True):
     """In the order of the columns of now."""
 
 
-class Life(Struct, frozen=True):
+class TableLifetime(Struct, frozen=True):
     """A table from the version that made it to now."""
 
     definition: TableDefinition
-    eras: tuple[Era, ...]
+    eras: tuple[VersionSpan, ...]
     """Oldest first."""
     begins: str | None
     """Why there may be rows from before it; None if it was made in the stream."""
@@ -66,7 +66,7 @@ class Life(Struct, frozen=True):
         return bool(then) and then[-1].name == name
 
 
-def life_of(turns: Sequence[Turn], name: TableName) -> Life | None:
+def life_of(turns: Sequence[Turn], name: TableName) -> TableLifetime | None:
     """The life of the table of this name; None if there is none now.
 
     Args:
@@ -77,7 +77,7 @@ def life_of(turns: Sequence[Turn], name: TableName) -> Life | None:
     if not own or own[-1].definition is None:
         return None
     chain, before = _chain(turns, own[-1], own[-1].definition)
-    return Life(own[-1].definition, tuple(_eras(chain)), before)
+    return TableLifetime(own[-1].definition, tuple(_eras(chain)), before)
 
 
 _Link = tuple["Turn", "TableDefinition"]
@@ -97,14 +97,14 @@ def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tu
         chain.insert(0, (earlier[-1], earlier[-1].definition))
 
 
-def _eras(chain: Sequence[_Link]) -> list[Era]:
+def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
     values = tuple(Value(column, origin=Origin(column)) for column in chain[-1][1].columns)
-    eras: list[Era] = []
+    eras: list[VersionSpan] = []
     later: Turn | None = None
     for turn, definition in reversed(chain):
         if later is not None:
             values = tuple(_earlier(value, definition, later) for value in values)
-        eras.append(Era(turn.name, turn.version_id, turn.order[0], definition, values))
+        eras.append(VersionSpan(turn.name, turn.version_id, turn.order[0], definition, values))
         later = turn
     return eras[::-1]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import Struct
 
-from strata.dialects.view_source import Step
+from strata.dialects.view_source import TypeChange
 from strata.errors import ReadAgainError
 from strata.rows.arrow import arrow_type
 from strata.schema.history.effects import Effect, EffectKind
@@ -27,7 +27,7 @@ class Origin(Struct, frozen=True):
 
     column: Column | None = None
     """As it was then; None if it was not there, or nobody knows what became of it."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TypeChange, ...] = ()
     """That changed its values since, in order."""
     given: pa.Scalar | None = None
     """Without a column: what the rows that were there have by now; None for NULL."""
@@ -35,7 +35,7 @@ class Origin(Struct, frozen=True):
     """Why the log does not tell."""
 
 
-def step_of(before: Column, after: Column, effect: Effect | None) -> Step | str | None:
+def step_of(before: Column, after: Column, effect: Effect | None) -> TypeChange | str | None:
     """What a statement made of the values of a column that stays.
 
     Args:
@@ -51,9 +51,9 @@ def step_of(before: Column, after: Column, effect: Effect | None) -> Step | str 
         if keeps_values(before, after):
             return None
         reason = unknown_conversion(before, after)
-        return Step(before, after) if reason is None else f"{shown} ({reason})"
+        return TypeChange(before, after) if reason is None else f"{shown} ({reason})"
     if after.name in {one.column for one in effect.converted}:
-        return Step(before, after, effect.truncates_fractions, effect.time_zone, effect.numbers_zeros)
+        return TypeChange(before, after, effect.truncates_fractions, effect.time_zone, effect.numbers_zeros)
     if effect.reason and (after.generated is not None or _type_of(before) != _type_of(after)):
         return f"{shown} ({effect.reason})"
     return None
@@ -63,7 +63,7 @@ def _type_of(column: Column) -> tuple[object, ...]:
     return column.column_type, column.character_set, column.nullable, column.auto_increment
 
 
-def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[Step]) -> Origin:
+def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeChange]) -> Origin:
     """What became of one value through conversions.
 
     Args:

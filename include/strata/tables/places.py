@@ -9,7 +9,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from strata.dialects.conversions import stay_apart
-from strata.dialects.view_source import Branch, Place, ViewColumn
+from strata.dialects.view_source import Branch, ColumnSource, ViewColumn
 from strata.rows.arrow import arrow_type, is_calendar, may_be_invalid
 from strata.schema.model.folding import fold_name
 from strata.tables.continued import plain_name
@@ -21,9 +21,9 @@ from strata.tables.outputs import OUTPUT
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from strata.dialects.view_source import Step
+    from strata.dialects.view_source import TypeChange
     from strata.schema.model.definition import Column, TableDefinition, TableName
-    from strata.tables.lives import Life, Value
+    from strata.tables.lives import TableLifetime, Value
     from strata.tables.origins import Origin
 
 
@@ -50,7 +50,7 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
 
 
 def branches_of(
-    life: Life, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
+    life: TableLifetime, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
 ) -> list[Branch]:
     """Versions whose values lie in the same columns are one branch.
 
@@ -63,12 +63,12 @@ def branches_of(
 
 
 def _branches(
-    life: Life,
+    life: TableLifetime,
     fields: Mapping[TableName, Sequence[pa.Field]],
     columns: Sequence[ViewColumn],
-    place: Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], Place],
+    place: Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], ColumnSource],
 ) -> list[Branch]:
-    found: dict[tuple[str, tuple[Place, ...]], list[int]] = {}
+    found: dict[tuple[str, tuple[ColumnSource, ...]], list[int]] = {}
     for era in life.eras:
         if era.name in fields:
             kinds = kinds_of(era.definition)
@@ -81,7 +81,7 @@ def _branches(
 
 
 def converted_branches_of(
-    life: Life, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
+    life: TableLifetime, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
 ) -> list[Branch]:
     """As `branches_of`, with the values of columns that had another type then; the same arguments."""
     return _branches(life, fields, columns, converted_place_of)
@@ -92,7 +92,9 @@ def kinds_of(definition: TableDefinition) -> dict[str, pa.DataType]:
     return dict(zip([fold_name(one.name) for one in definition.columns], _stored(definition), strict=True))
 
 
-def place_of(value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]) -> Place:
+def place_of(
+    value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+) -> ColumnSource:
     """Where rows of a version have the value of a column.
 
     Args:
@@ -109,7 +111,7 @@ def place_of(value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds:
 
 def converted_place_of(
     value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
-) -> Place:
+) -> ColumnSource:
     """As `place_of`, through changes of the column's type."""
     origin = value.origin
     if origin.column is None:
@@ -119,7 +121,7 @@ def converted_place_of(
     if not origin.steps:
         return replace(place, lacking=_place_of_given(given, column))
     if column.is_key and (column.has_texts or not all(map(stay_apart, origin.steps))):
-        return Place(unknown=f"what tells rows apart that had {origin.column.column_type} in {column.name}")
+        return ColumnSource(unknown=f"what tells rows apart that had {origin.column.column_type} in {column.name}")
     lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps)
     of_null = given_since(None, origin.column, origin.steps)
     return replace(
@@ -131,26 +133,28 @@ def converted_place_of(
     )
 
 
-def _refuses_null(steps: Sequence[Step]) -> bool:
+def _refuses_null(steps: Sequence[TypeChange]) -> bool:
     return any(step.before.nullable and not step.after.nullable for step in steps)
 
 
-def _place_in(found: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]) -> Place:
+def _place_in(
+    found: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+) -> ColumnSource:
     """In the column that had it then."""
     name = found.name
     wanted = fold_name(column_name(name))
     fields = [field for field in there if fold_name(plain_name(field)) == wanted]
     exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
-    return Place(
+    return ColumnSource(
         tuple(field.name for field in exact),
         is_cast=any(field.type != column.kind for field in exact),
         missing=name,
     )
 
 
-def _place_of_given(value: Value | Origin, column: ViewColumn) -> Place:
+def _place_of_given(value: Value | Origin, column: ViewColumn) -> ColumnSource:
     given = value.given
-    return Place(literal=None if given is None else given.cast(column.kind), unknown=value.unknown)
+    return ColumnSource(literal=None if given is None else given.cast(column.kind), unknown=value.unknown)
 
 
 def _stored(definition: TableDefinition) -> list[pa.DataType]:

@@ -52,7 +52,7 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
     key = [name for name in key if name in state.schema.names]
     refuse_unkeyed(definition, key, changes["_missing"])
-    events = Events.of(in_order(changes), definition)
+    events = ImageChanges.of(in_order(changes), definition)
     if key:
         return last_of_each_key(state, events, filled(state, events, key) if events.absent else events.after, key)
     return _what_is_left(state, events)
@@ -71,7 +71,7 @@ def only(rows: Rows, which: pa.ChunkedArray) -> Rows:
     return rows if pc.all(which).as_py() else rows.filter(which)
 
 
-class Events:
+class ImageChanges:
     """Changes in order, as two lists of images: those that were taken away and those that were put."""
 
     def __init__(self, before: pa.Table, after: pa.Table, taken: Codes, put: Codes, absent: dict[str, Codes]) -> None:
@@ -86,7 +86,7 @@ class Events:
         """Column -> for images that have only what changed in a JSON document, what that is."""
 
     @classmethod
-    def of(cls, changes: pa.Table, definition: TableDefinition) -> Events:
+    def of(cls, changes: pa.Table, definition: TableDefinition) -> ImageChanges:
         """Of changes that are in order; images before may lack columns that nobody asks for."""
         names = {column.name: column_name(column.name) for column in definition.columns}
         texts = {of: name for of, name in verbatim_names(definition).items() if name in changes.schema.names}
@@ -172,7 +172,7 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
         )
 
 
-def last_of_each_key(state: pa.Table, events: Events, after: pa.Table, key: Sequence[str]) -> pa.Table:
+def last_of_each_key(state: pa.Table, events: ImageChanges, after: pa.Table, key: Sequence[str]) -> pa.Table:
     """What was last put under each key and not taken away since.
 
     Args:
@@ -196,7 +196,7 @@ def last_of_each_key(state: pa.Table, events: Events, after: pa.Table, key: Sequ
     return pa.concat_tables([state, after]).take(pa.array(kept))
 
 
-def filled(state: pa.Table, events: Events, key: Sequence[str]) -> pa.Table:
+def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Table:
     """The images after, with what partial ones lack taken from the last image of the same key."""
     after = events.after
     for name in set(key) & set(events.absent):
@@ -282,7 +282,7 @@ def with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArra
     return table.set_column(table.schema.get_field_index(name), name, filled)
 
 
-def _what_is_left(state: pa.Table, events: Events) -> pa.Table:
+def _what_is_left(state: pa.Table, events: ImageChanges) -> pa.Table:
     after = events.after
     if events.differences:
         raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a primary key")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from strata.errors import IncomparableTokensError, SourceSettingsError, Usage
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Place, kept_origins
+from strata.gtid.place import SourcePosition, kept_origins
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Order, Token
@@ -25,7 +25,7 @@ _POLL_SECONDS: Final = 0.05
 _SYNTAX: Final = frozenset({1064, 1193})
 
 
-class Cursor(Protocol):
+class DriverCursor(Protocol):
     """What is used of a driver's cursor (PEP 249)."""
 
     def execute(self, query: str, args: Sequence[object] = ..., /) -> object:
@@ -133,7 +133,7 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
     return int(reached) == 0
 
 
-def _wait_for_file(connection: Connection, place: Place, timeout: float) -> bool:
+def _wait_for_file(connection: Connection, place: SourcePosition, timeout: float) -> bool:
     until = time.monotonic() + timeout
     while True:
         order = compare(connection, Token((place,)))
@@ -150,10 +150,10 @@ def _wait_for_file(connection: Connection, place: Place, timeout: float) -> bool
         time.sleep(min(_POLL_SECONDS, max(0.0, until - time.monotonic())))
 
 
-def _chosen(token: Token, source: str | None) -> Place:
+def _chosen(token: Token, source: str | None) -> SourcePosition:
     found = [place for place in token.places if source in (None, place.source)]
     if not found and source is None:
-        return Place(ANY_SOURCE, GtidSet())
+        return SourcePosition(ANY_SOURCE, GtidSet())
     if len(found) != 1:
         names = ", ".join(place.source for place in token.places) or "none"
         raise Usage(
@@ -179,17 +179,19 @@ def _state(connection: Connection) -> _State:
     return _State(*map(_text, found))
 
 
-def _place(connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None = None) -> Place:
+def _place(
+    connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None = None
+) -> SourcePosition:
     return _place_of(_state(connection), connection, source, lineage, copied_from)
 
 
 def _place_of(
     state: _State, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
-) -> Place:
+) -> SourcePosition:
     if state.mode.upper() in ("ON", "ON_PERMISSIVE"):
         position = GtidSet.parse(state.executed)
-        return Place(source, position, lineage, origins=kept_origins(copied_from or {}, position))
-    return Place(source, FilePosition(state.uuid, _binlog_end(connection)), lineage)
+        return SourcePosition(source, position, lineage, origins=kept_origins(copied_from or {}, position))
+    return SourcePosition(source, FilePosition(state.uuid, _binlog_end(connection)), lineage)
 
 
 def _binlog_end(connection: Connection) -> BinlogPosition:

@@ -34,7 +34,7 @@ MayJump = Callable[[int, int, int, int], bool]
 in the server's file, and where the one before it ended there, both modulo 2**32."""
 
 
-class Kind(Enum):
+class ChainKind(Enum):
     """What is read."""
 
     BINLOG = 0
@@ -52,7 +52,7 @@ def never(_kind: int, _offset: int, _begin: int, _before: int) -> bool:
 class EventChain:
     """A walk over the headers of a stream."""
 
-    def __init__(self, kind: Kind, end: int | None, *, flavour: Flavour, may_jump: MayJump = never) -> None:
+    def __init__(self, kind: ChainKind, end: int | None, *, flavour: Flavour, may_jump: MayJump = never) -> None:
         """Begins in front of an event.
 
         Args:
@@ -64,7 +64,7 @@ class EventChain:
         self._kind = kind
         self._is_whole = end is not None
         """Whether what comes first is at its place in the file."""
-        self._end = None if end is None or kind is Kind.RELAY_LOG else end & _MASK
+        self._end = None if end is None or kind is ChainKind.RELAY_LOG else end & _MASK
         self._may_jump = may_jump
         self._has_positions = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
@@ -85,9 +85,9 @@ class EventChain:
     def _specials(self, index: EventIndex) -> list[int]:
         """Events whose end position is not that of an event in the stream."""
         special = index.log_positions == 0
-        if self._kind is Kind.SEGMENT:
+        if self._kind is ChainKind.SEGMENT:
             special |= np.isin(index.types, _HEAD)
-        if self._kind is Kind.RELAY_LOG:
+        if self._kind is ChainKind.RELAY_LOG:
             special |= (index.flags & EventFlag.RELAY_LOG != 0) | (index.types == EventType.ROTATE)
         found: list[int] = np.flatnonzero(special).tolist()
         return found
@@ -112,7 +112,7 @@ class EventChain:
         return None
 
     def _take_special(self, buffer: npt.NDArray[np.uint8], index: EventIndex, at: int) -> int | None:
-        if self._kind is not Kind.RELAY_LOG:
+        if self._kind is not ChainKind.RELAY_LOG:
             # Made for a connection and copied with the others, as by `mysqlbinlog --raw`.
             return None
         position, end = int(index.positions[at]), int(index.log_positions[at])

@@ -57,7 +57,7 @@ class TlsMode(StrEnum):
     VERIFY_IDENTITY = "VERIFY_IDENTITY"
 
 
-class Compression(StrEnum):
+class ProtocolCompression(StrEnum):
     """What becomes of the bytes between here and the server; the names are those of MySQL."""
 
     UNCOMPRESSED = "uncompressed"
@@ -81,7 +81,7 @@ class ServerAddress:
     """File with the certificate that this side shows, where the server asks for one."""
     tls_key: str | None = None
     """File with its key."""
-    compression: Compression = Compression.UNCOMPRESSED
+    compression: ProtocolCompression = ProtocolCompression.UNCOMPRESSED
     enable_cleartext_plugin: bool = False
     """Whether a server may have the password as it is (`mysql_clear_password`) over a connection without TLS."""
     limits: ServerLimits = ServerLimits()
@@ -115,11 +115,11 @@ class ServerAddress:
                 remedy=f"There are: {', '.join(_OPTIONS)}; docs/settings.md explains them.",
             )
         mode = options.get("ssl_mode", TlsMode.VERIFY_CA if "ssl_ca" in options else TlsMode.PREFERRED).upper()
-        compression = options.get("compression", Compression.UNCOMPRESSED).lower()
+        compression = options.get("compression", ProtocolCompression.UNCOMPRESSED).lower()
         clear = options.get("enable_cleartext_plugin", "false").lower()
         for name, value, known in (
             ("ssl_mode", mode, tuple(TlsMode)),
-            ("compression", compression, tuple(Compression)),
+            ("compression", compression, tuple(ProtocolCompression)),
             ("enable_cleartext_plugin", clear, tuple(_SWITCH)),
         ):
             if value not in known:
@@ -134,7 +134,7 @@ class ServerAddress:
             tls_ca=options.get("ssl_ca"),
             tls_cert=options.get("ssl_cert"),
             tls_key=options.get("ssl_key"),
-            compression=Compression(compression),
+            compression=ProtocolCompression(compression),
             enable_cleartext_plugin=_SWITCH[clear],
         )
 
@@ -147,7 +147,7 @@ class ServerAddress:
             "ssl_ca": self.tls_ca,
             "ssl_cert": self.tls_cert,
             "ssl_key": self.tls_key,
-            "compression": self.compression if self.compression is not Compression.UNCOMPRESSED else None,
+            "compression": self.compression if self.compression is not ProtocolCompression.UNCOMPRESSED else None,
             "enable_cleartext_plugin": "true" if self.enable_cleartext_plugin else None,
         }
         query = urlencode({name: value for name, value in options.items() if value})
@@ -200,7 +200,7 @@ def _client_of(address: ServerAddress) -> type[Client]:
     # Imported here: the settings import the address, and stay light.
     from strata.wire.client import Client, TrustingClient  # noqa: PLC0415  see above
 
-    if address.compression is not Compression.UNCOMPRESSED:
+    if address.compression is not ProtocolCompression.UNCOMPRESSED:
         from strata.wire.compression import CONNECTIONS  # noqa: PLC0415  see above
 
         found = CONNECTIONS[address.compression]

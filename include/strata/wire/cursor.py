@@ -6,7 +6,7 @@ from __future__ import annotations
 from strata.errors import CorruptEventError
 
 
-class Cursor:
+class ByteCursor:
     """A place in some bytes; each read moves it on.
 
     Raises:

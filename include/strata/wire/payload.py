@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from strata.errors import CorruptEventError, TruncatedEventError, UnsupportedEventError
 from strata.wire.codes import HEADER_BYTES, LARGEST_EVENT_BYTES
-from strata.wire.cursor import Cursor
+from strata.wire.cursor import ByteCursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,14 +27,14 @@ _HEADER_ROOM = 64
 """More than the fields before a payload take."""
 
 
-class Compression(IntEnum):
+class PayloadCompression(IntEnum):
     """How the inner events are packed (libs/mysql/binlog/event/compression/base.h)."""
 
     ZSTD = 0
     NONE = 255
 
 
-_COMPRESSIONS = frozenset(Compression)
+_COMPRESSIONS = frozenset(PayloadCompression)
 
 
 class _OfThread(local):
@@ -58,7 +58,7 @@ class _Field(IntEnum):
 class PayloadHeader(Struct, frozen=True):
     """What precedes the bytes of a compressed transaction."""
 
-    compression: Compression
+    compression: PayloadCompression
     payload_bytes: int
     uncompressed_bytes: int
     """As the server says; nothing is inflated beyond it."""
@@ -82,11 +82,11 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
         CorruptEventError: A field is missing or runs beyond the end.
         UnsupportedEventError: The compression is not known.
     """
-    cursor = Cursor(body)
+    cursor = ByteCursor(body)
     fields: dict[int, int] = {}
     while (field := cursor.lenenc()) != _Field.END:
         # A field that a later server added is passed over: it has its length in front.
-        fields[field] = Cursor(value).lenenc() if (value := cursor.take(cursor.lenenc())) else 0
+        fields[field] = ByteCursor(value).lenenc() if (value := cursor.take(cursor.lenenc())) else 0
     if not {_Field.PAYLOAD_BYTES, _Field.COMPRESSION} <= fields.keys():
         raise CorruptEventError("a compressed transaction does not say how long it is, or how it is packed")
     packed = fields[_Field.COMPRESSION]
@@ -94,9 +94,9 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
         raise UnsupportedEventError(f"compression {packed} of a transaction is not known")
     size = fields[_Field.PAYLOAD_BYTES]
     return PayloadHeader(
-        Compression(packed),
+        PayloadCompression(packed),
         size,
-        fields.get(_Field.UNCOMPRESSED_BYTES, size if packed == Compression.NONE else 0),
+        fields.get(_Field.UNCOMPRESSED_BYTES, size if packed == PayloadCompression.NONE else 0),
         cursor.at,
     )
 
@@ -150,7 +150,7 @@ def read_payload(
 def _inflate(
     payload: memoryview[int], header: PayloadHeader, chunk_bytes: int, position: int
 ) -> Iterator[bytes | memoryview[int]]:
-    if header.compression == Compression.NONE:
+    if header.compression == PayloadCompression.NONE:
         for at in range(0, len(payload), chunk_bytes):
             yield payload[at : at + chunk_bytes]
         return

@@ -31,7 +31,7 @@ from strata.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, Packet, spli
 from strata.kernels.records import records
 from strata.wire.binlog_expiry import VARIABLES, expire_seconds
 from strata.wire.codes import HEADER_BYTES, LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES, EventType
-from strata.wire.connection import Compression, as_strata_error, connect, server_errors
+from strata.wire.connection import ProtocolCompression, as_strata_error, connect, server_errors
 from strata.wire.server_files import FIRST_OFFSET, ServerFiles, begins_at
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class ServerState(Struct, frozen=True):
             )
 
 
-class Piece(Struct, frozen=True):
+class EventBytes(Struct, frozen=True):
     """Bytes of events as they lie in the server's file, one behind the other; an event may go on in the next piece."""
 
     data: memoryview
@@ -188,7 +188,7 @@ class BinlogStream:
         """
         try:
             for item in self.read(at):
-                header = bytes(item.data[:HEADER_BYTES]) if isinstance(item, Piece) else b""
+                header = bytes(item.data[:HEADER_BYTES]) if isinstance(item, EventBytes) else b""
                 if isinstance(item, Control) and int.from_bytes(item.event[13:17], "little"):
                     # One that is made for the connection is nowhere in the file.
                     header = b"" if item.event[4] in _MADE_UP else item.event[:HEADER_BYTES]
@@ -204,7 +204,7 @@ class BinlogStream:
 
     def read(
         self, start: bytes | BinlogPosition, until: Until = Until.END_OF_BINLOG
-    ) -> Iterator[Piece | Control | Quiet]:
+    ) -> Iterator[EventBytes | Control | Quiet]:
         """Asks for the stream from a place on, and yields it.
 
         Args:
@@ -225,10 +225,10 @@ class BinlogStream:
             received = self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
             yield from received if until is Until.CLOSED else self._unless_idle(received)
 
-    def _unless_idle(self, items: Iterator[Piece | Control | Quiet]) -> Iterator[Piece | Control | Quiet]:
+    def _unless_idle(self, items: Iterator[EventBytes | Control | Quiet]) -> Iterator[EventBytes | Control | Quiet]:
         since = time.monotonic()
         for item in items:
-            if isinstance(item, Piece):
+            if isinstance(item, EventBytes):
                 yield item
                 # Not the time that the reader took.
                 since = time.monotonic()
@@ -269,11 +269,11 @@ class BinlogStream:
             ) from error
         self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
 
-    def _receive(self, sock: socket.socket | CompressedSocket) -> Iterator[Piece | Control | Quiet]:
+    def _receive(self, sock: socket.socket | CompressedSocket) -> Iterator[EventBytes | Control | Quiet]:
         data = np.empty(_BUFFER_BYTES, np.uint8)
         out = np.empty(_BUFFER_BYTES, np.uint8)
         states = records(PacketState, 1)
-        is_plain = self._address.compression is Compression.UNCOMPRESSED
+        is_plain = self._address.compression is ProtocolCompression.UNCOMPRESSED
         states[0].number = 1 if is_plain else UNNUMBERED
         states[0].largest = LARGEST_EVENT_BYTES
         begin = end = 0
@@ -300,12 +300,12 @@ class BinlogStream:
         end: int,
         out: npt.NDArray[np.uint8],
         states: Records[PacketState],
-    ) -> Generator[Piece | Control, None, tuple[int, int]]:
+    ) -> Generator[EventBytes | Control, None, tuple[int, int]]:
         """Gives what lies whole in data[begin:end]; returns why it stops, and where."""
         while True:
             status, count, at = split_packets(data, begin, end, out, states)
             if count:
-                yield Piece(out[:count].data, int(states[0].event_left))
+                yield EventBytes(out[:count].data, int(states[0].event_left))
             if status != Packet.CONTROL:
                 return int(status), int(at)
             event = self._packet(data, int(at))

@@ -19,13 +19,13 @@ from strata.dialects.conditions.terms import (
     Every,
     IsNull,
     IsTruth,
-    Kind,
     Like,
     Node,
     Not,
     Some,
     Term,
     TextRule,
+    ValueKind,
     guarded_columns,
 )
 from strata.errors import Usage
@@ -115,13 +115,13 @@ def _nulls(side: Any, count: int) -> pa.Array:
 
 def _side(term: Term, node: Compare, columns: Columns) -> Any:
     found = _term(term, columns)
-    if node.kind is Kind.DOUBLE:
+    if node.kind is ValueKind.DOUBLE:
         return found.cast(pa.float64())
-    if node.kind is Kind.DECIMAL:
+    if node.kind is ValueKind.DECIMAL:
         return found.cast(pa.decimal256(_WIDEST, node.scale))
-    if node.kind is Kind.INTEGER:
+    if node.kind is ValueKind.INTEGER:
         return found.cast(pa.decimal256(_WIDEST, 0))
-    return _folded(found, node.text) if node.kind is Kind.TEXT else found
+    return _folded(found, node.text) if node.kind is ValueKind.TEXT else found
 
 
 def _folded(found: Any, rule: TextRule) -> Any:
@@ -164,11 +164,11 @@ def _one_remainder(value: Decimal, by: int) -> Decimal:
 
 
 def _scalar(term: Constant) -> pa.Scalar:
-    if term.kind is Kind.INTEGER:
+    if term.kind is ValueKind.INTEGER:
         value = Decimal(str(term.value))
         return pa.scalar(value, pa.decimal256(max(len(value.as_tuple().digits), 1), 0))
-    if term.kind is Kind.DATETIME:
+    if term.kind is ValueKind.DATETIME:
         return pa.scalar(term.value, pa.timestamp("us"))
-    if term.kind is Kind.TIMESTAMP:
+    if term.kind is ValueKind.TIMESTAMP:
         return pa.scalar(term.value, pa.timestamp("us", tz="UTC"))
     return pa.scalar(term.value)

@@ -25,13 +25,13 @@ from strata.dialects.conditions.terms import (
     Every,
     IsNull,
     IsTruth,
-    Kind,
     Like,
     Node,
     Not,
     Some,
     Term,
     TextRule,
+    ValueKind,
     columns_of,
 )
 from strata.errors import Usage
@@ -49,9 +49,11 @@ _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
 _YEARS: Final = range(1901, 2156)
 _FORMS: Final = {
-    Kind.DATE: "'2024-02-29'", Kind.DATETIME: "'2024-02-29 12:34:56'", Kind.TIMESTAMP: "'2024-02-29 12:34:56', in UTC,",
-    Kind.TIME: "'12:34:56'",
-}  # fmt: skip
+    ValueKind.DATE: "'2024-02-29'",
+    ValueKind.DATETIME: "'2024-02-29 12:34:56'",
+    ValueKind.TIMESTAMP: "'2024-02-29 12:34:56', in UTC,",
+    ValueKind.TIME: "'12:34:56'",
+}
 
 
 class ConditionError(Usage):
@@ -199,7 +201,7 @@ class _Reader:
         term = self.term(node)
         if _kind(term) not in EXACT:
             self._fail("this is no condition", node)
-        return self._numbers("<>", term, Constant(Kind.INTEGER, 0), node)
+        return self._numbers("<>", term, Constant(ValueKind.INTEGER, 0), node)
 
     # Comparisons --------------------------------------------------------------------------------
 
@@ -219,11 +221,11 @@ class _Reader:
         return IsNull(self._any_column(left))
 
     def _terms(self, operator: str, one: Term, other: Term, node: exp.Expr) -> Node:
-        if {_kind(one), _kind(other)} <= {*EXACT, Kind.DOUBLE}:
+        if {_kind(one), _kind(other)} <= {*EXACT, ValueKind.DOUBLE}:
             return self._numbers(operator, one, other, node)
         if _kind(one) is not _kind(other):
             self._fail("values of these two types are cast by MySQL before they are compared", node)
-        if _kind(one) is Kind.TEXT:
+        if _kind(one) is ValueKind.TEXT:
             return self._texts(operator, one, other, node)
         return Compare(operator, one, other, _kind(one))
 
@@ -235,8 +237,8 @@ class _Reader:
         term = self._operand(node)
         text = str(literal.this.this if isinstance(literal, exp.Cast) else literal.this)
         kind = _kind(term)
-        if kind is Kind.TEXT and isinstance(literal, exp.Literal):
-            return self._texts(operator, term, Constant(Kind.TEXT, text), where)
+        if kind is ValueKind.TEXT and isinstance(literal, exp.Literal):
+            return self._texts(operator, term, Constant(ValueKind.TEXT, text), where)
         constant = temporal(text, kind)
         if constant is not None:
             return Compare(operator, term, constant, kind)
@@ -256,23 +258,23 @@ class _Reader:
         texts = [str(term.value) for term in (left, right) if isinstance(term, Constant)]
         if rule.only_plain and not all(map(is_plain_text, texts)):
             self._fail(f"{collation} compares this text by more than its characters{_HINT}", node)
-        return Compare(operator, left, right, Kind.TEXT, text=rule)
+        return Compare(operator, left, right, ValueKind.TEXT, text=rule)
 
     def _numbers(self, operator: str, left: Term, right: Term, node: exp.Expr) -> Node:
         kinds = {_kind(left), _kind(right)}
-        if Kind.DOUBLE in kinds:
-            if Kind.DECIMAL in kinds:
+        if ValueKind.DOUBLE in kinds:
+            if ValueKind.DECIMAL in kinds:
                 self._fail("MySQL would round one of the two to a double: write the number the other way", node)
-            return Compare(operator, left, right, Kind.DOUBLE)
+            return Compare(operator, left, right, ValueKind.DOUBLE)
         if any(is_year(term) for term in (left, right)):
             self._check_year(left, right, node)
-        if kinds == {Kind.INTEGER}:
-            return Compare(operator, left, right, Kind.INTEGER)
+        if kinds == {ValueKind.INTEGER}:
+            return Compare(operator, left, right, ValueKind.INTEGER)
         (before, behind), (other_before, other_behind) = _digits(left), _digits(right)
         scale = max(behind, other_behind)
         if max(before, other_before) + scale > MOST_DIGITS:
             self._fail(f"more than {MOST_DIGITS} digits are needed to compare these", node)
-        return Compare(operator, left, right, Kind.DECIMAL, scale)
+        return Compare(operator, left, right, ValueKind.DECIMAL, scale)
 
     def _check_year(self, left: Term, right: Term, node: exp.Expr) -> None:
         """MySQL reads 70 as 1970 beside a YEAR."""
@@ -299,7 +301,7 @@ class _Reader:
 
     def _constant(self, node: exp.Boolean | exp.Literal) -> Term:
         if isinstance(node, exp.Boolean):
-            return Constant(Kind.INTEGER, int(bool(node.this)), (1, 0))
+            return Constant(ValueKind.INTEGER, int(bool(node.this)), (1, 0))
         if node.is_string:
             raise self._untranslated(node)
         found = number(str(node.this))
@@ -309,7 +311,7 @@ class _Reader:
 
     def _call(self, node: exp.Length | exp.Abs) -> Term:
         """LENGTH counts bytes, and so is no CHAR_LENGTH."""
-        function, kind = ("ABS", Kind.INTEGER) if isinstance(node, exp.Abs) else ("CHAR_LENGTH", Kind.TEXT)
+        function, kind = ("ABS", ValueKind.INTEGER) if isinstance(node, exp.Abs) else ("CHAR_LENGTH", ValueKind.TEXT)
         argument = self.term(node.this)
         if _kind(argument) is not kind or node.args.get("binary"):
             raise self._untranslated(node)
@@ -322,15 +324,15 @@ class _Reader:
         inner = self.term(node.this)
         if isinstance(inner, Constant) and isinstance(inner.value, (int, float)):
             return Constant(inner.kind, -inner.value, inner.digits)
-        if isinstance(inner, Constant) and inner.kind is Kind.DECIMAL:
+        if isinstance(inner, Constant) and inner.kind is ValueKind.DECIMAL:
             return Constant(inner.kind, -inner.value, inner.digits)  # type: ignore[operator]
-        if _kind(inner) is not Kind.INTEGER:
+        if _kind(inner) is not ValueKind.INTEGER:
             self._fail("only whole numbers are calculated with", node)
-        return Arithmetic("-", Constant(Kind.INTEGER, 0), inner)
+        return Arithmetic("-", Constant(ValueKind.INTEGER, 0), inner)
 
     def _arithmetic(self, operation: str, node: exp.Expr) -> Term:
         left, right = self.term(node.this), self.term(node.expression)
-        if {_kind(left), _kind(right)} != {Kind.INTEGER}:
+        if {_kind(left), _kind(right)} != {ValueKind.INTEGER}:
             self._fail("only whole numbers are calculated with", node)
         if operation == "%" and not (isinstance(right, Constant) and right.value):
             self._fail("% takes a number that is not 0", node)
@@ -345,10 +347,10 @@ class _Reader:
         if not isinstance(node, exp.Column):
             self._fail(f"{_called(node)} is not translated", node)
         column = self._column(node)
-        if column.kind is not Kind.TEXT:
+        if column.kind is not ValueKind.TEXT:
             self._fail("this column is no text", node)
         if collation is not None:
-            column = ColumnTerm(column.name, Kind.TEXT, collation, is_plain=column.is_plain)
+            column = ColumnTerm(column.name, ValueKind.TEXT, collation, is_plain=column.is_plain)
         return column, self._rule(column.collation, node)
 
     def _rule(self, collation: str | None, node: exp.Expr) -> TextRule:
@@ -366,7 +368,7 @@ class _Reader:
 
     def _any_column(self, node: exp.Column) -> ColumnTerm:
         column = self._named(node)
-        return column_term(column) or ColumnTerm(column.name, Kind.TEXT)
+        return column_term(column) or ColumnTerm(column.name, ValueKind.TEXT)
 
     def _named(self, node: exp.Column) -> Column:
         if node.table and not f".{self._table}".endswith(f".{node.db}.{node.table}" if node.db else f".{node.table}"):
@@ -393,8 +395,8 @@ _CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = 
 }
 
 
-def _kind(term: Term) -> Kind:
-    return term.kind if isinstance(term, (ColumnTerm, Constant)) else Kind.INTEGER
+def _kind(term: Term) -> ValueKind:
+    return term.kind if isinstance(term, (ColumnTerm, Constant)) else ValueKind.INTEGER
 
 
 def _digits(term: Term) -> tuple[int, int]:

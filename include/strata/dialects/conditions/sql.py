@@ -18,13 +18,13 @@ from strata.dialects.conditions.terms import (
     Every,
     IsNull,
     IsTruth,
-    Kind,
     Like,
     Node,
     Not,
     Some,
     Term,
     TextRule,
+    ValueKind,
 )
 from strata.dialects.engines import Dialect
 
@@ -38,16 +38,16 @@ _BUILT: Final[dict[str, type[exp.Expr]]] = {
 }  # fmt: skip
 _TYPES: Final = {
     Dialect.SPARK: {
-        Kind.DATE: "DATE",
-        Kind.DATETIME: "TIMESTAMP_NTZ",
-        Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.INTEGER: f"DECIMAL({MOST_DIGITS},0)",
+        ValueKind.DATE: "DATE",
+        ValueKind.DATETIME: "TIMESTAMP_NTZ",
+        ValueKind.TIMESTAMP: "TIMESTAMP",
+        ValueKind.INTEGER: f"DECIMAL({MOST_DIGITS},0)",
     },
     Dialect.DUCKDB: {
-        Kind.DATE: "DATE",
-        Kind.DATETIME: "TIMESTAMP",
-        Kind.TIMESTAMP: "TIMESTAMPTZ",
-        Kind.INTEGER: "HUGEINT",
+        ValueKind.DATE: "DATE",
+        ValueKind.DATETIME: "TIMESTAMP",
+        ValueKind.TIMESTAMP: "TIMESTAMPTZ",
+        ValueKind.INTEGER: "HUGEINT",
     },
 }
 _FAILS: Final = {Dialect.SPARK: "raise_error", Dialect.DUCKDB: "error"}
@@ -105,11 +105,11 @@ class SqlWriter(Struct, frozen=True):
 
     def _side(self, term: Term, node: Compare) -> exp.Expr:
         found = self._term(term)
-        if node.kind is Kind.DOUBLE:
+        if node.kind is ValueKind.DOUBLE:
             return _cast(found, "DOUBLE")
-        if node.kind is Kind.DECIMAL:
+        if node.kind is ValueKind.DECIMAL:
             return _cast(found, f"DECIMAL({MOST_DIGITS},{node.scale})")
-        if isinstance(term, Constant) or node.kind is not Kind.TEXT:
+        if isinstance(term, Constant) or node.kind is not ValueKind.TEXT:
             return found if not isinstance(term, Constant) else self._constant(term, node.text)
         found = exp.Lower(this=found) if node.text.folds else found
         blank = exp.Literal.string(" ")
@@ -131,19 +131,19 @@ class SqlWriter(Struct, frozen=True):
     def _whole(self, found: exp.Expr) -> exp.Expr:
         """In a type in which nothing overflows."""
         return exp.Cast(
-            this=found, to=exp.DataType.build(_TYPES[self.dialect][Kind.INTEGER], dialect=self.dialect.value)
+            this=found, to=exp.DataType.build(_TYPES[self.dialect][ValueKind.INTEGER], dialect=self.dialect.value)
         )
 
     def _constant(self, term: Constant, rule: TextRule) -> exp.Expr:
-        if term.kind is Kind.TEXT:
+        if term.kind is ValueKind.TEXT:
             text = str(term.value).lower() if rule.folds else str(term.value)
             return exp.Literal.string(text.rstrip(" ") if rule.trims else text)
-        if term.kind in _TYPES[self.dialect] and term.kind is not Kind.INTEGER:
+        if term.kind in _TYPES[self.dialect] and term.kind is not ValueKind.INTEGER:
             value = term.value
             text = value.isoformat(" ") if isinstance(value, datetime) else str(value)
             kind = exp.DataType.build(_TYPES[self.dialect][term.kind], dialect=self.dialect.value)
             return exp.Cast(this=exp.Literal.string(text), to=kind)
-        if term.kind is Kind.DECIMAL:
+        if term.kind is ValueKind.DECIMAL:
             return exp.Literal.number(f"{term.value:f}")
         return exp.Literal.number(repr(term.value))
 

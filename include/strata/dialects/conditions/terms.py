@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What values are compared as."""
 
     INTEGER = auto()
@@ -28,7 +28,7 @@ class Kind(Enum):
     """Microseconds."""
 
 
-EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL})
+EXACT = frozenset({ValueKind.INTEGER, ValueKind.DECIMAL})
 MOST_DIGITS = 38
 
 
@@ -36,7 +36,7 @@ class ColumnTerm(Struct, frozen=True):
     """A column of the table."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     collation: str | None = None
     digits: tuple[int, int] = (20, 0)
     """Of exact numbers: before and behind the point."""
@@ -47,7 +47,7 @@ class ColumnTerm(Struct, frozen=True):
 class Constant(Struct, frozen=True):
     """A literal."""
 
-    kind: Kind
+    kind: ValueKind
     value: int | Decimal | float | str | date | datetime
     digits: tuple[int, int] = (0, 0)
 
@@ -87,7 +87,7 @@ class Compare(Struct, frozen=True):
     operator: str
     left: Term
     right: Term
-    kind: Kind
+    kind: ValueKind
     """What both sides are compared as."""
     scale: int = 0
     """Digits behind the point, where that is DECIMAL."""

@@ -27,7 +27,7 @@ from strata.wire.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
 from strata.wire.files import BinlogFile
 from strata.wire.format import parse_format_description
 from strata.wire.frames import index_events
-from strata.wire.replication import Control, Piece
+from strata.wire.replication import Control, EventBytes
 from strata.wire.server_files import server_file_name
 from strata.wire.storage import require_room
 
@@ -56,7 +56,7 @@ class LiveSource:
 
     def __init__(
         self,
-        items: Iterable[Piece | Control | Quiet],
+        items: Iterable[EventBytes | Control | Quiet],
         executed: GtidSet,
         server_uuid: str,
         *,
@@ -86,7 +86,7 @@ class LiveSource:
             for item in self._items:
                 if isinstance(item, Control):
                     yield from self._take_control(item.event)
-                elif isinstance(item, Piece) and self._open is not None:
+                elif isinstance(item, EventBytes) and self._open is not None:
                     yield from self._take(self._open, item.data)
                 else:
                     yield Waiting()

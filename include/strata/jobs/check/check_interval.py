@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from strata.checks.one_pass import look_at
 from strata.checks.own import own_rules
-from strata.checks.own_columns import Past
+from strata.checks.own_columns import VersionsBefore
 from strata.checks.pass_engine import PassEngine, task_of
 from strata.checks.passed import Passed
 from strata.checks.rules import StreamFacts
-from strata.checks.run import Engine, damaged_file, judge_interval
+from strata.checks.run import CheckEngine, damaged_file, judge_interval
 from strata.checks.sensitive import Sensitive
 from strata.checks.spark_engine import SparkEngine, frame_keys, frame_of
 from strata.checks.subject import JudgedFile, Suite, TableSubject, count_rules
@@ -273,7 +273,7 @@ class _Judging:
         return self._open_spark().read.parquet(*map(spark_url, urls))
 
 
-def _damaged(engine: Engine, subject: TableSubject) -> list[tuple[str, str]]:
+def _damaged(engine: CheckEngine, subject: TableSubject) -> list[tuple[str, str]]:
     profiles = engine.profiles(subject)
     return [(file.url, damage) for file in subject.files if (damage := profiles[file.url].damage) is not None]
 
@@ -328,7 +328,7 @@ def _subjects(
                     definitions=versions,
                     own=tuple(own_rules(checking.own_expectations, name)),
                     sensitive=Sensitive.of(plan.sensitive.get(str(name), ())),
-                    past=Past() if (found := past.of(*key)) is None else Past(found.lives),
+                    past=VersionsBefore() if (found := past.of(*key)) is None else VersionsBefore(found.lives),
                 )
             )
     return subjects

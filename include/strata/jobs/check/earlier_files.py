@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.checks.earlier_file import EarlierFile
-from strata.checks.earlier_images import UNPLANNED, UNREADABLE, Compared, Search, compare_earlier
+from strata.checks.earlier_images import UNPLANNED, UNREADABLE, ComparedImages, Search, compare_earlier
 from strata.checks.image_chain import Sampling
 from strata.checks.passed import in_order
 from strata.tables.layout import column_name, table_url
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strata.checks.profile import FileProfile
     from strata.checks.subject import TableSubject
     from strata.jobs.run.run_folder import Decoded
-    from strata.jobs.run.run_past import RunPast, TablePast
+    from strata.jobs.run.run_past import EarlierTable, RunPast
     from strata.jobs.run.run_plan import RunPlan
     from strata.tables.port import Output
 
@@ -85,7 +85,7 @@ class EarlierImages:
 
     def compare(
         self, firsts: Mapping[str, Firsts], profiles: Mapping[str, FileProfile], keys: int | None
-    ) -> dict[tuple[int, str], Compared]:
+    ) -> dict[tuple[int, str], ComparedImages]:
         """What came of each table, by interval and name; of those that have something to compare.
 
         Args:
@@ -114,7 +114,7 @@ class EarlierImages:
         firsts: Mapping[str, Firsts],
         profiles: Mapping[str, FileProfile],
         keys: int | None,
-    ) -> Compared:
+    ) -> ComparedImages:
         """As `_compare`; an exception that nobody foresaw leaves the one table uncompared."""
         try:
             return self._compare(work, firsts, profiles, keys)
@@ -122,7 +122,7 @@ class EarlierImages:
             if may_pass(error):
                 raise
             mine = sum(len(firsts[file.url].key) for file in work[1].files if file.url in firsts)
-            return Compared(not_compared=Counter({what_happened(error): mine}))
+            return ComparedImages(not_compared=Counter({what_happened(error): mine}))
 
     def _compare(
         self,
@@ -130,14 +130,14 @@ class EarlierImages:
         firsts: Mapping[str, Firsts],
         profiles: Mapping[str, FileProfile],
         keys: int | None,
-    ) -> Compared:
+    ) -> ComparedImages:
         interval, subject = work
         past = self._past.of(subject.table.database, subject.table.table)
         columns = {file.version_id: profiles[file.url].columns for file in subject.files}
         files = None if past is None else self._files(interval, subject, profiles)
         if past is None or files is None or not _is_sound(subject, profiles):
             mine = sum(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
-            return Compared(not_compared=Counter({UNPLANNED if past is None else UNREADABLE: mine}))
+            return ComparedImages(not_compared=Counter({UNPLANNED if past is None else UNREADABLE: mine}))
         sampling = sampling_of(keys, interval) or Sampling(0, interval)
         search = Search(
             files=files,
@@ -190,7 +190,7 @@ class EarlierImages:
         except OutputError:
             return None
 
-    def _barrier(self, interval: int, subject: TableSubject, past: TablePast) -> int | None:
+    def _barrier(self, interval: int, subject: TableSubject, past: EarlierTable) -> int | None:
         """The newest earlier interval of which rows of the table are missing, or this one where some of its own are."""
         name = subject.table.database, subject.table.table
         missing = [start for start in past.unpublished if start < interval]
@@ -224,7 +224,7 @@ def _one_key(subject: TableSubject) -> str | None:
     return column_name(key[0]) if len(key) == 1 else None
 
 
-def totals(found: Mapping[tuple[int, str], Compared]) -> EarlierTotals:
+def totals(found: Mapping[tuple[int, str], ComparedImages]) -> EarlierTotals:
     """All of it together."""
     left: Counter[str] = Counter()
     for one in found.values():

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.checks.conditions import conditioned
 from strata.checks.own import FORM, OwnFile, own_rules, read_own_checks
-from strata.checks.own_columns import Past, follow, names_at, why_not
+from strata.checks.own_columns import VersionsBefore, follow, names_at, why_not
 from strata.checks.rules import Exemptions, StreamFacts, rules_of_stream
 from strata.checks.subject import frame_names, planned_columns, rules_of_version
 from strata.errors import SettingsError, Usage
@@ -37,7 +37,7 @@ _MOST_VERSIONS = 10
 class TableHistory(Struct, frozen=True):
     """What a store knows of a table."""
 
-    past: Past
+    past: VersionsBefore
     definitions: Mapping[int, TableDefinition]
     """By version, in stream order."""
 
@@ -86,7 +86,7 @@ def read_history(engine: sa.Engine, source: str, table: TableName) -> TableHisto
     lives = column_lives(store, entries)
     prints = {entry.version_id: entry.fingerprint for entry in reversed(entries) if entry.fingerprint}
     definitions = {version: store.definition(prints[version]) for life in lives for version in life.versions}
-    return TableHistory(Past(lives), definitions)
+    return TableHistory(VersionsBefore(lives), definitions)
 
 
 def refuse_unknown_versions(engine: sa.Engine, source: str, folder: str | None) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from strata.errors import MirrorBehindError
 from strata.events.landed import LandedStream
-from strata.gtid.place import Place
+from strata.gtid.place import SourcePosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
@@ -28,7 +28,7 @@ from strata.jobs.progress.group_status import group_status
 from strata.jobs.run.specs import from_micros
 from strata.store.database import OnMissing, open_store
 from strata.store.ledgers import IntervalLedger
-from strata.store.table_intervals import UNPUBLISHED, State, TableIntervalLedger
+from strata.store.table_intervals import UNPUBLISHED, IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,10 @@ class Cut(Struct, frozen=True):
     def token(self) -> Token:
         """The cut as an event token, which `strata.mirrors.open` takes as `at`."""
         return Token(
-            tuple(Place(one.source, GtidSet.parse(one.gtid_executed), one.lineage, one.until) for one in self.sources)
+            tuple(
+                SourcePosition(one.source, GtidSet.parse(one.gtid_executed), one.lineage, one.until)
+                for one in self.sources
+            )
         )
 
     @property
@@ -162,7 +165,7 @@ def _amount(status: GroupStatus, source: str) -> int:
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
     """Up to when nothing of a source is owed, in the group's time."""
     member = next(one for one in status.members if one.source == source)
-    owed = TableIntervalLedger(engine).select(source, [State.OWED])
+    owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
     if not owed:
         return member.until
     return min(member.until, min(piece.start for piece in owed) - _amount(status, source))
@@ -197,7 +200,7 @@ class _Intervals:
             return SourceCut(name, 0, "", 0, self._source.lineage, is_behind=is_behind)
         last = self._all[count - 1]
         failed = TableIntervalLedger(self._engine).select(
-            name, [state for state in UNPUBLISHED if state is not State.UNWANTED], starts=(None, last.end)
+            name, [state for state in UNPUBLISHED if state is not IntervalState.UNWANTED], starts=(None, last.end)
         )
         lacking = tuple(sorted({piece.name for piece in failed}))
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)

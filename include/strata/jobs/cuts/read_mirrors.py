@@ -20,7 +20,7 @@ from strata.schema.model.folding import fold_name
 from strata.schema.model.patterns import matches
 from strata.store.database import OnMissing, open_store
 from strata.store.ledgers import IntervalLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, u
     if any(after < one.seq <= until and one.name == table for one in removals_of(engine, source)):
         return True
     inside = {one.start for one in IntervalLedger(engine).all(source) if after < one.last_seq and one.first_seq < until}
-    pieces = TableIntervalLedger(engine).select(source, list(State), table=(table.database, table.table))
+    pieces = TableIntervalLedger(engine).select(source, list(IntervalState), table=(table.database, table.table))
     return any(piece.rows and piece.start in inside for piece in pieces)
 
 

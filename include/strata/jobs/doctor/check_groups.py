@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from strata.config.settings import Group, Source
-    from strata.groups.clocks import Moment
+    from strata.groups.clocks import ServerMoment
     from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import Column, TableDefinition, TableName
 
@@ -128,7 +128,7 @@ def _described(column: Column) -> str:
 
 
 def _check_clocks(group: Group) -> Iterator[Finding]:
-    measured: dict[str, Moment] = {}
+    measured: dict[str, ServerMoment] = {}
     for source in group.sources:
         server = Server(source.address)
         try:

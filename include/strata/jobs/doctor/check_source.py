@@ -17,7 +17,7 @@ from strata.jobs.doctor.check_grants import judge_backup_admin, judge_grants
 from strata.jobs.doctor.check_lake import check_lake
 from strata.jobs.doctor.check_settings import judge_settings
 from strata.jobs.doctor.check_tables import check_arguments, check_own, check_patterns
-from strata.jobs.doctor.findings import Finding, Severity, error, ok, warning
+from strata.jobs.doctor.findings import Finding, FindingSeverity, error, ok, warning
 from strata.jobs.lake.known_lake import require_known
 from strata.jobs.lake.lost_tables import lost_tables
 from strata.jobs.land.resume_landing import check_files, check_sets, is_by_gtid
@@ -168,7 +168,7 @@ def check_own_only(source: Source) -> tuple[Finding, ...]:
 
 def stands_in_the_way(findings: tuple[Finding, ...]) -> bool:
     """Whether any of it is an error."""
-    return any(finding.severity is Severity.ERROR for finding in findings)
+    return any(finding.severity is FindingSeverity.ERROR for finding in findings)
 
 
 def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[Finding]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata.values import to_plain
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
@@ -25,7 +25,7 @@ class Finding(Struct, frozen=True):
 
     name: str
     """The server's variable, the grant, or what else it is about."""
-    severity: Severity
+    severity: FindingSeverity
     what: str
     mend: str | None = None
     """SQL, or a command, that mends it."""
@@ -37,14 +37,14 @@ class Finding(Struct, frozen=True):
 
 def ok(name: str, what: str) -> Finding:
     """Something is as it should be."""
-    return Finding(name, Severity.OK, what)
+    return Finding(name, FindingSeverity.OK, what)
 
 
 def warning(name: str, what: str, mend: str | None = None) -> Finding:
     """Something has a price."""
-    return Finding(name, Severity.WARNING, what, mend)
+    return Finding(name, FindingSeverity.WARNING, what, mend)
 
 
 def error(name: str, what: str, mend: str | None = None) -> Finding:
     """Something stands in the way."""
-    return Finding(name, Severity.ERROR, what, mend)
+    return Finding(name, FindingSeverity.ERROR, what, mend)

@@ -11,7 +11,7 @@ from strata.jobs.plan.wanted import NAMES_OF_TABLES, folds_names, known_tables, 
 from strata.mirrors.table import Mirror
 from strata.schema.history.historian import History
 from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import Origin
+from strata.schema.history.versions import VersionOrigin
 from strata.schema.model.engines import discards_rows
 from strata.schema.model.patterns import matches, unmatched
 from strata.store.read_again import ReadAgainLedger
@@ -88,4 +88,4 @@ def _lacks_rows(source: Source, store: SchemaStore, name: TableName, is_wrong: C
         return mirror.stopped is not None or is_wrong(mirror)
     timeline = store.timeline(source.name, [name])
     made = timeline[0] if timeline else None
-    return made is None or made.origin is not Origin.DDL or made.renamed_from is not None
+    return made is None or made.origin is not VersionOrigin.DDL or made.renamed_from is not None

@@ -13,7 +13,7 @@ from strata.errors import StrataError, Usage
 from strata.events.landed import LandedStream
 from strata.gtid.position import ServerPlace
 from strata.jobs.dump.finish import DumpSource, make_mirror
-from strata.jobs.dump.window import Window, is_changed, window_of
+from strata.jobs.dump.window import DumpWindow, is_changed, window_of
 from strata.jobs.land.arrival import has_arrived
 from strata.mirrors.dump.exact import NotRepeatableError
 from strata.mirrors.dump.folder import DumpFolder
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata.mirrors.dump.manifest import Bounds
+    from strata.mirrors.dump.manifest import ReadBounds
     from strata.mirrors.position import MirrorPosition
     from strata.schema.model.definition import TableName
 
@@ -209,7 +209,7 @@ class TableDump:
         left = None if not read else seconds * (of_rows - manifest.rows) / read
         self._tell(DumpProgress(str(self._table), manifest.rows, of_rows, manifest.sent_bytes, left))
 
-    def _is_quiet(self, bounds: Bounds) -> bool:
+    def _is_quiet(self, bounds: ReadBounds) -> bool:
         stream, window = self._landed([bounds], self._server_uuid)
         return not is_changed(stream, window, self._table)
 
@@ -223,7 +223,7 @@ class TableDump:
         self._source.done(self._table)
         return self._dumped(manifest, made.changes, made.position)
 
-    def _landed(self, reads: Sequence[Bounds], server_uuid: str) -> tuple[LandedStream, Window]:
+    def _landed(self, reads: Sequence[ReadBounds], server_uuid: str) -> tuple[LandedStream, DumpWindow]:
         """Lands until the stream reaches so far; as `window_of`."""
         source, until = self._source, time.monotonic() + _LANDING_SECONDS
         place = ServerPlace(server_uuid, max(one.end_position for one in reads))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata.errors import SchemaGapError
-from strata.jobs.dump.window import Window, changes_of, happened, is_changed, may_lack_changes
+from strata.jobs.dump.window import DumpWindow, changes_of, happened, is_changed, may_lack_changes
 from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
 from strata.mirrors.dump.folder import DumpFolder
 from strata.mirrors.dump.limits import DumpLimits
@@ -57,7 +57,7 @@ class DumpSource(Struct, frozen=True):
     limits: DumpLimits = DumpLimits()
 
 
-class Made(Struct, frozen=True):
+class DumpedMirror(Struct, frozen=True):
     """A mirror that was made."""
 
     position: MirrorPosition
@@ -80,14 +80,14 @@ def version_at(source: DumpSource, table: TableName, seq: int, definition: Table
     return found
 
 
-def _tracked(source: DumpSource, stream: LandedStream, window: Window) -> Window:
+def _tracked(source: DumpSource, stream: LandedStream, window: DumpWindow) -> DumpWindow:
     """The window up to what is tracked, where nothing else follows but what the store wrote: it changes no table of
     the source's, and is not tracked by itself, since that would be written, too (`jobs/track/track_schema.py`)."""
     position = source.store.position(source.name)
     end = position.seq if position else 0
     own = own_database(source.store.engine, stream.servers()) if end < window.last_seq else ()
     if own and stream.is_only_of(own, end + 1, window.last_seq):
-        return Window(min(window.after_seq, end), end)
+        return DumpWindow(min(window.after_seq, end), end)
     return window
 
 
@@ -95,9 +95,9 @@ def make_mirror(
     source: DumpSource,
     table: TableName,
     definition: TableDefinition,
-    landed: tuple[LandedStream, Window],
+    landed: tuple[LandedStream, DumpWindow],
     batches: Iterator[pa.RecordBatch],
-) -> Made:
+) -> DumpedMirror:
     """The mirror of a table at the end of a window.
 
     Args:
@@ -146,7 +146,7 @@ def make_mirror(
             renames=source.renames(table),
             replacing=replaced,
         )
-    return Made(position, count.rows)
+    return DumpedMirror(position, count.rows)
 
 
 def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, position: MirrorPosition) -> Mirror | None:
@@ -154,7 +154,7 @@ def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, posi
     it says so: no other mirror of that time will ever have it."""
     if mirror is None or mirror.is_dropped or mirror.stopped:
         return mirror
-    skipped = Window(mirror.position.seq, position.seq)
+    skipped = DumpWindow(mirror.position.seq, position.seq)
     if not may_lack_changes(stream, source.store, skipped, mirror.table):
         return mirror
     return mirror.stopped_for("a dump took its place before its last changes were applied")

@@ -11,7 +11,7 @@ import pyarrow as pa  # noqa: TID253  only those who dump import this module
 from msgspec import Struct
 
 from strata.errors import StrataError, StreamHoleError, Usage
-from strata.events.prepared import Placement
+from strata.events.prepared import PreparedPlacement
 from strata.gtid.position import ServerPlace
 from strata.jobs.plan.place_prepared import lost_rows, statement_changes
 from strata.mirrors.dump.manifest import earliest
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
     from strata.events.landed import LandedStream
     from strata.gtid.sets import GtidSet
-    from strata.mirrors.dump.manifest import Bounds
+    from strata.mirrors.dump.manifest import ReadBounds
     from strata.rows.decode import QuarantinedRows
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.model.definition import TableDefinition, TableName
 
 
-class Window(Struct, frozen=True):
+class DumpWindow(Struct, frozen=True):
     """Transactions of the landed stream: after_seq < seq <= last_seq."""
 
     after_seq: int
     last_seq: int
 
 
-def window_of(stream: LandedStream, reads: Sequence[Bounds], server_uuid: str) -> Window:
+def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: str) -> DumpWindow:
     """What reads may have or lack: behind all that they have for certain, up to where they have nothing any more.
 
     Args:
@@ -62,10 +62,10 @@ def window_of(stream: LandedStream, reads: Sequence[Bounds], server_uuid: str) -
     # everything when it was read: what has no GTID is in files before that one, and had been committed.
     unnumbered = stream.seq_in_front(ServerPlace(server_uuid, ServerFiles.first_event(min(ends).file)))
     after = min(_contained(stream, executed, unnumbered) for executed in earliest(reads))
-    return Window(after, max(after, last))
+    return DumpWindow(after, max(after, last))
 
 
-def window_of_set(stream: LandedStream, executed: GtidSet) -> Window:
+def window_of_set(stream: LandedStream, executed: GtidSet) -> DumpWindow:
     """What is between rows that have exactly the transactions of a set, and a place where the stream has all of them:
     nothing, if both have them in one order.
 
@@ -94,7 +94,7 @@ def window_of_set(stream: LandedStream, executed: GtidSet) -> Window:
             gtid=str(executed),
             remedy="Take a backup from a moment at which the server has numbered its transactions for a while.",
         )
-    return Window(after, low)
+    return DumpWindow(after, low)
 
 
 def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> int:
@@ -109,9 +109,9 @@ def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> 
     return stream.contained_in(executed, unnumbered)
 
 
-def is_changed(stream: LandedStream, window: Window, table: TableName) -> bool:
+def is_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bool:
     """Whether a transaction in the window has rows of a table, by the indexes alone."""
-    placement = Placement(stream, window.after_seq, window.last_seq)
+    placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
     records = stream.records(window.after_seq + 1, window.last_seq)
     for segment, found in groupby(records, key=itemgetter(0)):
         for record in placement.place(segment, (record for _, record in found)):
@@ -121,7 +121,7 @@ def is_changed(stream: LandedStream, window: Window, table: TableName) -> bool:
 
 
 def happened(
-    store: SchemaStore, source: str, window: Window, table: TableName, definition: TableDefinition
+    store: SchemaStore, source: str, window: DumpWindow, table: TableName, definition: TableDefinition
 ) -> str | None:
     """What befell a table within the window besides changes of rows, so that its rows have to be read again; None for
     nothing, or for DDL that leaves rows and columns as they are."""
@@ -137,17 +137,19 @@ def happened(
     return None
 
 
-def may_lack_changes(stream: LandedStream, store: SchemaStore, window: Window, table: TableName) -> bool:
+def may_lack_changes(stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName) -> bool:
     """Whether a statement within a window may have taken the rows of a table to another one, and these may have been
     others by then than at the window's beginning."""
     versions = {entry.seq for entry in store.timeline(stream.source, [table])}
     removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
     turned = versions | {one.seq for one in removals if table in one.tables}
     inside = sorted(seq for seq in turned if window.after_seq < seq <= window.last_seq)
-    return len(inside) > 1 or (bool(inside) and _may_be_changed(stream, Window(window.after_seq, inside[0] - 1), table))
+    return len(inside) > 1 or (
+        bool(inside) and _may_be_changed(stream, DumpWindow(window.after_seq, inside[0] - 1), table)
+    )
 
 
-def _may_be_changed(stream: LandedStream, window: Window, table: TableName) -> bool:
+def _may_be_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bool:
     try:
         return window.after_seq < window.last_seq and is_changed(stream, window, table)
     except StreamHoleError:
@@ -163,7 +165,7 @@ def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> boo
 
 
 def changes_of(
-    stream: LandedStream, store: SchemaStore, window: Window, table: TableName, definition: TableDefinition
+    stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName, definition: TableDefinition
 ) -> Iterator[pa.RecordBatch]:
     """The changes of a table within the window, in which it has one definition, in order and some at a time.
 
@@ -173,7 +175,7 @@ def changes_of(
     schema = _schema(definition)
     if window.after_seq >= window.last_seq:
         return
-    placement = Placement(stream, window.after_seq, window.last_seq)
+    placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
     _refuse_unlogged(store, stream.source, placement, table)
     history = History(store, stream.source)
     records = stream.records(window.after_seq + 1, window.last_seq)
@@ -205,7 +207,7 @@ def _schema(definition: TableDefinition) -> pa.Schema:
     return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
 
 
-def _refuse_unlogged(store: SchemaStore, source: str, placement: Placement, table: TableName) -> None:
+def _refuse_unlogged(store: SchemaStore, source: str, placement: PreparedPlacement, table: TableName) -> None:
     for change in statement_changes(store, source, placement):
         if table in change.tables or not change.tables:
             raise Usage(

@@ -21,7 +21,7 @@ from strata.jobs.run.run_folder import (
 )
 from strata.jobs.run.run_name import RunName
 from strata.jobs.run.specs import moment_key
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.tables.quarantine import in_quarantine
 from strata.wire.storage import delete_folder, list_folders
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from strata.wire.storage import Folder
 
 _DAY_MICROS = 86_400 * 1_000_000
-_SETTLED = frozenset({State.PUBLISHED, State.DISCARDED})
+_SETTLED = frozenset({IntervalState.PUBLISHED, IntervalState.DISCARDED})
 
 
 class KeptRun(Struct, frozen=True):
@@ -43,7 +43,7 @@ class KeptRun(Struct, frozen=True):
     reason: str
 
 
-class Due(Struct, frozen=True):
+class ExpiredRuns(Struct, frozen=True):
     """What of a source is older than `keep_runs_days` and needed no more."""
 
     source: str
@@ -72,7 +72,7 @@ def clear_staged(folder: Folder) -> None:
     delete_folder(folder.join(STAGED))
 
 
-def find_due(source: Source, engine: sa.Engine, *, now: int) -> Due:
+def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:
     """Lists what `delete_due` may delete, and why the rest stays.
 
     A run folder stays while the ledger owes a table that the run has planned, or has one as failed or held by this
@@ -98,10 +98,10 @@ def find_due(source: Source, engine: sa.Engine, *, now: int) -> Due:
                 runs.append(folder.url)
             else:
                 kept.append(KeptRun(run, reason))
-    return Due(source.name, tuple(runs), _due_quarantine(source, ledger, before), tuple(kept))
+    return ExpiredRuns(source.name, tuple(runs), _due_quarantine(source, ledger, before), tuple(kept))
 
 
-def delete_due(source: Source, due: Due) -> None:
+def delete_due(source: Source, due: ExpiredRuns) -> None:
     """Deletes what `find_due` has found. Safe to repeat, and to be killed.
 
     Raises:
@@ -143,7 +143,7 @@ def _unsettled(plan: RunPlan, source: str, run: str, ledger: TableIntervalLedger
         return None
     known = {
         (piece.start, piece.database, piece.table): piece
-        for piece in ledger.select(source, tuple(State), starts=(min(starts), max(starts) + 1))
+        for piece in ledger.select(source, tuple(IntervalState), starts=(min(starts), max(starts) + 1))
     }
     for planned in plan.tables:
         piece = known.get((planned.interval, planned.database, planned.table))
@@ -151,7 +151,9 @@ def _unsettled(plan: RunPlan, source: str, run: str, ledger: TableIntervalLedger
         if piece is None:
             # A store that was made anew owes nothing, and has published nothing.
             return f"the ledger does not have {where}"
-        if piece.state is State.OWED or (piece.state in {State.FAILED, State.HELD} and piece.run == run):
+        if piece.state is IntervalState.OWED or (
+            piece.state in {IntervalState.FAILED, IntervalState.HELD} and piece.run == run
+        ):
             return f"{where} is {piece.state}"
     return None
 

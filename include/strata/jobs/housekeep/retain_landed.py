@@ -18,7 +18,7 @@ from strata.mirrors.dump.folder import begun_dumps
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.values import to_plain
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Need:
         self._uncounted = set(ledger.uncounted(source.name))
         self._open = {
             piece.start: piece
-            for piece in ledger.select(source.name, (State.OWED, State.FAILED, State.HELD))
+            for piece in ledger.select(source.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD))
             if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
         }
         self._stream = stream

@@ -11,7 +11,7 @@ from strata.events.index import Resume
 from strata.events.last_transaction import NEW_NAME
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
-from strata.jobs.land.first_landing import Begin
+from strata.jobs.land.first_landing import FirstMoment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def has_unnumbered(files: Sequence[TrackedFile]) -> bool:
     )
 
 
-def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str, on_server: ServerFiles) -> Begin:
+def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str, on_server: ServerFiles) -> FirstMoment:
     """The earliest file that has been tracked from its first event on and that the server still has.
 
     Args:
@@ -56,7 +56,7 @@ def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str,
     for part in files:
         file = part.binlog_file, part.identity
         if part.identity == server_uuid and file not in seen and on_server.size(part.binlog_file) is not None:
-            return Begin(
+            return FirstMoment(
                 GtidSet.parse(part.gtid_before),
                 on_server.first_event(part.binlog_file),
                 seq=part.first_seq - 1,

@@ -17,14 +17,14 @@ from strata.events.last_transaction import NEW_NAME
 from strata.gtid.sets import GtidSet
 from strata.jobs.lake.known_files import begin_with_file, first_out_of_place, has_unnumbered
 from strata.jobs.lake.known_lake import read_mark, write_mark
-from strata.jobs.land.first_landing import Begin
+from strata.jobs.land.first_landing import FirstMoment
 from strata.jobs.land.land_binlog import land_binlog
 from strata.jobs.run.clock import now_micros
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.lakes import LakeLedger
 from strata.store.ledgers import IntervalLedger, PublishedLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.tables.lost import open_changes
 from strata.wire.replication import BinlogStream
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strata.config.settings import Source
     from strata.store.table_intervals import TableInterval
 
-_KEPT = (State.PUBLISHED, State.FAILED, State.HELD, State.DISCARDED)
+_KEPT = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.HELD, IntervalState.DISCARDED)
 
 
 class LakePlan(Struct, frozen=True):
@@ -50,7 +50,7 @@ class LakePlan(Struct, frozen=True):
     """Are published once more."""
     lost: tuple[TableInterval, ...]
     """Cannot be: nobody has their transactions any more."""
-    begin: Begin | None
+    begin: FirstMoment | None
     """Where landing begins; None where something has landed."""
 
     @property
@@ -108,16 +108,19 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
     ledger = LakeLedger(engine)
     lake, now = read_mark(source) or str(uuid4()), now_micros()
     gone = [(piece.start, piece.full_name) for piece in (*plan.again, *plan.lost)]
-    owed = [replace(piece, state=State.OWED, reason=None, published_rows=0, changed_at=now) for piece in plan.again]
+    owed = [
+        replace(piece, state=IntervalState.OWED, reason=None, published_rows=0, changed_at=now) for piece in plan.again
+    ]
     held = [
-        replace(piece, state=State.HELD, reason=_lost(source), published_rows=0, changed_at=now) for piece in plan.lost
+        replace(piece, state=IntervalState.HELD, reason=_lost(source), published_rows=0, changed_at=now)
+        for piece in plan.lost
     ]
     ledger.replace(source.name, lake, gone, (*owed, *held), now=now)
     write_mark(source, engine, lake)
     return plan
 
 
-def _begin(source: Source, engine: sa.Engine) -> Begin:
+def _begin(source: Source, engine: sa.Engine) -> FirstMoment:
     """The earliest place of which the store knows the ordinal, and behind which the server has everything."""
     files = SchemaStore(engine).files(source.name)
     with closing(BinlogStream.open(source.address)) as stream:
@@ -127,7 +130,7 @@ def _begin(source: Source, engine: sa.Engine) -> Begin:
     for place in LakeLedger(engine).places(source.name):
         executed = GtidSet.parse(place.gtid_executed)
         if server.purged <= executed:
-            return Begin(executed, seq=place.seq, clock=place.clock)
+            return FirstMoment(executed, seq=place.seq, clock=place.clock)
     raise OtherLakeError(
         "the server has purged all that the store knows of",
         source=source.name,

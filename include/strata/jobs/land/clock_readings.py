@@ -19,7 +19,7 @@ from strata.wire.stored import decode_stored
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.groups.clocks import Moment
+    from strata.groups.clocks import ServerMoment
     from strata.wire.connection import ServerAddress
 
 CLOCKS_FILE = "clocks.json"
@@ -67,7 +67,7 @@ def reading_clock(address: ServerAddress, lake: str, source: str) -> Iterator[No
         _keep(lake, source, reading_between(before, after, landed.last_seq))
 
 
-def reading_between(before: Moment, after: Moment, seq: int) -> ClockReading:
+def reading_between(before: ServerMoment, after: ServerMoment, seq: int) -> ClockReading:
     """What two measurements say of the time between them.
 
     Args:
@@ -80,7 +80,7 @@ def reading_between(before: Moment, after: Moment, seq: int) -> ClockReading:
     return ClockReading(before.server_uuid, seq, before.clock, after.clock, lowest, highest)
 
 
-def clock_now(address: ServerAddress) -> Moment | None:
+def clock_now(address: ServerAddress) -> ServerMoment | None:
     """What a server says now; None if it does not answer, or does not number its transactions."""
     server = Server(address)
     try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strata.wire.server_files import ServerFiles
 
 
-class Begin(Struct, frozen=True):
+class FirstMoment(Struct, frozen=True):
     """A moment at which a stream may begin, since a snapshot says what there was then."""
 
     executed: GtidSet
@@ -43,11 +43,11 @@ class FileBegin(Struct, frozen=True):
 
     position: BinlogPosition
     seq: int = 0
-    """As of `Begin`."""
+    """As of `FirstMoment`."""
     clock: int = 0
 
 
-def allowed_begins(source: Source) -> tuple[Begin, ...]:
+def allowed_begins(source: Source) -> tuple[FirstMoment, ...]:
     """The moments of the source's snapshots, oldest first, where the settings let the stream begin with one.
 
     Empty where something has landed, and where all that the server has is wanted.
@@ -65,10 +65,10 @@ def allowed_begins(source: Source) -> tuple[Begin, ...]:
             source=source.name,
             remedy=f"`strata snapshot --source {source.name}` takes one.",
         )
-    return tuple(Begin(GtidSet.parse(moment.gtid_before), moment.position) for moment in moments)
+    return tuple(FirstMoment(GtidSet.parse(moment.gtid_before), moment.position) for moment in moments)
 
 
-def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> Begin:
+def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMoment:
     """Where a stream begins: behind the set of the oldest moment from which on the server still has everything.
 
     It is what had been executed before the snapshot was begun: a DDL while it was read has to be in the stream.
@@ -77,14 +77,14 @@ def begin_by_gtid(begins: Sequence[Begin], server: ServerState) -> Begin:
         BinlogPurgedError: The server purged something behind each of them.
     """
     if not begins:
-        return Begin(server.purged)
+        return FirstMoment(server.purged)
     for begin in begins:
         if server.purged <= begin.executed:
             return begin
     raise _purged(str(server.purged - begins[-1].executed))
 
 
-def begin_by_file(begins: Sequence[Begin], files: ServerFiles) -> FileBegin:
+def begin_by_file(begins: Sequence[FirstMoment], files: ServerFiles) -> FileBegin:
     """The file with which a stream begins that has no GTIDs, from its first event on.
 
     From within a file a server sends its head with parts blanked out.

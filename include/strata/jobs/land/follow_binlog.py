@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata.gtid.sets import GtidSet
-    from strata.jobs.land.first_landing import Begin
+    from strata.jobs.land.first_landing import FirstMoment
     from strata.wire.connection import ServerAddress
     from strata.wire.source_lock import SourceLock
 
@@ -38,7 +38,7 @@ def follow_binlog(
     stop: Callable[[], bool],
     segment_bytes: int = SEGMENT_BYTES,
     segment_seconds: float = SEGMENT_SECONDS,
-    begins: Sequence[Begin] = (),
+    begins: Sequence[FirstMoment] = (),
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
     """Lands what the server executes until `stop` says so, then publishes what is whole.
@@ -96,7 +96,7 @@ def _follow(
     notes: LandNotes,
     stop: Callable[[], bool],
     segment_seconds: float,
-    begins: Sequence[Begin],
+    begins: Sequence[FirstMoment],
 ) -> None:
     pause = _FIRST_PAUSE_SECONDS
     retried: tuple[type[StrataError], ...] = (SourceUnavailableError,)

@@ -15,13 +15,13 @@ from strata.jobs.land.land_state import Doing, LandNotes, LandProgress
 from strata.jobs.land.resume_landing import open_resume
 from strata.wire.codes import HEADER_BYTES, EventFlag, EventType
 from strata.wire.format import parse_format_description
-from strata.wire.replication import BinlogStream, Control, Piece, Quiet, Until
+from strata.wire.replication import BinlogStream, Control, EventBytes, Quiet, Until
 from strata.wire.source_lock import SourceLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from strata.jobs.land.first_landing import Begin
+    from strata.jobs.land.first_landing import FirstMoment
     from strata.jobs.land.resume_landing import ByFile, ByGtid
     from strata.wire.connection import ServerAddress
 
@@ -36,7 +36,7 @@ def land_binlog(
     lake: str,
     source: str,
     segment_bytes: int = SEGMENT_BYTES,
-    begins: Sequence[Begin] = (),
+    begins: Sequence[FirstMoment] = (),
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
     """Lands all that the server has executed by now and that has not landed yet.
@@ -77,7 +77,7 @@ class Landing:
     """One connection to a server: the state between two pieces of its stream."""
 
     def __init__(
-        self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes, begins: Sequence[Begin] = ()
+        self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes, begins: Sequence[FirstMoment] = ()
     ) -> None:
         """Goes on where the cutter is; needs the locks of the landing."""
         self._address, self._begins = address, begins
@@ -116,7 +116,7 @@ class Landing:
         """
         stream = self._open()
 
-        def at_item(item: Piece | Control | Quiet) -> bool:
+        def at_item(item: EventBytes | Control | Quiet) -> bool:
             if time.monotonic() - self._reported >= _REPORT_SECONDS:
                 self._cutter.scan(_REPORT_SECONDS)
                 self._tell(is_idle=isinstance(item, Quiet))
@@ -147,14 +147,14 @@ class Landing:
         return stream
 
     def _receive(
-        self, stream: BinlogStream, until: Until, is_enough: Callable[[Piece | Control | Quiet], bool]
+        self, stream: BinlogStream, until: Until, is_enough: Callable[[EventBytes | Control | Quiet], bool]
     ) -> None:
         cutter = self._cutter
         try:
             for item in stream.read(self.resume.start(), until):
                 if isinstance(item, Control):
                     self._take_control(item.event)
-                elif isinstance(item, Piece):
+                elif isinstance(item, EventBytes):
                     cutter.append(item.data)
                     cutter.require_room(item.missing)
                     self._look()

@@ -17,7 +17,7 @@ from strata.events.recorder import Sender
 from strata.gtid.position import BinlogPosition
 from strata.jobs.land.first_landing import FileBegin, begin_by_file, begin_by_gtid
 from strata.wire.codes import EventType
-from strata.wire.replication import BinlogStream, Control, Piece
+from strata.wire.replication import BinlogStream, Control, EventBytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata.events.landed import LandedSegment, LandedStream
     from strata.gtid.sets import GtidSet
     from strata.jobs.land.cut_segments import SegmentCutter
-    from strata.jobs.land.first_landing import Begin
+    from strata.jobs.land.first_landing import FirstMoment
     from strata.wire.connection import ServerAddress
     from strata.wire.replication import ServerState
     from strata.wire.server_files import ServerFiles
@@ -38,7 +38,7 @@ def open_resume(
     stream: BinlogStream,
     server: ServerState,
     cutter: SegmentCutter,
-    begins: Sequence[Begin] = (),
+    begins: Sequence[FirstMoment] = (),
 ) -> ByGtid | ByFile:
     """How a landing from a server goes on behind what has landed.
 
@@ -72,7 +72,7 @@ class ByGtid:
     """The stream is what is not in the set that has landed, whichever server sends it."""
 
     def __init__(
-        self, address: ServerAddress, server: ServerState, cutter: SegmentCutter, begins: Sequence[Begin]
+        self, address: ServerAddress, server: ServerState, cutter: SegmentCutter, begins: Sequence[FirstMoment]
     ) -> None:
         """As `open_resume`."""
         self._address, self._cutter = address, cutter
@@ -195,7 +195,7 @@ class ByFile:
         server: ServerState,
         files: ServerFiles,
         cutter: SegmentCutter,
-        begins: Sequence[Begin],
+        begins: Sequence[FirstMoment],
     ) -> None:
         """As `open_resume`."""
         self._cutter = cutter
@@ -301,5 +301,5 @@ class LandingGoal(Struct, frozen=True):
     def _follows(self, start: BinlogPosition) -> bool:
         """Whether a transaction is behind a place: the ends and beginnings of files never land by themselves."""
         with closing(BinlogStream.open(self.address)) as stream:
-            pieces = (item.data for item in stream.read(start) if isinstance(item, Piece))
+            pieces = (item.data for item in stream.read(start) if isinstance(item, EventBytes))
             return any(data[4] != EventType.STOP for data in pieces)

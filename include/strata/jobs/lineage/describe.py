@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
 from strata.jobs.check.data_docs import read_judged
-from strata.jobs.lineage.facts import CameFrom, Change, Field, Finding, MadeVersion, MirrorPart, Part
+from strata.jobs.lineage.facts import CameFrom, Change, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
 from strata.jobs.run.run_folder import read_plan, read_verdicts, run_folder
 from strata.mirrors.layout import mirrored_tables
 from strata.mirrors.table import Mirror
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strata.wire.storage import Folder
 
 
-def describe_published(lake: str, report: PublishReport) -> list[Part]:
+def describe_published(lake: str, report: PublishReport) -> list[TableFacts]:
     """What a run has published or withheld, by table.
 
     Raises:
@@ -92,7 +92,7 @@ class _Run:
         self._verdicts = read_verdicts(folder)
         self._judged = read_judged(folder).suites
 
-    def part(self, lake: str, table: TableName, published: Sequence[PublishedTable]) -> Part:
+    def part(self, lake: str, table: TableName, published: Sequence[PublishedTable]) -> TableFacts:
         name = str(table)
         versions = {version for one in self._verdicts.values() for version in _versions(one, name)}
         versions.update(version for one in published for version in one.schema_versions)
@@ -100,7 +100,7 @@ class _Run:
         url = table_url(lake, self._plan.source, table)
         written = OUTPUT.open(url) if published else None
         columns = written.columns if written else ()
-        return Part(
+        return TableFacts(
             table=table,
             columns=_described(definitions[-1]) if definitions else (),
             versions=tuple(sorted(versions)),
@@ -122,10 +122,10 @@ class _Run:
         }
         return [definition_from_json(found[version]) for version in sorted(versions) if version in found]
 
-    def _findings(self, name: str) -> Iterator[Finding]:
+    def _findings(self, name: str) -> Iterator[CheckFact]:
         """Each check once, whatever number of versions and intervals it was made for; failures of the stream as well,
         for they are about each table."""
-        checks: dict[tuple[str, str | None, str], Finding] = {}
+        checks: dict[tuple[str, str | None, str], CheckFact] = {}
         for one in self._each(name):
             key = one.check, one.column, one.because
             known = checks.setdefault(key, one)
@@ -133,17 +133,17 @@ class _Run:
                 checks[key] = one
         yield from checks.values()
 
-    def _each(self, name: str) -> Iterator[Finding]:
+    def _each(self, name: str) -> Iterator[CheckFact]:
         for suite in self._judged:
             for one in suite.rules if suite.table == name else ():
                 rule, broken = one.rule, one.found.unexpected
-                yield Finding(rule.expectation, rule.column, one.success, str(rule.severity), rule.because, broken)
+                yield CheckFact(rule.expectation, rule.column, one.success, str(rule.severity), rule.because, broken)
         for verdict in self._verdicts.values():
             for failure in verdict.failures:
                 if failure.table in {"", name} and not (failure.table and self._judged):
                     severity = str(failure.severity)
                     rows = failure.unexpected_rows
-                    yield Finding(failure.check, failure.column, False, severity, failure.message, rows)  # noqa: FBT003
+                    yield CheckFact(failure.check, failure.column, False, severity, failure.message, rows)  # noqa: FBT003
 
 
 def describe_mirrors(lake: str, source: str, tables: Iterable[str]) -> Iterator[MirrorPart]:

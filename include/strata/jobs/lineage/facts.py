@@ -21,7 +21,7 @@ class Field(Struct, frozen=True):
     comment: str = ""
 
 
-class Finding(Struct, frozen=True):
+class CheckFact(Struct, frozen=True):
     """One check of a table. No value of a row is in it."""
 
     check: str
@@ -33,7 +33,7 @@ class Finding(Struct, frozen=True):
     """That break it; None where it is not known."""
 
 
-class Part(Struct, frozen=True):
+class TableFacts(Struct, frozen=True):
     """What a run read of one table, and published of it."""
 
     table: TableName
@@ -52,7 +52,7 @@ class Part(Struct, frozen=True):
     fields: tuple[Field, ...]
     """Of the change table."""
     came_from: CameFrom
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFact, ...]
 
 
 class MirrorPart(Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strata.jobs.lineage.facts import Change, Field, MadeVersion
 from strata.schema.history.entry_rows import stored_entries
 from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import Origin
+from strata.schema.history.versions import VersionOrigin
 from strata.store.tables import table_version
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _columns(store: SchemaStore, entry: StoredEntry) -> tuple[Field, ...]:
 
 
 def _change(entry: StoredEntry, made: set[tuple[int, TableName]]) -> Change | None:
-    if entry.origin is not Origin.DDL:
+    if entry.origin is not VersionOrigin.DDL:
         return None
     if entry.fingerprint is None:
         return Change.DROP
@@ -74,7 +74,7 @@ def _change(entry: StoredEntry, made: set[tuple[int, TableName]]) -> Change | No
 
 def _made(store: SchemaStore, source: str, entries: Iterable[StoredEntry]) -> set[tuple[int, TableName]]:
     """Version and table of all that was not there before."""
-    names = {entry.name for entry in entries if entry.origin is Origin.DDL and entry.fingerprint}
+    names = {entry.name for entry in entries if entry.origin is VersionOrigin.DDL and entry.fingerprint}
     is_there: dict[TableName, bool] = {}
     found = set()
     for entry in store.timeline(source, names) if names else ():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from strata.errors import AlreadyRunningError
 from strata.jobs.mirror.followed import OvertakenError
-from strata.jobs.mirror.way import Way
+from strata.jobs.mirror.way import MirrorUpdater
 from strata.mirrors.limits import MirrorLimits
 from strata.mirrors.renames import Renames
 from strata.tables.port import CommitConflictError
@@ -16,15 +16,15 @@ from strata.tables.port import CommitConflictError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.jobs.mirror.followed import Followed
-    from strata.jobs.mirror.happenings import Happenings, Order
+    from strata.jobs.mirror.followed import MirrorProgress
+    from strata.jobs.mirror.happenings import Order, SchemaEvents
     from strata.jobs.mirror.published import Published
     from strata.mirrors.lock import MirrorLocks
     from strata.mirrors.modes import Mode
     from strata.schema.model.definition import TableName
 
 _ATTEMPTS: Final = 5
-_Found = TypeVar("_Found", "Followed", "Followed | None")
+_Found = TypeVar("_Found", "MirrorProgress", "MirrorProgress | None")
 
 
 class Follower:
@@ -45,7 +45,7 @@ class Follower:
         self,
         lake: str,
         source: str,
-        happenings: Happenings,
+        happenings: SchemaEvents,
         published: Published,
         mode: Mode,
         locks: MirrorLocks,
@@ -61,7 +61,7 @@ class Follower:
         self.renames = renames
         self.limits = limits
 
-    def follow(self, table: TableName, until: Order | None = None) -> Followed:
+    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
         """Brings the mirror of a table as far as it can be brought, or only to what happens at `until`.
 
         Raises:
@@ -70,9 +70,9 @@ class Follower:
             AlreadyRunningError: Another process keeps writing to it.
             LakeUnavailableError: The storage does not answer.
         """
-        return self._tried(table, lambda lock: Way(self, table, until, lock).go())
+        return self._tried(table, lambda lock: MirrorUpdater(self, table, until, lock).go())
 
-    def follow_changes(self, table: TableName, at_once: int) -> Followed | None:
+    def follow_changes(self, table: TableName, at_once: int) -> MirrorProgress | None:
         """As `follow`, if nothing but changes of rows is in front of the mirror; else None, and nothing was done.
 
         No other table is looked at, so several threads may do this, of a table each.
@@ -85,7 +85,7 @@ class Follower:
         Raises:
             StrataError: As `follow`.
         """
-        return self._tried(table, lambda lock: Way(self, table, None, lock, at_once).go_by_changes())
+        return self._tried(table, lambda lock: MirrorUpdater(self, table, None, lock, at_once).go_by_changes())
 
     def _tried(self, table: TableName, go: Callable[[ExitStack], _Found]) -> _Found:
         with ExitStack() as lock:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.errors import ErrorFacts
-    from strata.jobs.mirror.happenings import Happenings, Order
+    from strata.jobs.mirror.happenings import Order, SchemaEvents
     from strata.jobs.mirror.published import Published
     from strata.mirrors.limits import MirrorLimits
     from strata.mirrors.lock import MirrorLocks
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableName
 
 
-class Followed(Struct, frozen=True):
+class MirrorProgress(Struct, frozen=True):
     """Where a table's mirror has come to."""
 
     mirror: Mirror | None
@@ -54,12 +54,12 @@ class Following(Protocol):
 
     lake: str
     source: str
-    happenings: Happenings
+    happenings: SchemaEvents
     published: Published
     mode: Mode
     locks: MirrorLocks
     renames: Callable[[TableName], Renames]
     limits: MirrorLimits
 
-    def follow(self, table: TableName, until: Order | None = None) -> Followed:
+    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
         """Another table, whose rows go along."""

@@ -13,11 +13,11 @@ from strata.schema.model.engines import discards_rows
 
 if TYPE_CHECKING:
     from strata.jobs.mirror.followed import Following
-    from strata.jobs.mirror.happenings import Happening
+    from strata.jobs.mirror.happenings import SchemaEvent
     from strata.schema.model.definition import TableName
 
 
-def mirror_before(follower: Following, name: TableName, one: Happening, to: TableName) -> Mirror:
+def mirror_before(follower: Following, name: TableName, one: SchemaEvent, to: TableName) -> Mirror:
     """The mirror of another table as it was in front of something that both have part in.
 
     Args:
@@ -48,7 +48,7 @@ def mirror_before(follower: Following, name: TableName, one: Happening, to: Tabl
     return before
 
 
-def _lacks(follower: Following, mirror: Mirror, one: Happening) -> bool:
+def _lacks(follower: Following, mirror: Mirror, one: SchemaEvent) -> bool:
     """Whether anything became of a table between its mirror's last state in front of something and that."""
     name, seq = mirror.table, mirror.position.seq
     turn, coming = follower.happenings.since(mirror)

@@ -29,7 +29,7 @@ Order = tuple[int, int, int]
 """`seq`, number of the statement in the transaction, id of the version."""
 
 
-class Happening(Struct, frozen=True):
+class SchemaEvent(Struct, frozen=True):
     """One thing: a turn, a removal of rows, or the reason why nobody knows the rows from here on."""
 
     order: Order
@@ -74,7 +74,7 @@ class Happening(Struct, frozen=True):
         return self.seq if self.is_statement else self.seq - 1
 
 
-class Happenings:
+class SchemaEvents:
     """All of a source's tables.
 
     Raises:
@@ -83,13 +83,13 @@ class Happenings:
 
     def __init__(self, engine: sa.Engine, source: str) -> None:
         store = SchemaStore(engine)
-        self._of: dict[TableName, list[Happening]] = {}
+        self._of: dict[TableName, list[SchemaEvent]] = {}
         for turn in turns_of(engine, source):
             seq, statement, version = turn.order
-            self._add(turn.name, Happening((seq, statement, version), turn=turn))
+            self._add(turn.name, SchemaEvent((seq, statement, version), turn=turn))
         for removal in removals_of(engine, source):
             # In front of the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
-            self._add(removal.name, Happening((removal.seq, 0, 1 << 62), removal=removal.effect))
+            self._add(removal.name, SchemaEvent((removal.seq, 0, 1 << 62), removal=removal.effect))
         self._add_lost(store, source)
         self._unlogged = {one.name: UNLOGGED for one in unlogged_cascades(engine, source)}
         for found in self._of.values():
@@ -99,7 +99,7 @@ class Happenings:
         """Every table that there ever was, by name."""
         return sorted(self._of)
 
-    def of(self, table: TableName) -> Sequence[Happening]:
+    def of(self, table: TableName) -> Sequence[SchemaEvent]:
         """What happens to a table, in order."""
         return self._of.get(table, [])
 
@@ -112,7 +112,7 @@ class Happenings:
         """Why the log cannot have all changes of a table's rows, or None."""
         return self._unlogged.get(table)
 
-    def turn_at(self, table: TableName, seq: int, version_id: int) -> Happening | None:
+    def turn_at(self, table: TableName, seq: int, version_id: int) -> SchemaEvent | None:
         """The turn that holds where a mirror of the table is.
 
         Args:
@@ -127,7 +127,7 @@ class Happenings:
         at = bisect_right(turns, seq, key=lambda one: one.behind)
         return turns[at - 1] if at else None
 
-    def since(self, mirror: Mirror) -> tuple[Turn | None, list[Happening]]:
+    def since(self, mirror: Mirror) -> tuple[Turn | None, list[SchemaEvent]]:
         """The turn that holds where a mirror is, and what has happened behind it."""
         found, position = self.of(mirror.table), mirror.position
         now = self.turn_at(mirror.table, position.seq, position.schema_version)
@@ -138,7 +138,7 @@ class Happenings:
             coming = [one for one in found if (one.order > order if one.turn is not None else one.seq > position.seq)]
         return (None if now is None else now.turn), coming
 
-    def _add(self, table: TableName, one: Happening) -> None:
+    def _add(self, table: TableName, one: SchemaEvent) -> None:
         self._of.setdefault(table, []).append(one)
 
     def _add_lost(self, store: SchemaStore, source: str) -> None:
@@ -155,4 +155,4 @@ class Happenings:
 
     def _lose(self, tables: Sequence[TableName], order: Order, reason: str) -> None:
         for table in tables:
-            self._add(table, Happening(order, lost=reason))
+            self._add(table, SchemaEvent(order, lost=reason))

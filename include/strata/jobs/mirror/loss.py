@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import ErrorFacts, MirrorDivergedError, StrataError, one_line
-from strata.jobs.mirror.followed import Followed, NotYetError, OvertakenError
+from strata.jobs.mirror.followed import MirrorProgress, NotYetError, OvertakenError
 from strata.mirrors.apply import refuse_foreign
 from strata.mirrors.log import states_since
 from strata.schema.history.effects import EffectKind
 from strata.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
-    from strata.jobs.mirror.happenings import Happening, Happenings
+    from strata.jobs.mirror.happenings import SchemaEvent, SchemaEvents
     from strata.mirrors.table import Mirror
     from strata.schema.model.definition import TableName
 
@@ -47,13 +47,13 @@ class Loss(Struct, frozen=True):
 
     def followed(
         self, source: str, table: TableName, mirror: Mirror | None, commits: int, *, needs_dump: bool
-    ) -> Followed:
+    ) -> MirrorProgress:
         """Where the mirror stands, and what ends that."""
         remedy = f"`strata dump --source {source} --table {table}` reads its rows"
         error = self.error
         if error is not None and needs_dump:
             error = replace(error, remedy=f"{remedy}.")
-        return Followed(mirror, None, commits, f"{self.reason}; {remedy}", needs_dump, error, self.reason)
+        return MirrorProgress(mirror, None, commits, f"{self.reason}; {remedy}", needs_dump, error, self.reason)
 
 
 def loss_by(error: Exception, table: TableName) -> Loss:
@@ -73,7 +73,7 @@ def loss_by(error: Exception, table: TableName) -> Loss:
     return Loss(message, ErrorFacts(type(error).__name__, message, table=str(table)))
 
 
-def _keeps_unknown_rows(one: Happening) -> bool:
+def _keeps_unknown_rows(one: SchemaEvent) -> bool:
     """Whether a statement leaves the rows that are there as they are, which an older version took for there being none.
 
     A CREATE, too, has no effect on rows, and is none of these.
@@ -82,7 +82,7 @@ def _keeps_unknown_rows(one: Happening) -> bool:
     return effect is not None and effect.kind is EffectKind.NONE and not one.begins_rows
 
 
-def diverged(mirror: Mirror, happenings: Happenings) -> Loss | None:
+def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
     """Whether the rows of a mirror are not its table's, by what its log and the history say; None if nothing does.
 
     Raises:
@@ -103,12 +103,12 @@ def diverged(mirror: Mirror, happenings: Happenings) -> Loss | None:
     return Loss(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
 
 
-def is_proven(mirror: Mirror, happenings: Happenings) -> bool:
+def is_proven(mirror: Mirror, happenings: SchemaEvents) -> bool:
     """Whether nothing has to be read of a mirror's log to know that it was made whole."""
     return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, happenings.of(mirror.table)))
 
 
-def lacks_older_rows(mirror: Mirror, happenings: Happenings) -> bool:
+def lacks_older_rows(mirror: Mirror, happenings: SchemaEvents) -> bool:
     """Whether an older version of Strata made a mirror without rows behind a statement that keeps the rows there are.
 
     Such a mirror was made empty just behind an ALTER TABLE or a snapshot; one that a dump of an empty table made there

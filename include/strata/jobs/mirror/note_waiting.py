@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from strata.store.read_again import ReadAgain, ReadAgainLedger
+from strata.store.read_again import ReadAgainLedger, TableToRead
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("strata.mirror")
 
-Tell = Callable[[ReadAgain], None]
+Tell = Callable[[TableToRead], None]
 """Is told of each table that has not waited before."""
 
 
-def warn(waiting: ReadAgain) -> None:
+def warn(waiting: TableToRead) -> None:
     """Says it in the log."""
     _LOG.warning("the rows of %s have to be read from the server again: %s", waiting.name, waiting.reason)
 
@@ -45,7 +45,7 @@ def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tel
         judged.append(table)
         if one.needs_dump and one.behind is not None:
             seq = None if one.position is None else one.position.seq
-            waiting.append(ReadAgain(report.source, table.database, table.table, seq, one.behind, now))
+            waiting.append(TableToRead(report.source, table.database, table.table, seq, one.behind, now))
     names = [(table.database, table.table) for table in judged]
     for fresh in ReadAgainLedger(engine).notice(report.source, waiting, names):
         tell(fresh)

@@ -16,7 +16,7 @@ from strata.mirrors.position import MirrorPosition
 from strata.schema.history.sql_store import SchemaStore
 from strata.store.full_names import full_name
 from strata.store.ledgers import IntervalLedger, PublishedLedger
-from strata.store.table_intervals import UNPUBLISHED, State, TableIntervalLedger
+from strata.store.table_intervals import UNPUBLISHED, IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from strata.events.landed import LandedStream
     from strata.schema.model.definition import TableName
 
-_WITHHELD = (*UNPUBLISHED, State.DISCARDED)
+_WITHHELD = (*UNPUBLISHED, IntervalState.DISCARDED)
 
 
-class Reach(Struct, frozen=True):
+class MirrorReach(Struct, frozen=True):
     """How far a mirror can be brought."""
 
     seq: int
@@ -59,7 +59,7 @@ class Published:
         closed = [one for one in IntervalLedger(engine).all(source) if one.last_seq > one.first_seq]
         self._closed = sorted(closed, key=lambda one: one.first_seq)
         self._uncounted = frozenset(ledger.uncounted(source))
-        self._withheld: dict[tuple[str, str], dict[int, State]] = {}
+        self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
         for piece in ledger.select(source, _WITHHELD):
             self._withheld.setdefault((piece.database, piece.table), {})[piece.start] = piece.state
         self._ledger, self._source, self._stream = ledger, source, stream
@@ -72,7 +72,7 @@ class Published:
         self._gtids = {one.seq: one.gtid for one in entries if one.statement_no == 1 and one.gtid}
         self._ends = {one.last_seq: one.gtid_executed for one in self._closed}
 
-    def reach(self, table: TableName, seq: int) -> Reach:
+    def reach(self, table: TableName, seq: int) -> MirrorReach:
         """How far a table's changes are published behind a transaction.
 
         Args:
@@ -84,14 +84,19 @@ class Published:
         at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
         for interval in self._closed[at:]:
             if interval.first_seq > seq:
-                return Reach(seq, f"transactions {seq + 1} to {interval.first_seq} are in no closed interval")
+                return MirrorReach(seq, f"transactions {seq + 1} to {interval.first_seq} are in no closed interval")
             if interval.start in self._uncounted:
-                return Reach(seq, "the rows of an interval are not counted yet; the next run does")
+                return MirrorReach(seq, "the rows of an interval are not counted yet; the next run does")
             state = withheld.get(interval.start)
             if state is not None:
-                return Reach(seq, _words(state, interval.start), state is State.UNWANTED, state is State.DISCARDED)
+                return MirrorReach(
+                    seq,
+                    _words(state, interval.start),
+                    state is IntervalState.UNWANTED,
+                    state is IntervalState.DISCARDED,
+                )
             seq = interval.last_seq
-        return Reach(seq)
+        return MirrorReach(seq)
 
     def intervals(self, table: TableName, after: int, until: int) -> frozenset[int]:
         """Starts of the intervals that have published changes of a table, and transactions in after < seq <= until."""
@@ -103,7 +108,7 @@ class Published:
         span = min(starts), max(starts) + 1
         name = table.database, table.table
         with self._asking:
-            found = self._ledger.select(self._source, [State.PUBLISHED], starts=span, table=name)
+            found = self._ledger.select(self._source, [IntervalState.PUBLISHED], starts=span, table=name)
         return frozenset(starts & {one.start for one in found})
 
     def start_behind(self, seq: int) -> int | None:
@@ -114,8 +119,10 @@ class Published:
     def discarded(self, table: TableName, first: int, last: int) -> str | None:
         """Whether changes of a table were discarded in intervals with first <= start <= last, in words; None if not."""
         withheld = self._withheld.get((table.database, table.table), {})
-        starts = [start for start, state in withheld.items() if state is State.DISCARDED and first <= start <= last]
-        return _words(State.DISCARDED, min(starts)) if starts else None
+        starts = [
+            start for start, state in withheld.items() if state is IntervalState.DISCARDED and first <= start <= last
+        ]
+        return _words(IntervalState.DISCARDED, min(starts)) if starts else None
 
     def newest_commit(self, table: TableName) -> int | None:
         """Version of the change table that the ledger knows of as the newest; None if it knows of none."""
@@ -151,9 +158,9 @@ class Published:
             return 0
 
 
-def _words(state: State, start: int) -> str:
-    if state is State.UNWANTED:
+def _words(state: IntervalState, start: int) -> str:
+    if state is IntervalState.UNWANTED:
         return "the settings do not name the table: its changes are not published"
-    if state is State.DISCARDED:
+    if state is IntervalState.DISCARDED:
         return f"changes of the interval {moment_key(start)} were discarded, so that only the server has their rows"
     return f"changes of an interval are not published, but {state}"

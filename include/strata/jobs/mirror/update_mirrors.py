@@ -22,7 +22,7 @@ from strata.errors import (
 )
 from strata.events.landed import LandedStream
 from strata.jobs.mirror.follow import Follower
-from strata.jobs.mirror.happenings import Happenings
+from strata.jobs.mirror.happenings import SchemaEvents
 from strata.jobs.mirror.loss import loss_by
 from strata.jobs.mirror.published import Published
 from strata.mirrors.current import Confirmed, confirm
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata.jobs.mirror.followed import Followed
+    from strata.jobs.mirror.followed import MirrorProgress
     from strata.mirrors.position import MirrorPosition
     from strata.schema.model.definition import TableName
 
@@ -161,7 +161,7 @@ def update_mirrors(
         StoreUnavailableError: The database does not answer.
     """
     stream = LandedStream.open(lake, source)
-    happenings = Happenings(engine, source)
+    happenings = SchemaEvents(engine, source)
     published = Published(engine, source, stream)
     locks = locks or MirrorLocks(lake, source)
     follower = Follower(lake, source, happenings, published, mode, locks, renames, limits)
@@ -207,7 +207,7 @@ class _OneByOne:
         self.follower = follower
         self._refused: list[StrataError] = []
 
-    def update(self, follow: Callable[[TableName], Followed | None], table: TableName) -> _Updated | None:
+    def update(self, follow: Callable[[TableName], MirrorProgress | None], table: TableName) -> _Updated | None:
         """What became of one mirror; None if it is to be brought up another way.
 
         Raises:
@@ -242,7 +242,7 @@ class _OneByOne:
             raise min(self._refused, key=lambda error: error.table or "")
 
 
-def _outcome(table: TableName, found: Followed) -> MirrorOutcome:
+def _outcome(table: TableName, found: MirrorProgress) -> MirrorOutcome:
     mirror = found.mirror
     if mirror is None:
         return MirrorOutcome(str(table), behind=found.behind, needs_dump=found.needs_dump, error=found.error)
@@ -259,7 +259,7 @@ def _outcome(table: TableName, found: Followed) -> MirrorOutcome:
     )
 
 
-def _confirmed(found: Followed) -> Confirmed | None:
+def _confirmed(found: MirrorProgress) -> Confirmed | None:
     mirror, reached = found.mirror, found.reached
     if mirror is None or reached is None or reached.seq <= mirror.position.seq:
         return None

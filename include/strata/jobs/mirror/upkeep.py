@@ -73,7 +73,7 @@ class KeptUp(Struct, frozen=True):
         return None
 
 
-class Due(Struct, frozen=True):
+class CompactionDue(Struct, frozen=True):
     """From when on a mirror is compacted without being asked to."""
 
     small_files: int
@@ -145,7 +145,7 @@ def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> fro
 
 
 def compact_mirrors(
-    lake: str, source: str, wanted: Callable[[TableName], bool], *, locks: MirrorLocks, due: Due | None = None
+    lake: str, source: str, wanted: Callable[[TableName], bool], *, locks: MirrorLocks, due: CompactionDue | None = None
 ) -> list[KeptUp]:
     """Makes whole files of small and half-dead ones; changes no row.
 

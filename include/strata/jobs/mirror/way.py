@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from strata.errors import StreamHoleError
-from strata.jobs.mirror.followed import Followed, NotYetError, OvertakenError
+from strata.jobs.mirror.followed import MirrorProgress, NotYetError, OvertakenError
 from strata.jobs.mirror.former_rows import mirror_before
 from strata.jobs.mirror.happenings import UNLOGGED
 from strata.jobs.mirror.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by
@@ -21,7 +21,7 @@ from strata.mirrors.key_index import BOUND_BYTES
 from strata.mirrors.layout import mirror_schema
 from strata.mirrors.rows_from import RowsFrom
 from strata.mirrors.table import Mirror
-from strata.mirrors.taken import Taken
+from strata.mirrors.taken import AppliedFiles
 from strata.mirrors.turn import (
     CannotFollowError,
     altered,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata.jobs.mirror.followed import Following
-    from strata.jobs.mirror.happenings import Happening, Order
+    from strata.jobs.mirror.happenings import Order, SchemaEvent
     from strata.mirrors.position import MirrorPosition
     from strata.schema.history.effects import Effect
     from strata.schema.history.turns import Turn
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from strata.schema.model.partitions import HeldRows
 
 
-class Way:
+class MirrorUpdater:
     """One table's, once; the follower begins anew where another process came in between.
 
     Args:
@@ -81,7 +81,7 @@ class Way:
     def _applier_of(self, mirror: Mirror) -> Applier:
         return Applier(mirror, BOUND_BYTES // self._at_once)
 
-    def go_by_changes(self) -> Followed | None:
+    def go_by_changes(self) -> MirrorProgress | None:
         """As `go`, if nothing but changes of rows is to come, of a table whose keys fit into the way's memory."""
         mirror = self._mirror
         # Of which the keys are held, at 16 bytes each at most.
@@ -94,7 +94,7 @@ class Way:
             return None
         return None if self._pending() else self._end()
 
-    def go(self) -> Followed:
+    def go(self) -> MirrorProgress:
         """As far as the mirror can be brought."""
         self._lost = self._cannot_go_on() or self._inexact()
         is_unlogged = self._all.happenings.unlogged(self._table) is not None
@@ -106,10 +106,10 @@ class Way:
             try:
                 self._happen(one)
             except NotYetError as error:
-                return Followed(self._mirror, None, self._commits, str(error))
+                return MirrorProgress(self._mirror, None, self._commits, str(error))
         return self._end()
 
-    def _is_asked(self, one: Happening) -> bool:
+    def _is_asked(self, one: SchemaEvent) -> bool:
         return self._until is None or one.order < self._until
 
     def _cannot_go_on(self) -> Loss | None:
@@ -146,7 +146,7 @@ class Way:
 
     def _published_again(self) -> str | None:
         """Whether an interval that the mirror has applied has other rows since; None if not."""
-        taken = Taken.read(self._taken)
+        taken = AppliedFiles.read(self._taken)
         if taken is None or self._mirror is None or self._mirror.is_dropped:
             return None
         discarded = self._all.published.discarded(self._table, taken.first, taken.last)
@@ -176,14 +176,14 @@ class Way:
         if (now and now.snapshot.version) != (self._mirror and self._mirror.snapshot.version):
             raise OvertakenError
 
-    def _pending(self) -> list[Happening]:
+    def _pending(self) -> list[SchemaEvent]:
         """What has not happened to the mirror yet."""
         if self._mirror is None:
             return list(self._all.happenings.of(self._table))
         self._turn, coming = self._all.happenings.since(self._mirror)
         return coming
 
-    def _can_reach(self, one: Happening, coming: Sequence[Happening]) -> bool:
+    def _can_reach(self, one: SchemaEvent, coming: Sequence[SchemaEvent]) -> bool:
         """Applies the changes in front of something; False if it has to wait for some of them."""
         if self._mirror is None or self._mirror.is_dropped or self._lost is not None:
             return True
@@ -222,7 +222,7 @@ class Way:
 
     def _take_note(self, changes: PublishedChanges, until: int) -> None:
         """Which files the rows come from, once the changes up to a transaction are applied."""
-        mirror, before = self._mirror, Taken.read(self._taken)
+        mirror, before = self._mirror, AppliedFiles.read(self._taken)
         if mirror is None:
             return
         last = self._all.published.start_behind(until - 1)
@@ -252,7 +252,7 @@ class Way:
             self._commits += 1
         self._mirror = mirror
 
-    def _happen(self, one: Happening) -> None:
+    def _happen(self, one: SchemaEvent) -> None:
         try:
             self._do(one)
         except (CannotFollowError, StreamHoleError) as error:
@@ -262,7 +262,7 @@ class Way:
         if one.turn is not None:
             self._turn = one.turn
 
-    def _do(self, one: Happening) -> None:
+    def _do(self, one: SchemaEvent) -> None:
         if one.lost is not None:
             self._lose(one.lost)
         if one.turn is not None:
@@ -280,7 +280,7 @@ class Way:
         if turn is None or turn.definition is not None or turn.gap is not None:
             raise CannotFollowError(reason)
 
-    def _rearrange(self, one: Happening, effect: Effect, held: HeldRows) -> None:
+    def _rearrange(self, one: SchemaEvent, effect: Effect, held: HeldRows) -> None:
         """The rows of partitions go, or change places with those of another table."""
         position = self._position(one.behind)
         other = effect.exchanged_with
@@ -298,7 +298,7 @@ class Way:
     def _is_empty(self) -> bool:
         return self._mirror is not None and self._lost is None and self._mirror.snapshot.live_rows == 0
 
-    def _empty(self, one: Happening) -> None:
+    def _empty(self, one: SchemaEvent) -> None:
         """All rows go: whatever they were, it is known from here on."""
         if self._turn is None or self._turn.definition is None:
             return
@@ -329,7 +329,7 @@ class Way:
         applier.mirror = step(now)
         self._take(applier.mirror)
 
-    def _turn_to(self, one: Happening, turn: Turn) -> None:
+    def _turn_to(self, one: SchemaEvent, turn: Turn) -> None:
         # Of what was before the stream nobody knows the position, nor asks for it.
         position = partial(self._position, one.behind, turn.version_id)
         if turn.definition is None:
@@ -344,7 +344,7 @@ class Way:
             behind = position()
             self._commit(lambda at: altered(at, turn, behind, self._renames))
 
-    def _begin(self, one: Happening, turn: Turn, position: MirrorPosition) -> None:
+    def _begin(self, one: SchemaEvent, turn: Turn, position: MirrorPosition) -> None:
         """The rows are those that the statement brings, whatever there was before."""
         if self._mirror is None or self._mirror.is_dropped or turn.effect is None or turn.effect.makes_table:
             self._make(turn, self._rows_with(one, turn), position)
@@ -364,13 +364,13 @@ class Way:
             self._commit(lambda at: at.dropped(behind))
         self._lost = None
 
-    def _come_from(self, one: Happening, turn: Turn, name: TableName, position: MirrorPosition) -> None:
+    def _come_from(self, one: SchemaEvent, turn: Turn, name: TableName, position: MirrorPosition) -> None:
         """The rows of another table, which has this name now."""
         self._make(
             turn, converted_rows(mirror_before(self._all, name, one, self._table), turn), position, RowsFrom.MIRROR
         )
 
-    def _rows_with(self, one: Happening, turn: Turn) -> Iterable[pa.Table]:
+    def _rows_with(self, one: SchemaEvent, turn: Turn) -> Iterable[pa.Table]:
         """The rows that CREATE TABLE ... SELECT has put in the transaction that made the table."""
         if turn.definition is None or not one.is_statement or discards_rows(turn.definition):
             return
@@ -410,31 +410,31 @@ class Way:
         self._applier = self._applier_of(made)
         self._lost = None
 
-    def _end(self) -> Followed:
+    def _end(self) -> MirrorProgress:
         mirror = self._mirror
         if mirror is None or (self._lost is not None and mirror.is_dropped):
             return self._stands(mirror)
         if mirror.is_dropped:
-            return Followed(mirror, mirror.position, self._commits)
+            return MirrorProgress(mirror, mirror.position, self._commits)
         return self._reach_end(mirror) if self._lost is None else self._stop(mirror, self._lost)
 
-    def _stop(self, mirror: Mirror, lost: Loss) -> Followed:
+    def _stop(self, mirror: Mirror, lost: Loss) -> MirrorProgress:
         if mirror.stopped != lost.reason:
             self._commit(lost.marked)
         return self._stands(self._mirror)
 
-    def _stands(self, mirror: Mirror | None) -> Followed:
+    def _stands(self, mirror: Mirror | None) -> MirrorProgress:
         is_there = self._turn is not None and self._turn.definition is not None
         if self._lost is None and mirror is None and is_there:
             self._lost = Loss(NEVER_DUMPED)
         if self._lost is None:
-            return Followed(mirror)
+            return MirrorProgress(mirror)
         # What foreign keys change without row events would be missing again at once; what is not defined, or is no
         # more, nobody can read.
         needs_dump = is_there and self._all.happenings.unlogged(self._table) is None
         return self._lost.followed(self._all.source, self._table, mirror, self._commits, needs_dump=needs_dump)
 
-    def _reach_end(self, mirror: Mirror) -> Followed:
+    def _reach_end(self, mirror: Mirror) -> MirrorProgress:
         reach = self._all.published.reach(self._table, mirror.position.seq)
         limit = self._until[0] - 1 if self._until is not None else reach.seq
         coming = next((one for one in self._pending() if self._is_asked(one)), None)
@@ -449,4 +449,4 @@ class Way:
         if mirror.stopped and behind is None and self._until is None:
             self._commit(lambda at: at.stopped_for(None))
         position = self._position(max(until, mirror.position.seq))
-        return Followed(self._mirror, position, self._commits, behind, is_unwanted=reach.is_unwanted)
+        return MirrorProgress(self._mirror, position, self._commits, behind, is_unwanted=reach.is_unwanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.events.prepared import Placement
+from strata.events.prepared import PreparedPlacement
 from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
 
@@ -28,7 +28,7 @@ def count_rows(stream: LandedStream, first_seq: int, last_seq: int) -> dict[Tabl
         StreamHoleError: Some of these transactions were deleted by age.
     """
     found: Counter[TableName] = Counter()
-    placement = Placement(stream, first_seq, last_seq)
+    placement = PreparedPlacement(stream, first_seq, last_seq)
     committed = placement.committed()
     left_out = np.array(sorted(placement.prepares - committed), np.int64)
     for segment in stream.segments_of(first_seq + 1, last_seq):

@@ -10,19 +10,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata.errors import StreamHoleError, Usage
-from strata.events.prepared import Placement
+from strata.events.prepared import PreparedPlacement
 from strata.gtid.sets import GtidSet
 from strata.jobs.plan.count_rows import count_rows
 from strata.jobs.plan.intervals import close, cover
 from strata.jobs.plan.left_out import LeftOut
 from strata.jobs.plan.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata.jobs.plan.wanted import wanted_tables
-from strata.jobs.run.specs import Interval, Left, TimeSpan, from_micros
+from strata.jobs.run.specs import Interval, RunRemainder, TimeSpan, from_micros
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
 from strata.store.own import own_database
-from strata.store.table_intervals import State, TableInterval, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from strata.events.landed import LandedStream
 
 MEGABYTE = 1 << 20
-_OPEN = (State.OWED, State.FAILED, State.HELD)
+_OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
 
 
 class Take(Enum):
@@ -46,7 +46,7 @@ class Take(Enum):
     """Everything in its span, whatever became of it: published rows are replaced by the same ones."""
 
 
-class Request(Struct, frozen=True):
+class RunRequest(Struct, frozen=True):
     """What a run is asked for. Nothing given: all that is owed."""
 
     start: int | None = None
@@ -76,17 +76,17 @@ class Work(Struct, frozen=True):
     tables: frozenset[TableName]
 
 
-class Taken(Struct, frozen=True):
+class PlannedWork(Struct, frozen=True):
     """What a run does, and what it leaves."""
 
     span: TimeSpan
     work: tuple[Work, ...]
-    left: Left
+    left: RunRemainder
     history: int
     """The newest schema version that the source had when it began."""
 
 
-def take(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> Taken:
+def take(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int) -> PlannedWork:
     """Closes the intervals that a request means, and picks what it takes of them.
 
     Nothing that lies here is lost by dying: a closed interval keeps its marks, and what is owed in it stays owed until
@@ -110,7 +110,7 @@ def take(source: Source, engine: sa.Engine, stream: LandedStream, request: Reque
 class _Taker:
     """One request at work."""
 
-    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, request: Request, now: int) -> None:
+    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, now: int) -> None:
         position = SchemaStore(engine).position(source.name)
         self._source, self._stream, self._request, self._now = source, stream, request, now
         self._schema = SchemaStore(engine)
@@ -129,7 +129,7 @@ class _Taker:
         self._newest: dict[TableName, int] = {}
         self._known: list[Interval] | None = None
 
-    def take(self) -> Taken:
+    def take(self) -> PlannedWork:
         span = self._span()
         self._refuse_untracked(span)
         self._count_former()
@@ -140,7 +140,7 @@ class _Taker:
             left_out=self._left_out.ranges(sorted(self._owned(), key=lambda interval: interval.start)),
         )
         work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
-        return Taken(span, tuple(work), self._left(span, work), self._history)
+        return PlannedWork(span, tuple(work), self._left(span, work), self._history)
 
     def _is_wanted(self, database: str, table: str) -> bool:
         return self._by_settings(TableName(database, table))
@@ -228,12 +228,14 @@ class _Taker:
 
     def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
         """The tables of an interval that are owed, and those that were left and may do better now."""
-        states = _OPEN if again or self._request.failed else (State.OWED,)
+        states = _OPEN if again or self._request.failed else (IntervalState.OWED,)
         return frozenset(
             name
             for piece in pieces
             if self._wanted(name := TableName(piece.database, piece.table))
-            and (piece.state in states or (piece.state is State.HELD and self._learned_of(name) > piece.history))
+            and (
+                piece.state in states or (piece.state is IntervalState.HELD and self._learned_of(name) > piece.history)
+            )
         )
 
     def _learned_of(self, name: TableName) -> int:
@@ -251,9 +253,9 @@ class _Taker:
         except StreamHoleError as error:
             reason = error.facts()
             self._tables.put(
-                replace(piece, state=State.HELD, reason=reason, history=self._history, changed_at=self._now)
+                replace(piece, state=IntervalState.HELD, reason=reason, history=self._history, changed_at=self._now)
                 for piece in pieces
-                if piece.state in {State.OWED, State.HELD}
+                if piece.state in {IntervalState.OWED, IntervalState.HELD}
             )
         return True
 
@@ -268,7 +270,7 @@ class _Taker:
         names = (TableName(piece.database, piece.table) for piece in found)
         return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
 
-    def _left(self, span: TimeSpan, work: Iterable[Work]) -> Left:
+    def _left(self, span: TimeSpan, work: Iterable[Work]) -> RunRemainder:
         taken = {(one.interval.start, name.database, name.table) for one in work for name in one.tables}
         left = [
             piece
@@ -281,7 +283,9 @@ class _Taker:
         if self._is_idle(span):
             owned = landed
         counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}
-        return Left(counts[State.OWED], counts[State.FAILED], counts[State.HELD], landed - owned)
+        return RunRemainder(
+            counts[IntervalState.OWED], counts[IntervalState.FAILED], counts[IntervalState.HELD], landed - owned
+        )
 
     # Intervals -------------------------------------------------------------------------------------
 
@@ -368,7 +372,7 @@ class _Taker:
         rows: dict[TableName, int] = count_rows(self._stream, first, last)
         for removal in self._schema.row_removals(name, first, last):
             rows |= {table: rows.get(table, 0) for table in removal.tables}
-        placement = Placement(self._stream, first, last)
+        placement = PreparedPlacement(self._stream, first, last)
         rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
         for change in statement_changes(self._schema, name, placement):
             rows |= {table: rows.get(table, 0) for table in change.tables or (UNNAMED,)}
@@ -381,7 +385,7 @@ class _Taker:
                 database=table.database,
                 table=table.table,
                 rows=count,
-                state=State.OWED if late and self._is_owed(table, interval) else State.UNWANTED,
+                state=IntervalState.OWED if late and self._is_owed(table, interval) else IntervalState.UNWANTED,
                 changed_at=self._now,
             )
             for table, count in sorted(rows.items())
@@ -412,7 +416,7 @@ def _as_published(piece: TableInterval, rows: int) -> TableInterval:
     if rows < piece.rows:
         return piece
     return TableInterval(
-        piece.source, piece.start, piece.database, piece.table, piece.rows, State.PUBLISHED, published_rows=rows
+        piece.source, piece.start, piece.database, piece.table, piece.rows, IntervalState.PUBLISHED, published_rows=rows
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.jobs.plan.place_prepared import UNNAMED
-from strata.jobs.run.run_past import TablePast
+from strata.jobs.run.run_past import EarlierTable
 from strata.schema.history.column_lives import column_lives
 from strata.schema.history.lineage import lineage
 from strata.schema.history.sql_store import SchemaStore
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata.schema.history.versions import RowRemoval, StatementChange
 
 
-def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingTables) -> Iterator[TablePast]:
+def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingTables) -> Iterator[EarlierTable]:
     """The past of each table of a plan, by name; that of one which fails is empty.
 
     Args:
@@ -46,13 +46,13 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
     of_databases = store.timeline(source, {every_table_of(name.database) for name in names})
     unpublished = _unpublished(TableIntervalLedger(engine), source, plan)
     for name in names:
-        past = TablePast(name.database, name.table)
+        past = EarlierTable(name.database, name.table)
         with failing.note(name):
             entries = lineage(store, source, name)
             missing = {entry.seq for entry in entries if entry.gap is not None}
             missing |= {one.seq for one in of_databases if one.gap is not None and one.name.database == name.database}
             own = {*missing, *unlogged.get(name, ()), *unlogged.get(EVERY_TABLE, ())}
-            past = TablePast(
+            past = EarlierTable(
                 name.database,
                 name.table,
                 column_lives(store, entries),
@@ -76,7 +76,7 @@ def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName,
 
 
 def _unpublished(ledger: TableIntervalLedger, source: str, plan: RunPlan) -> dict[tuple[str, str], set[int]]:
-    """Starts of intervals with rows of a table that are neither published nor planned; as `TablePast` has them."""
+    """Starts of intervals with rows of a table that are neither published nor planned; as `EarlierTable` has them."""
     first, last = plan.intervals[0].start, plan.intervals[-1].start
     planned = {(table.database, table.table, table.interval) for table in plan.tables}
     found = {name: {start} for name, start in ledger.last_unpublished(source, first).items()}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata.errors import StrataError
-    from strata.events.prepared import Placement
+    from strata.events.prepared import PreparedPlacement
     from strata.schema.history.sql_store import SchemaStore
     from strata.schema.history.versions import StatementChange
 
@@ -19,14 +19,14 @@ UNNAMED: Final = TableName("", "*")
 """Stands for the tables of a change that does not tell them; always wanted, and never anything to commit."""
 
 
-def lost_rows(placement: Placement) -> Iterator[tuple[TableName, StrataError]]:
+def lost_rows(placement: PreparedPlacement) -> Iterator[tuple[TableName, StrataError]]:
     """Tables of which the stream does not have, or does not tell of, rows that may have been committed; and why."""
     for lost in placement.lost():
         for table in [TableName(*names) for names in lost.tables] or [UNNAMED]:
             yield table, lost.error
 
 
-def statement_changes(store: SchemaStore, source: str, placement: Placement) -> list[StatementChange]:
+def statement_changes(store: SchemaStore, source: str, placement: PreparedPlacement) -> list[StatementChange]:
     """Statements that changed rows and take effect in a range: those of what was prepared with its XA COMMIT."""
     committed = placement.committed()
     changes = store.statement_changes(source, placement.after_seq, placement.last_seq)

@@ -14,26 +14,26 @@ from msgspec.structs import asdict, replace
 
 from strata.errors import StatementFormatError
 from strata.events.continuity import Continuity
-from strata.events.prepared import Placement
+from strata.events.prepared import PreparedPlacement
 from strata.jobs.plan.failing import FailingTables
-from strata.jobs.plan.owed import MEGABYTE, Request, Taken, Work, take
+from strata.jobs.plan.owed import MEGABYTE, PlannedWork, RunRequest, Work, take
 from strata.jobs.plan.pasts import table_pasts
 from strata.jobs.plan.place_prepared import UNNAMED, lost_rows, statement_changes
 from strata.jobs.plan.runs import records_in_runs
 from strata.jobs.plan.sensitive import sensitive_of_each, unmatched_columns
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.run_folder import run_folder, write_plan
-from strata.jobs.run.run_name import Kind, RunName
+from strata.jobs.run.run_name import RunKind, RunName
 from strata.jobs.run.run_past import RunPast, write_past
 from strata.jobs.run.run_plan import PlannedSlice, RunPlan
 from strata.jobs.run.specs import (
     Interval,
-    Left,
     PlannedTable,
     PlannedVersion,
     PlanReport,
     Refused,
     RowsRemoved,
+    RunRemainder,
     StatementLogged,
     TimeSpan,
 )
@@ -60,7 +60,7 @@ _SHOWN_STATEMENT = 200
 """Characters."""
 
 
-def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int) -> PlanReport:
+def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int) -> PlanReport:
     """Takes what the request means, cuts it into slices, and stores the plan.
 
     A plan is named by what it does (`run_name.py`): the same plan is found again, and a different one never takes its
@@ -106,14 +106,16 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
 
 
 def draft_plan(
-    source: Source, engine: sa.Engine, stream: LandedStream, request: Request, *, now: int
-) -> tuple[RunPlan, Left]:
+    source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int
+) -> tuple[RunPlan, RunRemainder]:
     """`plan_run` without storing the plan; returns it, and what it leaves."""
     taken = take(source, engine, stream, request, now=now)
     return _draft(source, engine, stream, taken, FailingTables()), taken.left
 
 
-def _draft(source: Source, engine: sa.Engine, stream: LandedStream, taken: Taken, failing: FailingTables) -> RunPlan:
+def _draft(
+    source: Source, engine: sa.Engine, stream: LandedStream, taken: PlannedWork, failing: FailingTables
+) -> RunPlan:
     """The plan of what is taken, without the tables that are known to fail; more of them may become known."""
     tables = {table for work in taken.work for table in work.tables}
     sensitive = sensitive_of_each(source, engine, tables, failing)
@@ -123,13 +125,13 @@ def _draft(source: Source, engine: sa.Engine, stream: LandedStream, taken: Taken
     return _named(draft.plan(taken), taken)
 
 
-def _named(plan: RunPlan, taken: Taken) -> RunPlan:
+def _named(plan: RunPlan, taken: PlannedWork) -> RunPlan:
     """The plan with its name, which has a digest of all that it does."""
     span = taken.span
     if plan.intervals:
         span = TimeSpan(plan.intervals[0].start, plan.intervals[-1].end)
     digest = hashlib.blake2b(msgspec.json.encode(plan), digest_size=5).hexdigest()
-    kind = Kind.ROWS if plan.slices else Kind.NOTES if plan.tables else Kind.NOTHING
+    kind = RunKind.ROWS if plan.slices else RunKind.NOTES if plan.tables else RunKind.NOTHING
     return replace(plan, run=str(RunName(span.start, span.end, plan.source, kind, digest)))
 
 
@@ -174,7 +176,7 @@ class _Draft:
     def add(self, work: Work) -> None:
         """Plans what is taken of one interval."""
         interval = work.interval
-        placement = Placement(self._stream, interval.first_seq, interval.last_seq)
+        placement = PreparedPlacement(self._stream, interval.first_seq, interval.last_seq)
         statements = self._logged(work, placement)
         held = {**self._held(statements), **{name: why for name, why in self._failing.items() if name in work.tables}}
         counted = _Counted(work.tables)
@@ -192,7 +194,7 @@ class _Draft:
             left = 0 if name in held else rows - refused.get(name, 0)
             self._tables.append(PlannedTable(interval.start, name.database, name.table, rows, left, held.get(name)))
 
-    def plan(self, taken: Taken) -> RunPlan:
+    def plan(self, taken: PlannedWork) -> RunPlan:
         """All of it, without a name."""
         return RunPlan(
             source=self._source.name,
@@ -214,7 +216,7 @@ class _Draft:
         )
 
     def _slice(
-        self, interval: Interval, placement: Placement, wanted: frozenset[TableName], counted: _Counted
+        self, interval: Interval, placement: PreparedPlacement, wanted: frozenset[TableName], counted: _Counted
     ) -> dict[TableName, int]:
         """Cuts an interval's transactions for some tables; returns the rows of each that cannot be decoded."""
         stream = self._stream
@@ -268,7 +270,7 @@ class _Draft:
             self._clock = record.committed_at
             yield record
 
-    def _logged(self, work: Work, placement: Placement) -> list[StatementLogged]:
+    def _logged(self, work: Work, placement: PreparedPlacement) -> list[StatementLogged]:
         """Statements that changed rows of the work's tables, or of tables that they do not tell."""
         interval = work.interval
         changes = statement_changes(self._store, self._source.name, placement)

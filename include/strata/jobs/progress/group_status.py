@@ -20,7 +20,7 @@ from strata.values import to_plain
 
 if TYPE_CHECKING:
     from strata.config.settings import Group
-    from strata.groups.clocks import Moment
+    from strata.groups.clocks import ServerMoment
     from strata.jobs.progress.status import SourceStatus
 
 
@@ -89,7 +89,7 @@ def group_status(group: Group, *, now: int) -> GroupStatus:
         LakeUnavailableError: The lake does not.
         SettingsError: Two of its sources are one server.
     """
-    measured: dict[str, Moment] = {}
+    measured: dict[str, ServerMoment] = {}
     errors: dict[str, str] = {}
     for source in group.sources:
         server = Server(source.address)
@@ -137,7 +137,7 @@ def _time(micros: int) -> str:
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
 
 
-def _until(found: SourceStatus, moment: Moment | None) -> int:
+def _until(found: SourceStatus, moment: ServerMoment | None) -> int:
     """Before which time nothing of a source is missing from its closed intervals, by its own clock."""
     if found.unowned or not found.owned_until:
         return found.owned_until

@@ -19,8 +19,8 @@ from strata.schema.history.versions import SYSTEM_DATABASES
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import IntervalLedger
 from strata.store.own import own_database
-from strata.store.read_again import ReadAgain, ReadAgainLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.read_again import ReadAgainLedger, TableToRead
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 from strata.store.withheld import withheld
 from strata.values import to_plain
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.store.table_intervals import StateTotal
-    from strata.store.withheld import Withheld
+    from strata.store.withheld import WithheldInterval
 
 
 class ReasonStatus(Struct, frozen=True):
@@ -119,7 +119,7 @@ class SourceStatus(Struct, frozen=True):
     tables: tuple[TableStatus, ...]
     progress_at: int = 0
     """When a landing looked or a run stored what it had done, microseconds UTC; 0: never."""
-    read_again: tuple[ReadAgain, ...] = ()
+    read_again: tuple[TableToRead, ...] = ()
     """Tables whose mirrors stand until a dump has read their rows."""
     landed_bytes: int = 0
     """Of the landed segments that are here; those that were deleted by age are not among them."""
@@ -175,7 +175,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         unowned=0 if is_idle else max(0, stream.last_seq - sum(one.last_seq - one.first_seq for one in closed)),
         gone=max(0, owned - stream.last_seq),
         uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
-        owed_since=min((total.first_start for total in totals if total.state is State.OWED), default=0),
+        owed_since=min((total.first_start for total in totals if total.state is IntervalState.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
         prepared=tuple(_prepared(stream)),
         tables=_tables(source, engine, totals, left_out),
@@ -194,7 +194,7 @@ def _landed_bytes(source: Source, stream: LandedStream) -> int:
     return sum(stamps[str(segment.name)][0] for segment in stream.segments if str(segment.name) in stamps)
 
 
-def _judged_rows(one: Withheld) -> int:
+def _judged_rows(one: WithheldInterval) -> int:
     """Rows that were decoded and judged, beside those that are published."""
     return max(0, one.verdict.details.rows - one.piece.published_rows) if one.verdict else 0
 
@@ -226,7 +226,7 @@ def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
 
 
 def _tables(
-    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], left_out: Sequence[Withheld]
+    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], left_out: Sequence[WithheldInterval]
 ) -> tuple[TableStatus, ...]:
     gaps = _gaps(source, engine)
     reasons: dict[str, str] = {}
@@ -245,19 +245,19 @@ def _tables(
                 rows=sum(total.published_rows for total in mine),
                 intervals=sum(total.intervals for total in mine),
                 published_until=max((total.last_start for total in published), default=0),
-                owed_rows=left.get(State.OWED, 0),
-                failed_rows=left.get(State.FAILED, 0),
-                held_rows=left.get(State.HELD, 0),
+                owed_rows=left.get(IntervalState.OWED, 0),
+                failed_rows=left.get(IntervalState.FAILED, 0),
+                held_rows=left.get(IntervalState.HELD, 0),
                 reason=reasons.get(table),
                 gap=gaps.get(table),
                 reasons=counts.get(table, ()),
-                discarded_rows=left.get(State.DISCARDED, 0),
+                discarded_rows=left.get(IntervalState.DISCARDED, 0),
             )
         )
     return tuple(found)
 
 
-def _reasons(left_out: Sequence[Withheld]) -> dict[str, tuple[ReasonStatus, ...]]:
+def _reasons(left_out: Sequence[WithheldInterval]) -> dict[str, tuple[ReasonStatus, ...]]:
     intervals, rows = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for one in left_out:
         for reason in one.reasons:

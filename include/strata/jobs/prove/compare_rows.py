@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SRID_BYTES = 4
 
 
-class Comparison(Struct, frozen=True):
+class MultisetComparison(Struct, frozen=True):
     """Rows as multisets: how many there are on each side, and how many have no partner on the other."""
 
     replayed: int
@@ -41,7 +41,7 @@ class Comparison(Struct, frozen=True):
         return not self.only_replayed and not self.only_selected
 
 
-def compare_rows(state: TableState, rows: Sequence[Sequence[Any]], examples: int = 3) -> Comparison:
+def compare_rows(state: TableState, rows: Sequence[Sequence[Any]], examples: int = 3) -> MultisetComparison:
     """Compares the rows of a replayed table with those of `SELECT *`.
 
     Args:
@@ -68,7 +68,7 @@ def compare_rows(state: TableState, rows: Sequence[Sequence[Any]], examples: int
         codes[state.rows.num_rows :], minlength=size
     )
     odd = np.flatnonzero(surplus[codes] != 0)[:examples]
-    return Comparison(
+    return MultisetComparison(
         replayed=state.rows.num_rows,
         selected=selected.num_rows,
         only_replayed=int(surplus[surplus > 0].sum()),

@@ -26,8 +26,8 @@ from strata.jobs.run.run_folder import (
 )
 from strata.schema.model.definition import TableName
 from strata.store.ledgers import VersionRows
-from strata.store.table_intervals import State
-from strata.store.verdicts import Outcome
+from strata.store.table_intervals import IntervalState
+from strata.store.verdicts import VerdictOutcome
 from strata.tables.commit import publish
 from strata.tables.quarantine import quarantine_folder
 from strata.unforeseen import as_told, may_pass
@@ -57,7 +57,7 @@ class PublishedTable(Struct, frozen=True):
     """What the stream had executed at the interval's end."""
     changed: int
     """Files that came or went; 0 if it was published just so before."""
-    verdict: Outcome = Outcome.PASSED
+    verdict: VerdictOutcome = VerdictOutcome.PASSED
     """Of its checks."""
     by_version: tuple[VersionRows, ...] = ()
     """Rows and bytes of each of the versions."""
@@ -69,7 +69,7 @@ class WithheldTable(Struct, frozen=True):
     table: str
     interval: int
     """Start (microseconds UTC)."""
-    state: State
+    state: IntervalState
     """FAILED or HELD."""
     rows: int
     """That are not published."""
@@ -80,7 +80,7 @@ class TableOutcome(Struct, frozen=True):
     """What became of one table's part of an interval."""
 
     planned: PlannedTable
-    state: State
+    state: IntervalState
     published: tuple[PublishedTable, ...] = ()
     reason: ErrorFacts | None = None
     """Why not all of it is published."""
@@ -202,30 +202,30 @@ class Publication:
 
     def _publish(self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]) -> TableOutcome:
         if planned.held is not None:
-            return TableOutcome(planned, State.HELD, reason=planned.held)
+            return TableOutcome(planned, IntervalState.HELD, reason=planned.held)
         verdict = self.verdicts.get(interval.start)
         failures = verdict.failures_of(planned.full_name) if verdict else ()
         warned = verdict is not None and any(one.table == planned.full_name for one in verdict.failures)
-        outcome = Outcome.WARNED if warned else Outcome.PASSED
+        outcome = VerdictOutcome.WARNED if warned else VerdictOutcome.PASSED
         if failures:
-            return TableOutcome(planned, State.FAILED, reason=self._failed(planned, failures, files))
+            return TableOutcome(planned, IntervalState.FAILED, reason=self._failed(planned, failures, files))
         reason = self._left_out(planned)
         if reason and self._is_published(planned, sum(file.rows for file in files)):
-            return TableOutcome(planned, State.PUBLISHED)
+            return TableOutcome(planned, IntervalState.PUBLISHED)
         # A statement that does not tell its tables has a warning, and nothing to commit.
         try:
             committed = self._commit(interval, planned, files, outcome) if planned.database else ()
         except DamagedFileError as error:
             self._refuse_cleared()
-            return TableOutcome(planned, State.FAILED, reason=error.facts())
+            return TableOutcome(planned, IntervalState.FAILED, reason=error.facts())
         except Exception as error:
             if may_pass(error):
                 raise
-            return TableOutcome(planned, State.FAILED, reason=as_told(error, planned.name).facts())
-        return TableOutcome(planned, State.HELD if reason else State.PUBLISHED, committed, reason)
+            return TableOutcome(planned, IntervalState.FAILED, reason=as_told(error, planned.name).facts())
+        return TableOutcome(planned, IntervalState.HELD if reason else IntervalState.PUBLISHED, committed, reason)
 
     def _commit(
-        self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: Outcome
+        self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: VerdictOutcome
     ) -> tuple[PublishedTable, ...]:
         """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
         name = TableName(planned.database, planned.table)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.checks.verdict import Severity, staged_digest
-from strata.store.verdicts import FailedRule, Outcome, StoredVerdict, VerdictDetails
+from strata.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,11 +66,11 @@ def _of_table(
     return StoredVerdict(verdict.source, verdict.interval, planned.full_name, _outcome(failures), judged_at, details)
 
 
-def _outcome(failures: Iterable[Failure]) -> Outcome:
+def _outcome(failures: Iterable[Failure]) -> VerdictOutcome:
     severities = {failure.severity for failure in failures}
     if Severity.ERROR in severities:
-        return Outcome.FAILED
-    return Outcome.WARNED if severities else Outcome.PASSED
+        return VerdictOutcome.FAILED
+    return VerdictOutcome.WARNED if severities else VerdictOutcome.PASSED
 
 
 def _rules(failures: Iterable[Failure]) -> tuple[FailedRule, ...]:

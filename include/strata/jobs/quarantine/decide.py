@@ -29,7 +29,7 @@ from strata.jobs.run.specs import moment_key
 from strata.schema.model.definition import TableName
 from strata.store.decisions import Decision, DecisionLedger, Verb
 from strata.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger
-from strata.store.table_intervals import State
+from strata.store.table_intervals import IntervalState
 from strata.tables.commit import publish
 from strata.tables.pinned import find_damage
 
@@ -54,7 +54,7 @@ class Decided(Struct, frozen=True):
     """Microseconds UTC."""
 
 
-class Outcome(Struct, frozen=True):
+class DecisionOutcome(Struct, frozen=True):
     """What became of one table's part of one interval."""
 
     table: str
@@ -62,13 +62,13 @@ class Outcome(Struct, frozen=True):
     """Start (microseconds UTC)."""
     rows: int
     """That were released, or discarded."""
-    state: State
+    state: IntervalState
     left: int = 0
     """Rows that a release has left withheld: nobody knows their columns."""
     delta_version: int | None = None
 
 
-def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> Outcome:
+def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
     """Publishes the rows of a table and interval that are in quarantine, as they are.
 
     They are those that were checked, byte for byte, or nothing is published.
@@ -102,7 +102,7 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     reason = _left(source, found, rest)
     after = replace(
         piece,
-        state=State.HELD if reason else State.PUBLISHED,
+        state=IntervalState.HELD if reason else IntervalState.PUBLISHED,
         reason=reason,
         published_rows=rows,
         changed_at=decided.at,
@@ -110,10 +110,10 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     done = replace(decision, rows=_released(piece, rows), done_at=decided.at)
     if not DecisionLedger(engine).settle(done, piece, after):
         raise _changed(source, piece, "its rows are owed: the next run publishes them once more")
-    return Outcome(piece.name, piece.start, done.rows, after.state, max(0, piece.rows - rows), version)
+    return DecisionOutcome(piece.name, piece.start, done.rows, after.state, max(0, piece.rows - rows), version)
 
 
-def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> Outcome:
+def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
     """Does without the rows of a table and interval that are not published: they are owed no more.
 
     The ledger keeps that they were discarded, by whom, why, and what stood against them; the files stay as long as
@@ -131,15 +131,15 @@ def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     """
     piece = found.withheld.piece
     done = replace(_decision(found, Verb.DISCARD, decided), done_at=decided.at)
-    after = replace(piece, state=State.DISCARDED, changed_at=decided.at)
+    after = replace(piece, state=IntervalState.DISCARDED, changed_at=decided.at)
     if not DecisionLedger(engine).settle(done, piece, after):
         raise _changed(source, piece, "nothing was discarded")
-    return Outcome(piece.name, piece.start, found.withheld.rows, after.state)
+    return DecisionOutcome(piece.name, piece.start, found.withheld.rows, after.state)
 
 
 def _released(piece: TableInterval, rows: int) -> int:
     """What is new to readers: all of what failed, and of what is held what was not published."""
-    return rows if piece.state is State.FAILED else rows - piece.published_rows
+    return rows if piece.state is IntervalState.FAILED else rows - piece.published_rows
 
 
 def _is_releasable(file: StagedFile) -> bool:
@@ -150,7 +150,7 @@ def _is_releasable(file: StagedFile) -> bool:
 def _judged(source: Source, found: InQuarantine) -> Sequence[StagedFile]:
     """The files that the verdict is on: of what failed in quarantine; of what is held in part, those published."""
     piece = found.withheld.piece
-    if piece.state is State.FAILED:
+    if piece.state is IntervalState.FAILED:
         return found.judged
     if not found.aside:
         return ()
@@ -167,7 +167,7 @@ def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFi
     judged = [file for file in files if file.is_publishable]
     again = f"`strata run --source {source.name} --failed --table {piece.name}` decodes the rows again"
     without = f"`strata quarantine discard --source {source.name} --table {piece.name} --because '...'` does without"
-    is_nothing = not judged if piece.state is State.FAILED else len(judged) == len(files)
+    is_nothing = not judged if piece.state is IntervalState.FAILED else len(judged) == len(files)
     if is_nothing and not (found.judged or found.aside):
         raise Usage(
             f"none of the rows are in quarantine: {piece.reason.message if piece.reason else 'nobody decoded them'}",

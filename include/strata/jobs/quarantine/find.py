@@ -14,7 +14,7 @@ from strata.jobs.plan.wanted import folds_names, unmatched_patterns
 from strata.schema.model.definition import TableName
 from strata.schema.model.patterns import matches
 from strata.store.ledgers import IntervalLedger
-from strata.store.withheld import Withheld, withheld
+from strata.store.withheld import WithheldInterval, withheld
 from strata.tables.quarantine import quarantine_folder, read_reason
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strata.tables.write import StagedFile
 
 
-class Selection(Struct, frozen=True):
+class QuarantineFilter(Struct, frozen=True):
     """Which of it is meant. Nothing given: all."""
 
     tables: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Selection(Struct, frozen=True):
     at: int | None = None
     """The interval that has this commit time (microseconds UTC)."""
     reason: str | None = None
-    """Pattern of a reason, as `Withheld.reasons` has them."""
+    """Pattern of a reason, as `WithheldInterval.reasons` has them."""
 
     @property
     def is_all(self) -> bool:
@@ -45,7 +45,7 @@ class Selection(Struct, frozen=True):
 class InQuarantine(Struct, frozen=True):
     """One table's part of one interval."""
 
-    withheld: Withheld
+    withheld: WithheldInterval
     end: int
     """Of the interval, microseconds UTC, exclusive."""
     folder: str
@@ -61,7 +61,7 @@ class InQuarantine(Struct, frozen=True):
         return sum(file.rows for file in (*self.judged, *self.aside))
 
 
-def find(source: Source, engine: sa.Engine, selection: Selection) -> list[InQuarantine]:
+def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list[InQuarantine]:
     """What of a source is withheld, in order of time and table.
 
     Raises:
@@ -89,7 +89,7 @@ def find(source: Source, engine: sa.Engine, selection: Selection) -> list[InQuar
     return found
 
 
-def _is_meant(one: Withheld, end: int, selection: Selection, *, folded: bool) -> bool:
+def _is_meant(one: WithheldInterval, end: int, selection: QuarantineFilter, *, folded: bool) -> bool:
     name = TableName(one.piece.database, one.piece.table)
     return (
         (not selection.tables or matches(name, selection.tables, folded=folded))

@@ -10,11 +10,11 @@ import pyarrow as pa  # noqa: TID253  only those who compare import this module
 import pyarrow.compute as pc  # noqa: TID253  see above
 
 from strata.jobs.reconcile.compare import masked
-from strata.jobs.reconcile.report import Difference, Side
+from strata.jobs.reconcile.report import RowDifference, Side
 from strata.mirrors.complete import completed
 from strata.mirrors.layout import key_columns
 from strata.rows.arrow import BEFORE
-from strata.tables.state import Events, apply_changes, in_order, last_of_each_key, row_codes
+from strata.tables.state import ImageChanges, apply_changes, in_order, last_of_each_key, row_codes
 from strata.tables.verbatim import coalesced, exact_names, own_texts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata.jobs.reconcile.compare import Shown
-    from strata.jobs.reconcile.parts import Part
+    from strata.jobs.reconcile.parts import RowPartition
     from strata.schema.model.definition import TableDefinition
 
     Codes = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Chain:
         self,
         whole_since: int | None,
         shown: Shown,
-        part: Part | None = None,
+        part: RowPartition | None = None,
         count: Callable[[pa.Table], int] = len,
     ) -> None:
         """Nothing is looked at yet.
@@ -54,7 +54,7 @@ class Chain:
         self.looked = 0
         """Changes that were looked at."""
         self.broken = 0
-        self.differences: list[Difference] = []
+        self.differences: list[RowDifference] = []
 
     def apply(self, state: pa.Table, changes: pa.Table, definition: TableDefinition) -> pa.Table:
         """As `apply_changes`."""
@@ -83,7 +83,7 @@ def _applied(state: pa.Table, changes: pa.Table, definition: TableDefinition, ke
         codes = row_codes(pa.concat_tables([state.select(key), keys]))
         return state.filter(pa.array(np.isin(codes[: state.num_rows], codes[state.num_rows :])))
 
-    events = Events.of(in_order(changes), definition)
+    events = ImageChanges.of(in_order(changes), definition)
     return last_of_each_key(state, events, completed(events, definition, key, changes["_missing"], rows_of), key)
 
 
@@ -144,11 +144,11 @@ class _Events:
         before = np.concatenate(([0], total))[base]
         return self._in_order(order[(weight < 0) & (total - before < 0)])
 
-    def of_part(self, images: Codes, part: Part) -> Codes:
+    def of_part(self, images: Codes, part: RowPartition) -> Codes:
         """Those of some images whose row is of a part."""
         return images[part.has(self._keys().take(pa.array(images)))]
 
-    def difference(self, at: int, shown: Shown) -> Difference:
+    def difference(self, at: int, shown: Shown) -> RowDifference:
         """What is to be said of an image."""
         mine = self._row(at)
         change = int(self._at[at])
@@ -158,7 +158,7 @@ class _Events:
         else:
             left, found = previous, mine
         names = [name for name in mine if left is None or found is None or left[name] != found[name]]
-        return Difference(
+        return RowDifference(
             Side.BROKEN,
             masked(mine, [name for name in self._key if name in mine], shown.hidden),
             left=None if left is None else masked(left, names, shown.hidden),
@@ -215,7 +215,7 @@ def _has_differences(changes: pa.Table, definition: TableDefinition) -> pa.Array
 def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:
     """The images after changes that are in order, with the defaults of what inserts left out; whole where there is no
     key, by which nobody could find the rest."""
-    events = Events.of(changes, definition)
+    events = ImageChanges.of(changes, definition)
     if key_columns(definition):
         return events.after
     return completed(events, definition, (), changes["_missing"], lambda keys: keys)

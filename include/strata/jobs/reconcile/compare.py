@@ -10,7 +10,7 @@ import pyarrow as pa  # noqa: TID253  only those who compare import this module
 from msgspec import Struct
 
 from strata.checks.sensitive import MASK
-from strata.jobs.reconcile.report import Difference, Side
+from strata.jobs.reconcile.report import RowDifference, Side
 from strata.tables.layout import column_name
 from strata.tables.state import row_codes
 from strata.tables.verbatim import column_of_verbatim, exact_names, own_texts
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-class Compared(Struct, frozen=True):
+class ComparedTable(Struct, frozen=True):
     """What came of it."""
 
     compared: int
@@ -34,11 +34,11 @@ class Compared(Struct, frozen=True):
     changed: int
     not_covered: int
     partial: int
-    differences: tuple[Difference, ...]
+    differences: tuple[RowDifference, ...]
 
-    def plus(self, other: Compared, shown: Shown) -> Compared:
+    def plus(self, other: ComparedTable, shown: Shown) -> ComparedTable:
         """Of two parts of a table together."""
-        return Compared(
+        return ComparedTable(
             self.compared + other.compared,
             self.different + other.different,
             self.changed + other.changed,
@@ -48,7 +48,7 @@ class Compared(Struct, frozen=True):
         )
 
 
-NOTHING = Compared(0, 0, 0, 0, 0, ())
+NOTHING = ComparedTable(0, 0, 0, 0, 0, ())
 
 
 class Shown(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Shown(Struct, frozen=True):
     """Columns, as the change table calls them, whose values nobody may see."""
 
 
-def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, shown: Shown) -> Compared:
+def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, shown: Shown) -> ComparedTable:
     """Rows with a primary key.
 
     Args:
@@ -78,7 +78,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, sho
     uncovered = judged & ~sides.in_lake & ~sides.known
     judged &= ~uncovered
     odd = judged & (sides.twice | ~(sides.in_lake & sides.in_server & sides.equal))
-    return Compared(
+    return ComparedTable(
         compared=int(judged.sum()),
         different=int(odd.sum()),
         changed=int((sides.touched & (sides.in_lake | sides.in_server)).sum()),
@@ -134,13 +134,13 @@ class _Sides:
         ranks = np.concatenate([np.arange(len(one)) for one in found])
         return np.concatenate(found)[np.argsort(ranks, kind="stable")][:most]
 
-    def differences(self, numbers: Codes, hidden: Collection[str]) -> Iterator[Difference]:
+    def differences(self, numbers: Codes, hidden: Collection[str]) -> Iterator[RowDifference]:
         """The rows of some keys."""
         for number in numbers:
             mine = _row(self._lake, int(self._lake_at[number]))
             theirs = _row(self._server, int(self._server_at[number]))
             if self.twice[number]:
-                yield Difference(Side.DOUBLED, masked(mine or {}, self._key, hidden))
+                yield RowDifference(Side.DOUBLED, masked(mine or {}, self._key, hidden))
             else:
                 yield _difference(self._key, mine, theirs, hidden)
 
@@ -164,12 +164,12 @@ def _row(rows: pa.Table, at: int) -> dict[str, Any] | None:
 
 def _difference(
     key: list[str], mine: dict[str, Any] | None, theirs: dict[str, Any] | None, hidden: Collection[str]
-) -> Difference:
+) -> RowDifference:
     side = Side.DIFFERS if mine and theirs else Side.ONLY_LAKE if mine else Side.ONLY_SERVER
     names = [name for name in mine or theirs or {} if mine is None or theirs is None or mine[name] != theirs[name]]
     # Where one side has no such row, its key and all else are on the other.
     names = [name for name in names if name not in key] if side is not Side.DIFFERS else names
-    return Difference(
+    return RowDifference(
         side,
         masked(mine or theirs or {}, key, hidden),
         None if mine is None else masked(mine, names, hidden),
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | list | None) else str(value)
 
 
-def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> Compared:
+def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> ComparedTable:
     """Rows without a key: how often each is there."""
     rows = pa.concat_tables([lake.state.rows, server])
     codes = row_codes(rows)
@@ -204,11 +204,11 @@ def compare_multisets(lake: LakeRows, server: pa.Table, shown: Shown) -> Compare
     for number in odd[: shown.most]:
         row = _row(rows, len(codes) - 1 - int(first[number])) or {}
         side = Side.ONLY_LAKE if surplus[number] > 0 else Side.ONLY_SERVER
-        found.append(Difference(side, masked(row, row.keys(), shown.hidden)))
-    return Compared(max(mine, server.num_rows), int(np.abs(surplus).sum()), 0, 0, 0, tuple(found))
+        found.append(RowDifference(side, masked(row, row.keys(), shown.hidden)))
+    return ComparedTable(max(mine, server.num_rows), int(np.abs(surplus).sum()), 0, 0, 0, tuple(found))
 
 
-def doubled(rows: pa.Table, shown: Shown) -> tuple[Difference, ...]:
+def doubled(rows: pa.Table, shown: Shown) -> tuple[RowDifference, ...]:
     """Changes that are there twice."""
     found = map(own_texts, rows.slice(0, shown.most).to_pylist())
-    return tuple(Difference(Side.DOUBLED, masked(row, row.keys(), shown.hidden)) for row in found)
+    return tuple(RowDifference(Side.DOUBLED, masked(row, row.keys(), shown.hidden)) for row in found)

@@ -19,7 +19,7 @@ from strata.jobs.reconcile.part_columns import defaults_of, part_columns, row_co
 from strata.jobs.reconcile.parts import Chosen, Parted
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
-from strata.jobs.reconcile.report import Against, Outcome, TableReport
+from strata.jobs.reconcile.report import Against, ComparisonOutcome, TableReport
 from strata.jobs.reconcile.sides import Sides, by_schema, held_rows
 from strata.schema.apply.diff import diff
 from strata.schema.history.historian import History
@@ -37,18 +37,23 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.events.landed import LandedStream
-    from strata.jobs.reconcile.compare import Compared
+    from strata.jobs.reconcile.compare import ComparedTable
     from strata.jobs.reconcile.lake_rows import LakeRows
     from strata.jobs.reconcile.past import SourcePast, TablePast
-    from strata.jobs.reconcile.published import Reach
-    from strata.jobs.reconcile.reading import Reading, Wanted
+    from strata.jobs.reconcile.published import PublishedReach
+    from strata.jobs.reconcile.reading import ComparisonRequest, ServerReading
     from strata.schema.model.definition import TableDefinition, TableName
 
 _NO_KEYS = pa.table({})
 
 
 def judge(
-    source: Source, engine: sa.Engine, past: SourcePast, stream: LandedStream, reading: Reading, wanted: Wanted
+    source: Source,
+    engine: sa.Engine,
+    past: SourcePast,
+    stream: LandedStream,
+    reading: ServerReading,
+    wanted: ComparisonRequest,
 ) -> TableReport:
     """Compares one table.
 
@@ -64,24 +69,24 @@ def judge(
         StrataError: The log does not tell what the rows are.
     """
     judged = _Judge(source, engine, past.table(reading.name), stream, reading)
-    report = TableReport(str(reading.name), Outcome.INCONCLUSIVE, gtid_executed=str(reading.seen))
+    report = TableReport(str(reading.name), ComparisonOutcome.INCONCLUSIVE, gtid_executed=str(reading.seen))
     refusal = judged.refusal()
     if refusal is not None:
         return replace(report, reasons=(refusal,))
     drift = judged.drift()
     if drift:
-        return replace(report, outcome=Outcome.MISMATCH, definition=drift, different=1)
+        return replace(report, outcome=ComparisonOutcome.MISMATCH, definition=drift, different=1)
     return judged.compared(report, wanted)
 
 
 class _Judge:
     def __init__(
-        self, source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, reading: Reading
+        self, source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, reading: ServerReading
     ) -> None:
         self._source, self._engine, self._stream, self._reading = source, engine, stream, reading
         self._last = stream.seq_in_front(reading.end)
         self._settled = min(stream.contained_in(reading.seen, stream.seq_in_front(reading.begin)), self._last)
-        self._reach: Reach = reach_of(engine, stream, past.names, self._last)
+        self._reach: PublishedReach = reach_of(engine, stream, past.names, self._last)
         self._mirror = mirror_of(source, reading.name, self._last)
         if self._mirror is not None:
             # What it has cannot be missing, published or not: a dump has it from the server.
@@ -116,7 +121,7 @@ class _Judge:
             return ()
         return tuple(str(one) for one in diff(known, server)) or ("~ order of columns, or the primary key",)
 
-    def compared(self, report: TableReport, wanted: Wanted) -> TableReport:
+    def compared(self, report: TableReport, wanted: ComparisonRequest) -> TableReport:
         """Compares the rows."""
         definition, server = self._past.definition, self._reading.rows
         if definition is None or server is None:
@@ -232,15 +237,15 @@ class _Judge:
             for part in touched_keys(self._stream, history, self._reading.name, key, span):
                 yield part.rename_columns(list(names)).cast(wanted)
 
-    def _said(self, report: TableReport, again: pa.Table, found: Compared, shown: Shown) -> TableReport:
+    def _said(self, report: TableReport, again: pa.Table, found: ComparedTable, shown: Shown) -> TableReport:
         twice = doubled(again, shown)
         different = found.different + again.num_rows
         if different:
-            outcome = Outcome.MISMATCH
+            outcome = ComparisonOutcome.MISMATCH
         elif found.compared or not (report.server_rows or report.lake_rows):
-            outcome = Outcome.MATCH
+            outcome = ComparisonOutcome.MATCH
         else:
-            outcome = Outcome.INCONCLUSIVE
+            outcome = ComparisonOutcome.INCONCLUSIVE
         return replace(
             report,
             outcome=outcome,
@@ -252,7 +257,7 @@ class _Judge:
             differences=(*twice, *found.differences)[: shown.most],
         )
 
-    def _limits(self, found: Compared) -> list[str]:
+    def _limits(self, found: ComparedTable) -> list[str]:
         said = []
         if found.changed and self._reach.reason:
             said.append(f"rows that changed later are left out: {self._reach.reason}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from strata.gtid.sets import GtidSet
     from strata.jobs.reconcile.past import TablePast
-    from strata.jobs.reconcile.published import Reach
+    from strata.jobs.reconcile.published import PublishedReach
     from strata.schema.model.definition import TableDefinition, TableName
 
     Read = Callable[[TableName], Sequence[pa.Table]]
@@ -48,7 +48,7 @@ class LakeRows(Struct, frozen=True):
 class LakeTable:
     """The changes of one table, under all of its names, as they are published."""
 
-    def __init__(self, read: Read, past: TablePast, reach: Reach, mirrored: pa.Table | None = None) -> None:
+    def __init__(self, read: Read, past: TablePast, reach: PublishedReach, mirrored: pa.Table | None = None) -> None:
         """Nothing is read yet.
 
         Args:

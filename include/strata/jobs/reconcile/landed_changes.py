@@ -11,7 +11,7 @@ import pyarrow as pa  # noqa: TID253  only those who compare import this module
 import pyarrow.compute as pc  # noqa: TID253  see above
 
 from strata.errors import UndecodableTextError, UnreadableValueError
-from strata.events.prepared import Placement
+from strata.events.prepared import PreparedPlacement
 from strata.rows.arrow import BEFORE
 from strata.rows.decode import ChangeBatch, QuarantinedRows, decode_slice
 from strata.rows.plan import plan_slices
@@ -61,7 +61,7 @@ def touched_keys(
 
 def _slices(stream: LandedStream, history: History, name: TableName, span: tuple[int, int]) -> Iterator[Slice]:
     first, last = span
-    placement = Placement(stream, first, last)
+    placement = PreparedPlacement(stream, first, last)
     for lost in placement.lost():
         if not lost.tables or (name.database, name.table) in lost.tables:
             raise lost.error

@@ -3,7 +3,8 @@ is bounded whatever the table's size.
 Not here: what is done with a part (`judge.py`, `verify_changes.py`), by which columns (`part_columns.py`).
 
 Parts lie in one nameless file on this machine's disk. A change belongs to the part of the row that it found and to that
-of the row that it left: played alone, a part may have rows of other parts at its end, which `Part.own` leaves out.
+of the row that it left: played alone, a part may have rows of other parts at its end, which `RowPartition.own` leaves
+out.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _WAITING_BYTES = 48 << 20
 """Of rows that wait in memory to be put into the file."""
 
 
-class Part(Struct, frozen=True):
+class RowPartition(Struct, frozen=True):
     """Which rows are of one part."""
 
     columns: tuple[str, ...]
@@ -78,9 +79,9 @@ class Parted:
         within: The part that all of them are of; None where there are no parts yet.
     """
 
-    def __init__(self, columns: Sequence[str], within: Part | None = None) -> None:
+    def __init__(self, columns: Sequence[str], within: RowPartition | None = None) -> None:
         self.columns = tuple(columns)
-        self._within = within or Part(self.columns, 1, 0)
+        self._within = within or RowPartition(self.columns, 1, 0)
         self._file = tempfile.TemporaryFile(prefix="strata-", buffering=0)  # noqa: SIM115  `close` does
         self._blocks: dict[int, list[tuple[int, int]]] = {}
         self._bytes = [0] * PARTS
@@ -126,16 +127,16 @@ class Parted:
             return pa.concat_tables(found)
         return None if self._schema is None else self._schema.empty_table()
 
-    def part_of(self, number: int) -> Part:
+    def part_of(self, number: int) -> RowPartition:
         """What its rows have in common."""
         within = self._within
-        return Part(self.columns, within.parts * PARTS, within.number + within.parts * number)
+        return RowPartition(self.columns, within.parts * PARTS, within.number + within.parts * number)
 
     def split(self, number: int) -> Parted:
         """A part in parts, some of its rows in memory at a time."""
         return self._like(self.part_of(number)).put_all(self._read(number))
 
-    def _like(self, within: Part) -> Parted:
+    def _like(self, within: RowPartition) -> Parted:
         return Parted(self.columns, within)
 
     def _numbers(self, columns: Columns, count: int) -> Numbers:
@@ -201,7 +202,7 @@ class PartedChanges(Parted):
         within: The part that all of them are of.
     """
 
-    def __init__(self, columns: Sequence[str], defaults: Defaults, within: Part | None = None) -> None:
+    def __init__(self, columns: Sequence[str], defaults: Defaults, within: RowPartition | None = None) -> None:
         super().__init__(columns, within)
         self._defaults = defaults
 
@@ -214,11 +215,11 @@ class PartedChanges(Parted):
         if moved.any():
             self._put(rows.filter(pa.array(moved)), found[moved])
 
-    def _like(self, within: Part) -> Parted:
+    def _like(self, within: RowPartition) -> Parted:
         return PartedChanges(self.columns, self._defaults, within)
 
 
-def parts_of(sides: Sequence[Parted], bound_bytes: int) -> Iterator[tuple[Part, list[pa.Table | None]]]:
+def parts_of(sides: Sequence[Parted], bound_bytes: int) -> Iterator[tuple[RowPartition, list[pa.Table | None]]]:
     """Each part of some kinds of rows that are told apart by the same columns.
 
     Args:

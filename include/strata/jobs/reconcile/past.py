@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata.schema.history.sql_store import SchemaStore
 from strata.schema.history.turns import removals_of, turns_of
-from strata.schema.history.versions import Origin
+from strata.schema.history.versions import VersionOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class SourcePast(Struct, frozen=True):
 
     turns: tuple[Turn, ...]
     removals: tuple[Removal, ...]
-    made_by: Mapping[int, Origin]
+    made_by: Mapping[int, VersionOrigin]
     """Version -> how it became known."""
 
     @classmethod
@@ -62,7 +62,7 @@ class TablePast(Struct, frozen=True):
     names: frozenset[TableName]
     turns: tuple[Turn, ...]
     removals: tuple[Removal, ...]
-    made_by: Mapping[int, Origin]
+    made_by: Mapping[int, VersionOrigin]
 
     def until(self, seq: int) -> TablePast:
         """Up to and with a transaction."""
@@ -78,7 +78,7 @@ class TablePast(Struct, frozen=True):
     def _holds_behind(self, turn: Turn) -> int:
         """Ordinal of the transaction from which on it says what the table is: what a reading of the server found has
         the ordinal of the transaction in front of which it was read, which may not have come yet."""
-        is_read = turn.order[1] == 0 and self.made_by.get(turn.version_id) is Origin.BASELINE
+        is_read = turn.order[1] == 0 and self.made_by.get(turn.version_id) is VersionOrigin.BASELINE
         return turn.order[0] - 1 if is_read else turn.order[0]
 
     @property
@@ -113,7 +113,7 @@ class TablePast(Struct, frozen=True):
             came_from = turn.renamed_from or turn.name
             if came_from in before:
                 since[turn.name] = before[came_from]
-            elif turn.renamed_from is None and self.made_by[turn.version_id] is Origin.DDL:
+            elif turn.renamed_from is None and self.made_by[turn.version_id] is VersionOrigin.DDL:
                 since[turn.name] = turn.order[0]
             else:
                 since[turn.name] = None

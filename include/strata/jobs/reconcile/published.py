@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata.errors import StreamHoleError
 from strata.jobs.plan.count_rows import count_rows
 from strata.store.ledgers import IntervalLedger
-from strata.store.table_intervals import State, TableIntervalLedger
+from strata.store.table_intervals import IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ SeqRange = tuple[int, int]
 """Transactions first < seq <= last."""
 
 
-class Reach(Struct, frozen=True):
+class PublishedReach(Struct, frozen=True):
     """How far the published changes of a table reach."""
 
     upto: int
@@ -38,7 +38,7 @@ class Reach(Struct, frozen=True):
     """Why it does not reach further."""
 
 
-def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableName], last_seq: int) -> Reach:
+def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableName], last_seq: int) -> PublishedReach:
     """How far the published changes of a table, under all of its names, reach.
 
     Args:
@@ -64,7 +64,7 @@ def reach_of(engine: sa.Engine, stream: LandedStream, names: Collection[TableNam
 
 def _unpublished(engine: sa.Engine, source: str, names: Collection[TableName]) -> Mapping[int, TableInterval]:
     """By start of the interval, what of the table is not published in it."""
-    states = tuple(state for state in State if state is not State.PUBLISHED)
+    states = tuple(state for state in IntervalState if state is not IntervalState.PUBLISHED)
     ledger = TableIntervalLedger(engine)
     found = [piece for name in names for piece in ledger.select(source, states, table=(name.database, name.table))]
     return {piece.start: piece for piece in found if piece.rows}
@@ -102,7 +102,7 @@ class _Walk:
         else:
             why = missing.reason.message if missing.reason else f"they are {missing.state}"
             said = f"{missing.rows - missing.published_rows:,} changes are not published: {why}"
-            wanted = missing.state is not State.UNWANTED or self._has_published
+            wanted = missing.state is not IntervalState.UNWANTED or self._has_published
             self._miss(first, last, said, is_wanted=wanted)
         self._at = max(self._at, last)
 
@@ -114,7 +114,7 @@ class _Walk:
             self._stop, self._reason = first, said
         self._left.append((first, last))
 
-    def reach(self, last_seq: int) -> Reach:
+    def reach(self, last_seq: int) -> PublishedReach:
         """What came of it."""
         left = tuple((first, min(last, last_seq)) for first, last in self._left if first < last_seq)
-        return Reach(last_seq if self._stop is None else self._stop, self._since, left, self._reason)
+        return PublishedReach(last_seq if self._stop is None else self._stop, self._since, left, self._reason)

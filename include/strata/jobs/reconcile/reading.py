@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition, TableName
 
 
-class Wanted(Struct, frozen=True):
+class ComparisonRequest(Struct, frozen=True):
     """What is to be compared, and how."""
 
     tables: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Wanted(Struct, frozen=True):
     """The columns of a table whose values nobody may see; asked when its history is known."""
 
 
-class Reading(Struct, frozen=True):
+class ServerReading(Struct, frozen=True):
     """What the server has said of a table."""
 
     name: TableName
@@ -61,6 +61,6 @@ class Reading(Struct, frozen=True):
     seconds: float
 
 
-def hidden_of(wanted: Wanted, table: TableName) -> frozenset[str]:
+def hidden_of(wanted: ComparisonRequest, table: TableName) -> frozenset[str]:
     """The columns of a table, as the lake calls them, whose values nobody may see."""
     return frozenset(map(column_name, wanted.sensitive(table)))

@@ -25,8 +25,8 @@ from strata.jobs.reconcile.mirrored import mirror_of
 from strata.jobs.reconcile.part_columns import part_columns, row_columns
 from strata.jobs.reconcile.parts import Parted, gathered
 from strata.jobs.reconcile.past import SourcePast
-from strata.jobs.reconcile.reading import Reading
-from strata.jobs.reconcile.report import Against, Outcome, SourceReport, TableReport, failed
+from strata.jobs.reconcile.reading import ServerReading
+from strata.jobs.reconcile.report import Against, ComparisonOutcome, SourceReport, TableReport, failed
 from strata.jobs.reconcile.sample import Sample, draw
 from strata.jobs.reconcile.server_rows import ServerRows, TableChangedError
 from strata.jobs.reconcile.tables import tables_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from strata.config.settings import Source
     from strata.errors import StrataError
     from strata.gtid.position import ServerPlace
-    from strata.jobs.reconcile.reading import Wanted
+    from strata.jobs.reconcile.reading import ComparisonRequest
     from strata.schema.model.definition import TableDefinition, TableName
 
 _LOG = logging.getLogger("strata.reconcile")
@@ -50,7 +50,7 @@ _LOG = logging.getLogger("strata.reconcile")
 def reconcile_source(
     source: Source,
     engine: sa.Engine,
-    wanted: Wanted,
+    wanted: ComparisonRequest,
     *,
     catch_up: Callable[[ServerPlace], None],
     watch: Callable[[TableReport], None] = lambda _: None,
@@ -81,13 +81,13 @@ class _Comparison:
         self,
         source: Source,
         engine: sa.Engine,
-        wanted: Wanted,
+        wanted: ComparisonRequest,
         catch_up: Callable[[ServerPlace], None],
         watch: Callable[[TableReport], None],
     ) -> None:
         self._source, self._engine, self._wanted = source, engine, wanted
         self._catch_up, self._watch = catch_up, watch
-        self._held: list[Reading] = []
+        self._held: list[ServerReading] = []
 
     def tables(self) -> Iterator[TableReport]:
         """Reads tables until many rows wait, then judges these; and so on."""
@@ -111,7 +111,7 @@ class _Comparison:
         except TableChangedError as changed:
             server.begin_anew()
             yield self._announced(
-                TableReport(str(name), Outcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",))
+                TableReport(str(name), ComparisonOutcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",))
             )
             return
         except (BadData, Permanent) as error:
@@ -126,7 +126,7 @@ class _Comparison:
         if held >= self._wanted.held_bytes or isinstance(reading.rows, Parted):
             yield from self._judge()
 
-    def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> Reading:
+    def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> ServerReading:
         began = time.monotonic()
         begin = server.end()
         seen = server.executed()
@@ -137,7 +137,7 @@ class _Comparison:
             sample = self._sample(past, name, definition)
             columns = self._part_columns(past, name, definition) if sample.keys is None else ()
             rows = _held(_select(server, name, definition, sample), definition, columns, self._wanted.held_bytes)
-        return Reading(name, definition, rows, sample.keys, begin, seen, server.end(), time.monotonic() - began)
+        return ServerReading(name, definition, rows, sample.keys, begin, seen, server.end(), time.monotonic() - began)
 
     def _part_columns(self, past: SourcePast, name: TableName, definition: TableDefinition) -> tuple[str, ...]:
         """By which the table can be compared in parts; none if it cannot be."""
@@ -203,7 +203,7 @@ def _held(
 def _unnumbered(name: TableName) -> TableReport:
     return TableReport(
         str(name),
-        Outcome.INCONCLUSIVE,
+        ComparisonOutcome.INCONCLUSIVE,
         reasons=(
             "the server does not number its transactions (gtid_mode): no set of them says what a SELECT has seen",
         ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WIDTH = 14
 
 
-class Outcome(StrEnum):
+class ComparisonOutcome(StrEnum):
     """What is known of a table after a comparison."""
 
     MATCH = "match"
@@ -55,7 +55,7 @@ class Side(StrEnum):
     BROKEN = "does not follow from what the changes before it left:"
 
 
-class Difference(Struct, frozen=True, omit_defaults=True):
+class RowDifference(Struct, frozen=True, omit_defaults=True):
     """One row that is not the same."""
 
     side: Side
@@ -87,7 +87,7 @@ class TableReport(Struct, frozen=True):
     """What was found of one table."""
 
     table: str
-    outcome: Outcome
+    outcome: ComparisonOutcome
     against: Against = Against.CHANGES
     reasons: tuple[str, ...] = ()
     """Why nothing could be compared, or what limits the answer."""
@@ -105,7 +105,7 @@ class TableReport(Struct, frozen=True):
     """Rows of the server that no change has touched: they were there before the stream, and are not in the lake."""
     definition: tuple[str, ...] = ()
     """What differs in the table's definition, a line each."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
     """The first of them."""
     seconds: float = 0.0
 
@@ -149,11 +149,11 @@ class SourceReport(Struct, frozen=True):
     tables: tuple[TableReport, ...]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ComparisonOutcome:
         """The worst of the tables'."""
         found = {table.outcome for table in self.tables}
-        worst = (Outcome.MISMATCH, Outcome.INCONCLUSIVE, Outcome.MATCH)
-        return next(one for one in worst if one in found or one is Outcome.MATCH)
+        worst = (ComparisonOutcome.MISMATCH, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MATCH)
+        return next(one for one in worst if one in found or one is ComparisonOutcome.MATCH)
 
     def sums(self) -> SourceSums:
         """The numbers."""
@@ -161,16 +161,16 @@ class SourceReport(Struct, frozen=True):
         found = [table.outcome for table in tables]
         return SourceSums(
             source=self.source,
-            match=found.count(Outcome.MATCH),
-            mismatch=found.count(Outcome.MISMATCH),
-            inconclusive=found.count(Outcome.INCONCLUSIVE),
+            match=found.count(ComparisonOutcome.MATCH),
+            mismatch=found.count(ComparisonOutcome.MISMATCH),
+            inconclusive=found.count(ComparisonOutcome.INCONCLUSIVE),
             compared=sum(table.compared for table in tables),
             changed=sum(table.changed for table in tables),
             not_covered=sum(table.not_covered for table in tables),
             reasons=tuple(
                 f"{table.table}: {'; '.join(table.reasons)}"
                 for table in tables
-                if table.outcome is Outcome.INCONCLUSIVE
+                if table.outcome is ComparisonOutcome.INCONCLUSIVE
             ),
         )
 
@@ -180,7 +180,7 @@ class SourceReport(Struct, frozen=True):
         Raises:
             DifferentRowsError: Rows or definitions differ.
         """
-        wrong = [table for table in self.tables if table.outcome is Outcome.MISMATCH]
+        wrong = [table for table in self.tables if table.outcome is ComparisonOutcome.MISMATCH]
         if wrong:
             rows = sum(table.different for table in wrong)
             raise DifferentRowsError(
@@ -196,5 +196,5 @@ def failed(table: str, error: StrataError, against: Against = Against.CHANGES) -
     """Of a table that an error kept from being compared; what is not whole is not what the server has."""
     text = f"{error.message}. {error.remedy}" if error.remedy else error.message
     if isinstance(error, DamagedFileError):
-        return TableReport(table, Outcome.MISMATCH, against, (text,), different=1)
-    return TableReport(table, Outcome.INCONCLUSIVE, against, (text,))
+        return TableReport(table, ComparisonOutcome.MISMATCH, against, (text,), different=1)
+    return TableReport(table, ComparisonOutcome.INCONCLUSIVE, against, (text,))

@@ -17,7 +17,7 @@ from strata.gtid.position import ServerPlace
 from strata.gtid.sets import GtidSet
 from strata.jobs.reconcile.literals import border_of
 from strata.rows.select.keys import select_key
-from strata.rows.select.rows import SelectedRows, Selection
+from strata.rows.select.rows import SelectedRows, ServerSelect
 from strata.rows.select.statement import prepare_session
 from strata.schema.live.engine import read_definition
 from strata.tables.convert import exact_schema
@@ -203,7 +203,7 @@ class ServerRows:
             where = f"WHERE {key.behind(rows.border)}"
             time.sleep(self._pace.pause)
 
-    def _select(self, selection: Selection) -> Iterator[pa.Table]:
+    def _select(self, selection: ServerSelect) -> Iterator[pa.Table]:
         yield from self._batches(SelectedRows(self._client, selection), selection.definition)
 
     def _batches(self, rows: SelectedRows, definition: TableDefinition) -> Iterator[pa.Table]:
@@ -242,9 +242,11 @@ class ServerRows:
             raise UnreadableTableError(f"what the server answers cannot be read: {one_line(str(error))}") from error
 
 
-def _selection(name: TableName, definition: TableDefinition, tail: str = "", border: tuple[str, ...] = ()) -> Selection:
+def _selection(
+    name: TableName, definition: TableDefinition, tail: str = "", border: tuple[str, ...] = ()
+) -> ServerSelect:
     """With the texts of what columns do not hold."""
-    return Selection(name, definition, tail, border, verbatim=verbatim_names(definition))
+    return ServerSelect(name, definition, tail, border, verbatim=verbatim_names(definition))
 
 
 def _require(key: SelectKey | None) -> SelectKey:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from strata.jobs.reconcile.part_columns import Defaults
-    from strata.jobs.reconcile.parts import Part
+    from strata.jobs.reconcile.parts import RowPartition
     from strata.schema.model.definition import TableName
 
     Held = list[pa.Table] | Parted
@@ -87,7 +87,7 @@ class Sides:
         held = self.server
         return held.rows if isinstance(held, Parted) else sum(one.num_rows for one in held)
 
-    def parts(self) -> Iterator[tuple[Part, SidesOfPart]]:
+    def parts(self) -> Iterator[tuple[RowPartition, SidesOfPart]]:
         """Part by part, what is in memory put into parts, too."""
         names = list(self.changes)
         kinds = [self._parted(one, self._make_rows) for one in (self.server, self.landed, self.mirror)]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.jobs.reconcile.past import SourcePast
-    from strata.jobs.reconcile.reading import Wanted
+    from strata.jobs.reconcile.reading import ComparisonRequest
     from strata.schema.model.definition import TableName
 
 
-def tables_of(source: Source, engine: sa.Engine, past: SourcePast, wanted: Wanted) -> list[TableName]:
+def tables_of(source: Source, engine: sa.Engine, past: SourcePast, wanted: ComparisonRequest) -> list[TableName]:
     """Those that the settings and the request want, and that there are by the history.
 
     Raises:

@@ -23,7 +23,7 @@ from strata.jobs.reconcile.part_columns import defaults_of, part_columns
 from strata.jobs.reconcile.past import SourcePast
 from strata.jobs.reconcile.published import reach_of
 from strata.jobs.reconcile.reading import hidden_of
-from strata.jobs.reconcile.report import Against, Outcome, SourceReport, TableReport, failed
+from strata.jobs.reconcile.report import Against, ComparisonOutcome, SourceReport, TableReport, failed
 from strata.jobs.reconcile.sides import Sides, by_schema, held_rows
 from strata.jobs.reconcile.tables import tables_of
 from strata.store.ledgers import PublishedLedger
@@ -38,16 +38,20 @@ if TYPE_CHECKING:
 
     from strata.config.settings import Source
     from strata.jobs.reconcile.lake_rows import Read
-    from strata.jobs.reconcile.parts import Part
+    from strata.jobs.reconcile.parts import RowPartition
     from strata.jobs.reconcile.past import TablePast
-    from strata.jobs.reconcile.published import Reach
-    from strata.jobs.reconcile.reading import Wanted
-    from strata.jobs.reconcile.report import Difference
+    from strata.jobs.reconcile.published import PublishedReach
+    from strata.jobs.reconcile.reading import ComparisonRequest
+    from strata.jobs.reconcile.report import RowDifference
     from strata.schema.model.definition import TableName
 
 
 def verify_changes(
-    source: Source, engine: sa.Engine, wanted: Wanted, *, watch: Callable[[TableReport], None] = lambda _: None
+    source: Source,
+    engine: sa.Engine,
+    wanted: ComparisonRequest,
+    *,
+    watch: Callable[[TableReport], None] = lambda _: None,
 ) -> SourceReport:
     """Verifies tables one after the other, without asking their server.
 
@@ -77,7 +81,9 @@ def verify_changes(
     return SourceReport(source.name, tuple(reports))
 
 
-def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, wanted: Wanted) -> TableReport:
+def _verified(
+    source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, wanted: ComparisonRequest
+) -> TableReport:
     reach = reach_of(engine, stream, past.names, stream.last_seq)
     shown = Shown(wanted.differences, hidden_of(wanted, past.name))
     columns = part_columns(past)
@@ -94,11 +100,11 @@ def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: Landed
                 found.look(held.read, part, partial(part.left, defaults=sides.defaults))
     missing = [said for name, count in counts.items() for said in _missing(engine, source.name, name, count)]
     different = found.different + len(missing)
-    outcome = Outcome.MATCH if found.looked else Outcome.INCONCLUSIVE
+    outcome = ComparisonOutcome.MATCH if found.looked else ComparisonOutcome.INCONCLUSIVE
     limits = [reach.reason] if reach.reason else []
     return TableReport(
         str(past.name),
-        Outcome.MISMATCH if different else outcome,
+        ComparisonOutcome.MISMATCH if different else outcome,
         against=Against.ITSELF,
         reasons=(*missing, *limits) or (() if found.looked else ("nothing of it is published",)),
         lake_rows=found.looked,
@@ -111,15 +117,15 @@ def _verified(source: Source, engine: sa.Engine, past: TablePast, stream: Landed
 class _Found:
     """What is found of one table, a part after the other."""
 
-    def __init__(self, past: TablePast, reach: Reach, shown: Shown) -> None:
+    def __init__(self, past: TablePast, reach: PublishedReach, shown: Shown) -> None:
         self._past, self._reach, self._shown = past, reach, shown
         self._until = past.until(reach.upto)
         self.looked = 0
         self.different = 0
-        self.again: list[Difference] = []
-        self.differences: list[Difference] = []
+        self.again: list[RowDifference] = []
+        self.differences: list[RowDifference] = []
 
-    def look(self, read: Read, part: Part | None = None, count: Callable[[pa.Table], int] = len) -> None:
+    def look(self, read: Read, part: RowPartition | None = None, count: Callable[[pa.Table], int] = len) -> None:
         """Looks at some changes, of a part at those that are of it."""
         table = LakeTable(read, self._past, self._reach)
         chain = Chain(self._until.complete_since(), self._shown, part, count)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata.checks.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
 from strata.errors import DamagedFileError, ErrorFacts, Usage
-from strata.jobs.run.run_name import Kind, RunName
+from strata.jobs.run.run_name import RunKind, RunName
 from strata.jobs.run.run_plan import RunPlan, decode_plan
 from strata.tables.write import StagedFile  # noqa: TC001  likewise
 from strata.wire.storage import Folder, content_digest, list_folders
@@ -113,7 +113,7 @@ def read_plan(folder: Folder) -> RunPlan:
     if not folder.exists(PLAN):
         lake, _, source, run = folder.url.rsplit("/", 3)
         name = RunName.parse(run)
-        if name is not None and name.kind is Kind.NOTHING:
+        if name is not None and name.kind is RunKind.NOTHING:
             return RunPlan(source, run, lake, ())
         raise _no_run(lake, source, run)
     return decode_plan(folder.read(PLAN), folder.join(PLAN))

@@ -21,7 +21,7 @@ _FORM: Final = re.compile(
 )
 
 
-class Kind(StrEnum):
+class RunKind(StrEnum):
     """What a run holds. It does not say who asked for it: the same plan has the same name, whoever makes it again."""
 
     ROWS = "rows"
@@ -40,7 +40,7 @@ class RunName(Struct, frozen=True):
     end: int
     source: str
     """Empty for a run of an older version."""
-    kind: Kind
+    kind: RunKind
     digest: str
     """Of all that the run does: another plan has another name."""
 
@@ -53,7 +53,7 @@ class RunName(Struct, frozen=True):
         start, end = _micros(found["start"]), _micros(found["end"])
         if start is None or end is None:
             return None
-        return cls(start, end, found["source"] or "", Kind(found["kind"] or Kind.ROWS), found["digest"])
+        return cls(start, end, found["source"] or "", RunKind(found["kind"] or RunKind.ROWS), found["digest"])
 
     def __str__(self) -> str:
         return f"{_moment(self.start)}-{_moment(self.end)}-{self.source}-{self.kind}-{self.digest}"

@@ -26,7 +26,7 @@ _SINCE = 3
 """Format of the first plans that have one."""
 
 
-class TablePast(Struct, frozen=True):
+class EarlierTable(Struct, frozen=True):
     """What lies before the changes of a table that a run decodes: what its checks have to know of it."""
 
     database: str
@@ -43,11 +43,11 @@ class TablePast(Struct, frozen=True):
 class RunPast(Struct, frozen=True):
     """What lies before a run."""
 
-    tables: tuple[TablePast, ...] = ()
+    tables: tuple[EarlierTable, ...] = ()
     """Those of its plan, by name."""
     format: int = FORMAT
 
-    def of(self, database: str, table: str) -> TablePast | None:
+    def of(self, database: str, table: str) -> EarlierTable | None:
         """What lies before a table's changes; None if nobody has said."""
         return next((past for past in self.tables if (past.database, past.table) == (database, table)), None)
 

@@ -145,7 +145,7 @@ class DecodeReport(Struct, frozen=True):
     """How many of which table, and why; most of them first."""
 
 
-class Left(Struct, frozen=True):
+class RunRemainder(Struct, frozen=True):
     """What a run leaves in front of its end, of the wanted tables."""
 
     owed: int
@@ -171,7 +171,7 @@ class PlanReport(Struct, frozen=True):
     """Rows that cannot be decoded."""
     reason: str | None
     """Why, of the first of them."""
-    left: Left
+    left: RunRemainder
     """What is owed, failed or held and not part of this run."""
     tables: int = 0
     """That have rows, or a statement that changed or removed rows; without any there is nothing to do."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.jobs.run.clock import now_micros
-from strata.schema.history.snapshot import Snapshot
+from strata.schema.history.snapshot import SchemaSnapshot
 from strata.schema.history.snapshot_ledger import add_snapshot
 from strata.schema.history.sql_store import SchemaStore
-from strata.schema.live.engine import PAGE_TABLES, LiveSchema, Moment
+from strata.schema.live.engine import PAGE_TABLES, LiveSchema, ReadingMoment
 from strata.store.own import own_database
 from strata.wire.connection import connect
 
@@ -42,7 +42,7 @@ class SnapshotReport(Struct, frozen=True):
 
 
 def snapshot_schemas(
-    address: ServerAddress, engine: sa.Engine, source: str, moment: Moment = Moment.BY_SERVER
+    address: ServerAddress, engine: sa.Engine, source: str, moment: ReadingMoment = ReadingMoment.BY_SERVER
 ) -> SnapshotReport:
     """Reads all tables of a server without keeping writers out, and stores what they look like.
 
@@ -72,7 +72,7 @@ def snapshot_schemas(
         executed = live.end()
     sight = live.sight
     seen = frozenset(d.name for d in databases if sight.sees_all_of(d.name))
-    taken = Snapshot(
+    taken = SchemaSnapshot(
         source=source,
         gtid_before=live.gtid_before,
         gtid_executed=executed,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata.dialects.group_views import MemberView, changes_of_all, column_mistake, rows_of_all
 from strata.dialects.relations import schema_of, view_name
-from strata.jobs.views.make_views import CHANGES, Kind, MadeView, make_views, member_name
+from strata.jobs.views.make_views import CHANGES, MadeView, ViewKind, make_views, member_name
 from strata.store.database import OnMissing, open_store
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def make_group_views(
     Raises:
         StrataError: The lake or a store does not answer.
     """
-    found: dict[tuple[TableName, Kind], list[tuple[str, MadeView]]] = {}
+    found: dict[tuple[TableName, ViewKind], list[tuple[str, MadeView]]] = {}
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
@@ -51,7 +51,7 @@ def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Thro
     refusals = [f"{source}: {one.notes[0]}" for source, one in members if not one.statements]
     if refusals:
         return MadeView(first.table, first.kind, (), tuple(refusals))
-    ending = CHANGES if first.kind is Kind.CHANGES else ""
+    ending = CHANGES if first.kind is ViewKind.CHANGES else ""
     views = [
         MemberView(source, view_name(member_name(one.table, source), ending, dialect, through), one.columns)
         for source, one in members
@@ -61,7 +61,7 @@ def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Thro
         said = f"the sources' tables differ: {mistake}; `strata doctor` names the DDL that made each"
         return MadeView(first.table, first.kind, (), (said,))
     view = view_name(first.table, ending, dialect, through)
-    write = changes_of_all if first.kind is Kind.CHANGES else rows_of_all
+    write = changes_of_all if first.kind is ViewKind.CHANGES else rows_of_all
     statements = [statement for _, one in members for statement in one.statements]
     notes = [f"{source}: {note}" for source, one in members for note in one.notes[1:]]
     return MadeView(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import Usage
-from strata.jobs.views.make_views import Kind, MadeView
+from strata.jobs.views.make_views import MadeView, ViewKind
 from strata.mirrors.histories.history import history_of
 from strata.mirrors.layout import mirrored_tables
 from strata.mirrors.table import Mirror
@@ -54,9 +54,9 @@ def make_histories(
         try:
             history = history_of(lake, mirror, turns, removals)
         except Usage as error:
-            made.append(MadeView(name, Kind.HISTORY, (), (error.facts().message,)))
+            made.append(MadeView(name, ViewKind.HISTORY, (), (error.facts().message,)))
             continue
-        made.append(MadeView(name, Kind.HISTORY, history.sql(dialect, through), _notes(history, through)))
+        made.append(MadeView(name, ViewKind.HISTORY, history.sql(dialect, through), _notes(history, through)))
     return made
 
 

@@ -15,7 +15,7 @@ from strata.dialects.relations import Through, relation_of, schema_of, view_name
 from strata.dialects.view_source import ViewColumn, ViewSource
 from strata.dialects.views import Writer
 from strata.errors import Usage
-from strata.jobs.views.mirror_rows import Past, rows_of_mirror, standing_mirror, why_no_history
+from strata.jobs.views.mirror_rows import StatementsPast, rows_of_mirror, standing_mirror, why_no_history
 from strata.mirrors.current import position_now
 from strata.schema.history.turns import removals_of, turns_of
 from strata.schema.model.definition import TableName
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
     from strata.dialects.relations import Relation
     from strata.mirrors.table import Mirror
-    from strata.tables.lives import Era, Life
+    from strata.tables.lives import TableLifetime, VersionSpan
 
 CHANGES = "__changes"
 _ROWS: Final = {Dialect.DUCKDB: RowsWriter, Dialect.SPARK: Writer}
 """Spark has recursive queries since 4.1, and computes all that they read once for each of their steps."""
 
 
-class Kind(StrEnum):
+class ViewKind(StrEnum):
     """What a view shows."""
 
     CHANGES = "changes"
@@ -51,7 +51,7 @@ class MadeView(Struct, frozen=True):
     """The view of a table, or why there is none."""
 
     table: TableName
-    kind: Kind
+    kind: ViewKind
     statements: tuple[str, ...]
     notes: tuple[str, ...]
     """What it cannot show; the reason where there are no statements."""
@@ -83,7 +83,7 @@ def make_views(
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    past = Past(turns_of(engine, source), removals_of(engine, source))
+    past = StatementsPast(turns_of(engine, source), removals_of(engine, source))
     made: list[MadeView] = []
     for name in sorted({turn.name for turn in past.turns}):
         life = life_of(past.turns, name) if wanted(name) else None
@@ -116,8 +116,8 @@ class _Table:
         lake: str,
         source: str,
         name: TableName,
-        life: Life,
-        past: Past,
+        life: TableLifetime,
+        past: StatementsPast,
         member: str,
     ) -> None:
         self._lake, self._past = lake, past
@@ -137,7 +137,7 @@ class _Table:
         if written is not None:
             changes = view_name(self._called, CHANGES, dialect, through)
             statements = (*schema_of(changes, dialect), *written.preludes, written.changes.changes(changes))
-            made.append(MadeView(self._name, Kind.CHANGES, statements, self._notes_of_changes(), written.columns))
+            made.append(MadeView(self._name, ViewKind.CHANGES, statements, self._notes_of_changes(), written.columns))
         standing = standing_mirror(self._lake, self._source_name, self._name, self._life.definition)
         if standing.mirror is not None:
             return [*made, self._rows_of(standing.mirror, dialect, through)]
@@ -148,21 +148,21 @@ class _Table:
         try:
             statements = rows_of_mirror(self._lake, mirror, view, dialect, through, self._past)
         except Usage as error:
-            return MadeView(self._name, Kind.NOW, (), (why_no_history(error),))
+            return MadeView(self._name, ViewKind.NOW, (), (why_no_history(error),))
         again = "DDL" if through is Through.DELTA else "each `strata mirror update`"
         note = (
             f"the rows of the mirror, which is at transaction {position_now(self._lake, mirror).seq} as this is written"
         )
         columns = view_columns(self._life.definition, ())
-        return MadeView(self._name, Kind.NOW, statements, (f"{note}: make it anew after {again}",), columns)
+        return MadeView(self._name, ViewKind.NOW, statements, (f"{note}: make it anew after {again}",), columns)
 
     def _rows_of_changes(self, written: _Written, dialect: Dialect, through: Through, why_not: str | None) -> MadeView:
         refusal = self._refusal()
         if refusal is not None:
-            return MadeView(self._name, Kind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
+            return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
         view = view_name(self._called, "", dialect, through)
         notes = self._notes() if why_not is None else (*self._notes(), why_not)
-        return MadeView(self._name, Kind.NOW, (written.now.now(view),), notes, written.columns)
+        return MadeView(self._name, ViewKind.NOW, (written.now.now(view),), notes, written.columns)
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
@@ -191,7 +191,7 @@ class _Table:
             return "an older version has left rows beside the table; they are part of it once something is published"
         return next((reason for era in self._life.eras if (reason := self._other_key(era, key))), None)
 
-    def _other_key(self, era: Era, key: Sequence[str]) -> str | None:
+    def _other_key(self, era: VersionSpan, key: Sequence[str]) -> str | None:
         columns = self._life.definition.columns
         then = [fold_name(name) for name in era.definition.primary_key]
         of_key = {fold_name(column.name): value for column, value in zip(columns, era.values, strict=True)}

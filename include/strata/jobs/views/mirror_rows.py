@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import TableDefinition
 
 
-class Past(Struct, frozen=True):
+class StatementsPast(Struct, frozen=True):
     """What DDL did to a source's tables, in stream order."""
 
     turns: Sequence[Turn]
@@ -70,7 +70,7 @@ def rows_of_mirror(
     view: ViewName,
     dialect: Dialect,
     through: Through,
-    past: Past,
+    past: StatementsPast,
 ) -> tuple[str, ...]:
     """Statements that make the view of a mirror's rows.
 

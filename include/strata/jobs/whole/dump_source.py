@@ -14,7 +14,7 @@ from strata.jobs.dump.dump_tables import DumpReport, dump_tables
 from strata.jobs.dump.finish import DumpSource
 from strata.jobs.ingest import first_snapshot, refuse_statement_format
 from strata.jobs.lake.known_lake import known_store
-from strata.jobs.mirror.happenings import Happenings
+from strata.jobs.mirror.happenings import SchemaEvents
 from strata.jobs.mirror.loss import diverged
 from strata.jobs.plan.owed import MEGABYTE
 from strata.jobs.plan.wanted import folds_names
@@ -135,7 +135,7 @@ def take_backup(
 
 
 def _wrong_by(engine: sa.Engine, source: str) -> Callable[[Mirror], bool]:
-    happenings = Happenings(engine, source)
+    happenings = SchemaEvents(engine, source)
     return lambda mirror: diverged(mirror, happenings) is not None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.jobs.lake.known_lake import known_if_stored
-from strata.jobs.mirror.upkeep import Due, KeptUp, compact_mirrors, vacuum_mirrors
+from strata.jobs.mirror.upkeep import CompactionDue, KeptUp, compact_mirrors, vacuum_mirrors
 from strata.jobs.run.clock import now_micros
 from strata.mirrors.lock import MirrorLocks
 
@@ -46,7 +46,7 @@ def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
         LakeUnavailableError: The storage does not answer.
     """
     found = known_if_stored(settings.source(source))
-    due = Due(found.settings.compact_files, found.settings.compact_dead_percent)
+    due = CompactionDue(found.settings.compact_files, found.settings.compact_dead_percent)
     locks = MirrorLocks(found.lake, found.name, found.address)
     return _report(source, compact_mirrors(found.lake, found.name, lambda _: True, locks=locks, due=due))
 

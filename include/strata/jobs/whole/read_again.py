@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from strata.config.settings import Settings, Source
     from strata.errors import ErrorFacts
     from strata.jobs.dump.dump_table import DumpProgress
-    from strata.store.read_again import ReadAgain
+    from strata.store.read_again import TableToRead
 
 _LONGEST_REST: Final = 24 * 60
 """Minutes between two dumps of a table that cannot be dumped."""
 _LOG = logging.getLogger("strata.mirror")
 
 
-def tables_to_read_again(source: str, *, settings: Settings) -> list[ReadAgain]:
+def tables_to_read_again(source: str, *, settings: Settings) -> list[TableToRead]:
     """The tables of a source that a run dumps by itself; none where the settings turn it off."""
     found = settings.source(source)
     return _waiting(found, open_store(found.store_url))
 
 
-def tables_due(source: str, *, settings: Settings, now: int) -> list[ReadAgain]:
+def tables_due(source: str, *, settings: Settings, now: int) -> list[TableToRead]:
     """Those of them whose last dump did not fail just now: the more often one has, the longer it rests.
 
     Args:
@@ -49,7 +49,7 @@ def tables_due(source: str, *, settings: Settings, now: int) -> list[ReadAgain]:
     return [one for one in tables_to_read_again(source, settings=settings) if not _rests(one, now)]
 
 
-def _rests(one: ReadAgain, now: int) -> bool:
+def _rests(one: TableToRead, now: int) -> bool:
     minutes = min(2**one.tries, _LONGEST_REST)
     return one.error is not None and one.tried_at is not None and now < one.tried_at + minutes * 60_000_000
 
@@ -94,7 +94,7 @@ def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress]
     return DumpReport(source, report.tables, tuple(one for one in report.failed if _note_failure(ledger, waiting, one)))
 
 
-def _waiting(source: Source, engine: sa.Engine) -> list[ReadAgain]:
+def _waiting(source: Source, engine: sa.Engine) -> list[TableToRead]:
     if not source.settings.mirror_read_again or not source.settings.mirrors:
         return []
     folded = folds_names(source.name, engine)
@@ -105,7 +105,7 @@ def _waiting(source: Source, engine: sa.Engine) -> list[ReadAgain]:
     ]
 
 
-def _note_failure(ledger: ReadAgainLedger, waiting: Sequence[ReadAgain], error: ErrorFacts) -> bool:
+def _note_failure(ledger: ReadAgainLedger, waiting: Sequence[TableToRead], error: ErrorFacts) -> bool:
     """Whether it is one: another process that dumps the table is none."""
     if error.error == AlreadyRunningError.__name__ or error.table is None:
         _LOG.info("%s is being dumped by another process: %s", error.table, error.message)

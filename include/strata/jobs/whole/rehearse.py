@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from strata.events.landed import LandedStream
 from strata.gtid.sets import GtidSet
-from strata.jobs.plan.owed import Request
+from strata.jobs.plan.owed import RunRequest
 from strata.jobs.plan.plan_slices import draft_plan
 from strata.jobs.plan.wanted import unmatched_patterns
 from strata.jobs.run.clock import now_micros
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata.config.settings import Settings, Source
-    from strata.jobs.whole.run_source import Wanted
+    from strata.jobs.whole.run_source import SourceRequest
 
 
 class Rehearsal(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Rehearsal(Struct, frozen=True):
     """Why, of the first of them."""
 
 
-def rehearse(wanted: Wanted, *, settings: Settings) -> Rehearsal:
+def rehearse(wanted: SourceRequest, *, settings: Settings) -> Rehearsal:
     """Tracks and plans what has landed on a copy of the store, which is forgotten; asks the server what is to come.
 
     Raises:
@@ -64,7 +64,7 @@ def rehearse(wanted: Wanted, *, settings: Settings) -> Rehearsal:
         return Rehearsal(source.name, True, to_land, 0, None, 0, 0, 0, {}, 0, None)  # noqa: FBT003  a field
     engine = _copy(source, stream)
     tracked = track_source(source, engine)
-    request = Request(
+    request = RunRequest(
         start=wanted.since,
         end=wanted.until,
         gtid_set=GtidSet.parse(wanted.gtid_set) if wanted.gtid_set else None,

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from strata.jobs.land.land_state import LandProgress
     from strata.jobs.mirror.update_mirrors import MirrorSums
     from strata.jobs.publish.publish_interval import PublishReport
-    from strata.jobs.run.specs import DecodeReport, Left, PlanReport
+    from strata.jobs.run.specs import DecodeReport, PlanReport, RunRemainder
     from strata.jobs.track.snapshot_schemas import SnapshotReport
     from strata.jobs.whole.steps import StepSpec
     from strata.schema.tracker.stream import TrackReport
 
 
-class Wanted(Struct, frozen=True):
+class SourceRequest(Struct, frozen=True):
     """What is to be done of a source; nothing given: all that is owed."""
 
     source: str
@@ -106,7 +106,7 @@ class WholeReport(Struct, frozen=True):
     landed: LandStepReport
     tracked: TrackReport
     runs: tuple[OneRun, ...]
-    left: Left
+    left: RunRemainder
     """What is owed, failed or held in front of the end, and landed transactions that no interval owns."""
     mirrors: MirrorSums | None = None
     """The mirrors at the end; None where the settings name none."""
@@ -131,7 +131,7 @@ class WholeReport(Struct, frozen=True):
         raise_first(self.source, self.wrong_mirrors)
 
 
-def run_source(wanted: Wanted, spark: OnSpark, watcher: Watcher, *, settings: Settings) -> WholeReport:
+def run_source(wanted: SourceRequest, spark: OnSpark, watcher: Watcher, *, settings: Settings) -> WholeReport:
     """Does the whole. Killed at any time, it leaves what a run of the DAG leaves; called again it goes on from there.
 
     Args:
@@ -150,7 +150,7 @@ def run_source(wanted: Wanted, spark: OnSpark, watcher: Watcher, *, settings: Se
 class _Whole:
     """One call at work: how each step is asked for, and what it has reported. The order is that of `STEPS`."""
 
-    def __init__(self, wanted: Wanted, spark: OnSpark, watcher: Watcher, settings: Settings) -> None:
+    def __init__(self, wanted: SourceRequest, spark: OnSpark, watcher: Watcher, settings: Settings) -> None:
         self._wanted, self._spark, self._watcher, self._settings = wanted, spark, watcher, settings
         source = wanted.source
         self._calls: dict[str, Callable[[], Any]] = {

@@ -84,7 +84,7 @@ class StepSpec(Generic[R]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(StepSpec[R]):
+class LocalStep(StepSpec[R]):
     """A step that is done in the process that asks for it: call it as its function is called."""
 
     load: Callable[[], Callable[..., R]]
@@ -151,7 +151,7 @@ def _read_again() -> Callable[..., DumpReport]:
     return read_again
 
 
-SNAPSHOT: Final[Step[SnapshotReport | None]] = Step(
+SNAPSHOT: Final[LocalStep[SnapshotReport | None]] = LocalStep(
     name="snapshot",
     load=_snapshot,
     does="the schema of every table, before anything has landed",
@@ -161,7 +161,7 @@ SNAPSHOT: Final[Step[SnapshotReport | None]] = Step(
     # Airflow's task `land` takes it, so that a source has no task that is skipped for ever after its first run.
     done_by=DoneBy.COMMAND,
 )
-LAND: Final[Step[LandStepReport]] = Step(
+LAND: Final[LocalStep[LandStepReport]] = LocalStep(
     name="land",
     load=_land,
     does="copies what the server has executed and we do not have, byte for byte",
@@ -169,7 +169,7 @@ LAND: Final[Step[LandStepReport]] = Step(
     leaves="`<lake>/landing/<source>/`: segments, each with its index",
     line=landed_said,
 )
-TRACK: Final[Step[TrackReport]] = Step(
+TRACK: Final[LocalStep[TrackReport]] = LocalStep(
     name="track",
     load=_track,
     does="DDL to schema versions, in the table `schema_version`; each is an event of `strata://SOURCE/schema`",
@@ -177,7 +177,7 @@ TRACK: Final[Step[TrackReport]] = Step(
     leaves="`schema_version`, `table_version`, `table_schema`",
     line=tracked_said,
 )
-PLAN: Final[Step[PlanReport]] = Step(
+PLAN: Final[LocalStep[PlanReport]] = LocalStep(
     name="plan",
     load=_plan,
     does="takes what is owed, oldest first, and cuts it into slices, none of which spans a DDL",
@@ -205,7 +205,7 @@ CHECK: Final[StepOnSpark[Sequence[IntervalVerdict]]] = StepOnSpark(
     line=checked_said,
     scope=Scope.RUN,
 )
-PUBLISH: Final[Step[PublishReport]] = Step(
+PUBLISH: Final[LocalStep[PublishReport]] = LocalStep(
     name="publish",
     load=_publish,
     does="one Delta commit per table and interval, and an asset event with rows, schema version and GTID set",
@@ -217,7 +217,7 @@ PUBLISH: Final[Step[PublishReport]] = Step(
     # was skipped, as `check` is without rows.
     airflow={"trigger_rule": "all_done"},
 )
-MIRROR: Final[Step[MirrorReport]] = Step(
+MIRROR: Final[LocalStep[MirrorReport]] = LocalStep(
     name="mirror",
     load=_mirror,
     does="brings the mirrors that the settings name up to what is published",
@@ -225,7 +225,7 @@ MIRROR: Final[Step[MirrorReport]] = Step(
     leaves="commits of the mirrors, each with its position",
     line=lambda report: mirrored_said(report.sums()),
 )
-REPORT_LEFT: Final[Step[None]] = Step(
+REPORT_LEFT: Final[LocalStep[None]] = LocalStep(
     name="report_left",
     load=_report_left,
     does="says where the Data Docs are; fails when rows were left out or deleted: which, why, what to run",
@@ -238,7 +238,7 @@ REPORT_LEFT: Final[Step[None]] = Step(
     # The command says it in its report, of all runs at once.
     done_by=DoneBy.TASK,
 )
-READ_AGAIN: Final[Step[DumpReport]] = Step(
+READ_AGAIN: Final[LocalStep[DumpReport]] = LocalStep(
     name="read_again",
     load=_read_again,
     does="has the tables read again whose mirrors stand because no log tells their rows",

@@ -24,7 +24,7 @@ FORMAT: Final = 2
 hold, so that a dump does not go on from them."""
 
 
-class Bounds(Struct, frozen=True):
+class ReadBounds(Struct, frozen=True):
     """Between which two states of the stream a consistent read lies."""
 
     executed: str
@@ -50,7 +50,7 @@ class Chunk(Struct, frozen=True):
     rows: int
     bytes: int
     """As the server sent them."""
-    bounds: Bounds
+    bounds: ReadBounds
     border: tuple[str, ...] = ()
     """Literals of the key of its last row, behind which the next one begins; empty for the last chunk."""
     invalid: dict[str, int] = {}
@@ -122,7 +122,7 @@ class Manifest(Struct, frozen=True):
         """Whether this one may be continued where `begun` would be a new one: same table, definition and server."""
         return replace(self, chunks=(), is_read=False, since=begun.since) == begun
 
-    def reads(self) -> list[Bounds]:
+    def reads(self) -> list[ReadBounds]:
         """Between which states of the stream its chunks were read."""
         return [chunk.bounds for chunk in self.chunks]
 
@@ -158,7 +158,7 @@ def read_manifest(content: bytes, where: str) -> Manifest:
     return found
 
 
-def earliest(reads: Iterable[Bounds]) -> list[GtidSet]:
+def earliest(reads: Iterable[ReadBounds]) -> list[GtidSet]:
     """What was executed before the reads, without those that another one has in it."""
     found: list[GtidSet] = []
     for read in reads:

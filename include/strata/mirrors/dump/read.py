@@ -12,7 +12,7 @@ from strata.errors import SchemaMismatchError, Usage
 from strata.mirrors.dump.manifest import Chunk
 from strata.mirrors.dump.snapshot import SnapshotReader
 from strata.rows.select.keys import select_key
-from strata.rows.select.rows import SelectedRows, Selection
+from strata.rows.select.rows import SelectedRows, ServerSelect
 from strata.rows.select.statement import prepare_session
 from strata.tables.convert import state_schema
 from strata.tables.verbatim import verbatim_names
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata.mirrors.dump.folder import DumpFolder
-    from strata.mirrors.dump.manifest import Bounds, Manifest
+    from strata.mirrors.dump.manifest import Manifest, ReadBounds
     from strata.wire.client import Client
 
 _ALTERED = frozenset({1054, 1146, 1176, 1412})
@@ -69,7 +69,7 @@ class TableReader:
         folder: DumpFolder,
         manifest: Manifest,
         chunk_bytes: int,
-        is_quiet: Callable[[Bounds], bool],
+        is_quiet: Callable[[ReadBounds], bool],
     ) -> None:
         prepare_session(connection)
         self._connection, self._folder, self._is_quiet = connection, folder, is_quiet
@@ -109,7 +109,7 @@ class TableReader:
         border = self._key.columns if self._key else ()
         most = self._chunk_rows()
         texts = verbatim_names(self._definition)
-        selection = Selection(self.manifest.name, self._definition, self._tail(most), border, names, texts)
+        selection = ServerSelect(self.manifest.name, self._definition, self._tail(most), border, names, texts)
         rows = SelectedRows(self._connection, selection)
         number = len(self.manifest.chunks) + 1
         name = f"chunk-{number:06}.arrow"
@@ -121,7 +121,7 @@ class TableReader:
         self._folder.save(self.manifest)
         return chunk
 
-    def _begin(self) -> Bounds:
+    def _begin(self) -> ReadBounds:
         if self._key is not None:
             return self._snapshot.begin(self.manifest.name)
         for _ in range(_ATTEMPTS_FOR_QUIET):

@@ -18,7 +18,7 @@ import pymysql
 
 from strata.errors import SourceSettingsError, Usage
 from strata.gtid.position import BinlogPosition
-from strata.mirrors.dump.manifest import Bounds
+from strata.mirrors.dump.manifest import ReadBounds
 from strata.rows.select.statement import quoted_table
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class SnapshotReader:
         self._status = "SHOW BINARY LOG STATUS"
         self._executed()
 
-    def begin(self, table: TableName) -> Bounds:
+    def begin(self, table: TableName) -> ReadBounds:
         """Begins a read of a table, which no DDL changes until `end` ends it.
 
         Raises:
@@ -85,7 +85,7 @@ class SnapshotReader:
             # A file for each change of gtid_mode: in one that was begun since, transactions may have no GTID.
             self.end()
             return self.begin(table)
-        return Bounds(executed, str(written))
+        return ReadBounds(executed, str(written))
 
     def _executed(self) -> str:
         """In gtid_mode ON no transaction without a GTID is left that is not committed (sql/sys_vars.cc,

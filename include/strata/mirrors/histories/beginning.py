@@ -16,7 +16,7 @@ from strata.wire.storage import Folder, lake_errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from strata.mirrors.actions import Snapshot
+    from strata.mirrors.actions import LogSnapshot
     from strata.mirrors.position import MirrorPosition
 
 _MADE, _EMPTIED = "CREATE TABLE AS SELECT", "DELETE"
@@ -40,7 +40,7 @@ def beginning_of(mirror: Mirror) -> Beginning | None:
         LakeUnavailableError: The storage does not answer.
     """
     there = _files(mirror.url)
-    first: Snapshot | None = None
+    first: LogSnapshot | None = None
     emptied: dict[int, MirrorPosition] = {}
     kept = read_beginning(mirror.url)
     for operation, found in states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version):
@@ -58,7 +58,7 @@ def beginning_of(mirror: Mirror) -> Beginning | None:
     return None if first is None else Beginning(Mirror(mirror.source, mirror.table, first), emptied)
 
 
-def _is_whole(state: Snapshot, there: frozenset[str]) -> bool:
+def _is_whole(state: LogSnapshot, there: frozenset[str]) -> bool:
     return all(path in there and not file.vector for path, file in state.files.items())
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from strata.dialects.history import VALIDITY
 from strata.dialects.texts import DAY, LONGEST, SECOND
-from strata.dialects.view_source import Place
+from strata.dialects.view_source import ColumnSource
 from strata.dialects.views import BEFORE
 from strata.errors import Usage
 
@@ -144,7 +144,7 @@ class _Frame:
         ]
         return [*texts, *self._values(held, named)]
 
-    def _key_put(self, place: Place, column: ViewColumn) -> pl.Expr:
+    def _key_put(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
         """Of the row after a change, where rows are told apart by it: what its image lacks is in the one before it,
         or the default of an INSERT."""
         absent = _lists(place.missing)
@@ -158,7 +158,7 @@ class _Frame:
             .otherwise(self._told(place, column))
         )
 
-    def _held_put(self, place: Place, column: ViewColumn, moves: pl.Expr) -> pl.Expr:
+    def _held_put(self, place: ColumnSource, column: ViewColumn, moves: pl.Expr) -> pl.Expr:
         """Of the row after a change; NULL where the value is that of the image before."""
         absent = _lists(place.missing)
         return (
@@ -263,7 +263,7 @@ class _Frame:
 
     # Expressions --------------------------------------------------------------------------------
 
-    def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, Place]]:
+    def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, ColumnSource]]:
         return zip(self._columns, branch.places, strict=True)
 
     def _kind(self, column: ViewColumn) -> pl.DataType:
@@ -272,7 +272,7 @@ class _Frame:
     def _held_kind(self, column: ViewColumn) -> pl.DataType:
         return pl.Struct({"v": self._kind(column), "u": pl.String})
 
-    def _value(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
+    def _value(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> pl.Expr:
         kind = self._kind(column)
         if not place.physical:
             return pl.lit(None if place.literal is None else place.literal.as_py(), kind)
@@ -280,15 +280,15 @@ class _Frame:
         typed = [one.cast(kind) for one in found] if place.is_cast else found
         return reduce(pl.coalesce, typed)
 
-    def _told(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
+    def _told(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> pl.Expr:
         if place.unknown is not None:
             return self._why(column, f"the log does not tell {place.unknown}")
         return _held(self._value(place, column, inside), pl.lit(None, pl.String))
 
-    def _lacking(self, place: Place, column: ViewColumn) -> pl.Expr:
-        return self._told(place.lacking or Place(unknown="what an INSERT gave it"), column)
+    def _lacking(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
+        return self._told(place.lacking or ColumnSource(unknown="what an INSERT gave it"), column)
 
-    def _old(self, place: Place, column: ViewColumn) -> pl.Expr:
+    def _old(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
         """The value before a change of a column by which rows are told apart."""
         lacks = self._why(column, "an image before a change lacks it, by which rows are told apart")
         return pl.when(_lists(f"{BEFORE}.{place.missing}")).then(lacks).otherwise(self._told(place, column, BEFORE))
@@ -300,7 +300,7 @@ class _Frame:
     def _texts(self) -> list[str]:
         return [f"t{at}" for at, column in enumerate(self._columns) if self._has_text(column)]
 
-    def _text(self, place: Place, column: ViewColumn, inside: str = "") -> pl.Expr:
+    def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> pl.Expr:
         """What `_invalid` has of a column, as the view's SQL has it."""
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
@@ -321,7 +321,7 @@ class _Frame:
         )
         return longer.otherwise(found).str.pad_end(len(LONGEST), "0")
 
-    def _key_text(self, place: Place, column: ViewColumn) -> pl.Expr:
+    def _key_text(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
         """Of the row after a change, likewise."""
         given = pl.lit(None, pl.String) if place.lacking is None else self._text(place.lacking, column)
         absent = _lists(place.missing)
@@ -333,7 +333,7 @@ class _Frame:
             .otherwise(self._text(place, column))
         )
 
-    def _is_partial(self, place: Place, column: ViewColumn) -> pl.Expr:
+    def _is_partial(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
         if not column.is_document:
             return pl.lit(value=False)
         keys = _entries().list.eval(pl.element().struct.field("key"))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata.dialects.engines import Dialect
 from strata.dialects.history import VALIDITY, Emptied, HistorySource, HistoryWriter
 from strata.dialects.relations import Through, relation_of, schema_of, view_name
-from strata.dialects.view_source import Branch, Place, ViewSource
+from strata.dialects.view_source import Branch, ColumnSource, ViewSource
 from strata.errors import Usage
 from strata.mirrors.current import position_now
 from strata.mirrors.data_files import names_in
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from strata.mirrors.histories.beginning import Beginning
     from strata.mirrors.position import MirrorPosition
     from strata.schema.history.turns import Removal, Turn
-    from strata.tables.lives import Era, Life
+    from strata.tables.lives import TableLifetime, VersionSpan
     from strata.tables.port import OutputTable
 
 HISTORY = "__history"
@@ -56,7 +56,7 @@ class MirrorHistory(Struct, frozen=True):
     mirror: Mirror
     begins_at: MirrorPosition
     reached: MirrorPosition
-    life: Life
+    life: TableLifetime
     urls: dict[TableName, str]
     tables: dict[TableName, OutputTable]
     """Change tables of the mirror's table, by the names that it had."""
@@ -94,7 +94,7 @@ class MirrorHistory(Struct, frozen=True):
         return key if all(self._had_key(era, key) for era in self.eras) else ()
 
     @property
-    def eras(self) -> tuple[Era, ...]:
+    def eras(self) -> tuple[VersionSpan, ...]:
         """The versions of its rows."""
         return self.life.eras
 
@@ -186,9 +186,9 @@ class MirrorHistory(Struct, frozen=True):
         found = [replace(one, physical=tuple(in_files[name] for name in one.physical)) for one in places]
         if INVALID_COLUMN not in inside:
             found = [replace(one, missing="") if one.physical else one for one in found]
-        return Branch(_BASE, (), tuple(Place() if one.missing and not one.physical else one for one in found))
+        return Branch(_BASE, (), tuple(ColumnSource() if one.missing and not one.physical else one for one in found))
 
-    def _had_key(self, era: Era, key: Sequence[str]) -> bool:
+    def _had_key(self, era: VersionSpan, key: Sequence[str]) -> bool:
         """Whether these columns named rows then."""
         by_name = {
             fold_name(column.name): value
@@ -261,14 +261,14 @@ def history_of(lake: str, mirror: Mirror, turns: Sequence[Turn], removals: Seque
     return _opened(lake, mirror, beginning, _since(life, beginning), turns, removals)
 
 
-def _life(mirror: Mirror, turns: Sequence[Turn]) -> Life | None:
+def _life(mirror: Mirror, turns: Sequence[Turn]) -> TableLifetime | None:
     """Up to the version that the mirror has."""
     version = mirror.position.schema_version
     at = next((at for at, one in enumerate(turns) if (one.name, one.version_id) == (mirror.table, version)), None)
     return None if at is None else life_of(turns[: at + 1], mirror.table)
 
 
-def _since(life: Life, beginning: Beginning) -> Life:
+def _since(life: TableLifetime, beginning: Beginning) -> TableLifetime:
     """What is before the beginning is not asked for."""
     first = next(at for at, one in enumerate(life.eras) if one.version_id == beginning.mirror.position.schema_version)
     return type(life)(life.definition, life.eras[first:], life.begins)
@@ -278,7 +278,7 @@ def _opened(
     lake: str,
     mirror: Mirror,
     beginning: Beginning,
-    life: Life,
+    life: TableLifetime,
     turns: Sequence[Turn],
     removals: Sequence[Removal],
 ) -> MirrorHistory:

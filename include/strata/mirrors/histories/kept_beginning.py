@@ -16,7 +16,7 @@ from strata.wire.storage import delete_file, read_file, write_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from strata.mirrors.actions import Snapshot
+    from strata.mirrors.actions import LogSnapshot
 
 FORMAT: Final = 1
 _NAME: Final = "_strata/beginning.json"
@@ -26,12 +26,12 @@ _NAME: Final = "_strata/beginning.json"
 class KeptBeginning(Struct, frozen=True):
     """A state, and the commits behind it that took all rows."""
 
-    snapshot: Snapshot
+    snapshot: LogSnapshot
     emptied_at: Mapping[int, MirrorPosition]
     """By ordinal."""
 
 
-def keep_beginning(snapshot: Snapshot, emptied_at: Mapping[int, MirrorPosition]) -> None:
+def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPosition]) -> None:
     """Keeps it, in the place of what was kept before: lines of JSON, one of ours and then actions of Delta's log.
 
     Raises:

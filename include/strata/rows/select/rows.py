@@ -16,7 +16,7 @@ from strata.kernels.packets import PACKET_HEADER_BYTES, Packet
 from strata.kernels.result_rows import FORM_FIELDS, IN_PIECES, LONGEST_PIECE, ROWS, STATE_FIELDS, USED
 from strata.kernels.status import CORRUPT, DONE, FULL
 from strata.rows.arrow import arrow_type
-from strata.rows.faults import CorruptCell, Fault, Faults
+from strata.rows.faults import CellFault, CorruptCell, Faults
 from strata.rows.region import MARGIN, Region
 from strata.rows.select.forms import SelectColumn, plan_column
 from strata.rows.select.keys import literal
@@ -39,7 +39,7 @@ _LONGEST_ROW: Final = 4 << 30
 """More than any server's `max_allowed_packet` lets pass, all columns together."""
 
 
-class Selection(Struct, frozen=True):
+class ServerSelect(Struct, frozen=True):
     """What to read."""
 
     name: TableName
@@ -67,13 +67,13 @@ def select_rows(
         SchemaMismatchError: The table has other columns than the definition says.
         UndecodableTextError: A value is not text in its column's charset.
     """
-    return iter(SelectedRows(connection, Selection(name, definition, tail, field_names=tuple(field_names))))
+    return iter(SelectedRows(connection, ServerSelect(name, definition, tail, field_names=tuple(field_names))))
 
 
 class SelectedRows:
     """Rows of one SELECT, read once."""
 
-    def __init__(self, connection: Client, selection: Selection) -> None:
+    def __init__(self, connection: Client, selection: ServerSelect) -> None:
         """Nothing is sent before the first batch is asked for."""
         self.selection = selection
         self.rows = 0
@@ -140,7 +140,7 @@ class SelectedRows:
             self.border = self._last(region, cells)
         return pa.RecordBatch.from_arrays([*arrays, *texts], schema=self.schema)
 
-    def _gathered(self, plan: SelectColumn, region: Region, places: Cells) -> tuple[pa.Array, list[Fault]]:
+    def _gathered(self, plan: SelectColumn, region: Region, places: Cells) -> tuple[pa.Array, list[CellFault]]:
         faults = Faults()
         try:
             found = plan.gather(region, places, faults)
@@ -168,7 +168,7 @@ class SelectedRows:
         return tuple(found)
 
 
-def _texts_of(faults: list[Fault], count: int) -> pa.Array:
+def _texts_of(faults: list[CellFault], count: int) -> pa.Array:
     if not faults:
         return pa.nulls(count, pa.string())
     rows = np.array([fault.row for fault in faults])

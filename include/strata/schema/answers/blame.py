@@ -13,22 +13,22 @@ from strata.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.schema.answers.changes import TableChange
+    from strata.schema.answers.changes import ShownChange
     from strata.schema.apply.diff import Difference
 
 
 class ColumnOrigin(Struct, frozen=True):
     """What made a column what it is."""
 
-    added: TableChange
+    added: ShownChange
     """The change that it came with; the first that is known of its table, where it was there before."""
-    changed: TableChange
+    changed: ShownChange
     """The last change of its type, name or other facts; `added` if there is none."""
     former_names: tuple[str, ...] = ()
     """Oldest first."""
 
 
-def column_origins(changes: Iterable[TableChange]) -> dict[str, ColumnOrigin]:
+def column_origins(changes: Iterable[ShownChange]) -> dict[str, ColumnOrigin]:
     """The origin of each column of a table at the end of some of its changes, by its name.
 
     Args:
@@ -51,7 +51,7 @@ def column_origins(changes: Iterable[TableChange]) -> dict[str, ColumnOrigin]:
 
 
 def _after(
-    before: dict[str, ColumnOrigin], change: TableChange, differences: Iterable[Difference]
+    before: dict[str, ColumnOrigin], change: ShownChange, differences: Iterable[Difference]
 ) -> dict[str, ColumnOrigin]:
     found = dict(before)
     for one in differences:

@@ -34,7 +34,7 @@ class _Entry(NamedTuple):
     gap: str | None
 
 
-class Presence(StrEnum):
+class TablePresence(StrEnum):
     """What a table is at the end of the stream."""
 
     PRESENT = "present"
@@ -50,7 +50,7 @@ class TableSummary(Struct, frozen=True):
     versions: int
     changed_at: tuple[int, ...]
     """Commit times of its versions, microseconds UTC, in stream order; 0 for what was there from the start."""
-    presence: Presence
+    presence: TablePresence
     gap: str | None
     """Why it is not known."""
     renamed_to: TableName | None = None
@@ -106,7 +106,7 @@ def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSumm
     query = sa.select(*names).where(found.gap.is_not(None), found.table_name != "", without_index(found.source, source))
     with reading(engine) as connection:
         named = sorted({TableName(*row) for row in connection.execute(query)})
-    return [one for one in summaries(engine, source, named) if one.presence is Presence.UNKNOWN][:limit]
+    return [one for one in summaries(engine, source, named) if one.presence is TablePresence.UNKNOWN][:limit]
 
 
 def without_index(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
@@ -124,7 +124,7 @@ def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> lis
     rows = _rows_of(engine, source, names)
     whole = rows[EVERY_TABLE]
     found = [_summary(name, rows[name], [*rows[every_table_of(name.database)], *whole]) for name in names]
-    gone = {one.name: rows[one.name][-1].version_id for one in found if one.presence is Presence.DROPPED}
+    gone = {one.name: rows[one.name][-1].version_id for one in found if one.presence is TablePresence.DROPPED}
     later = _renamed_to(engine, gone)
     return [replace(one, renamed_to=later.get(one.name)) for one in found]
 
@@ -187,5 +187,5 @@ def _summary(
     wider: Sequence[_Entry],
 ) -> TableSummary:
     newest = max([own[-1], *wider], key=lambda entry: (*entry[:3], entry.name))
-    state = Presence.UNKNOWN if newest.gap else Presence.PRESENT if newest.is_there else Presence.DROPPED
+    state = TablePresence.UNKNOWN if newest.gap else TablePresence.PRESENT if newest.is_there else TablePresence.DROPPED
     return TableSummary(name, len(own), tuple(entry.committed_at for entry in own), state, newest.gap)

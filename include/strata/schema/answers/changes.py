@@ -19,7 +19,7 @@ from strata.schema.history.identified_tables import Identified, identified
 from strata.schema.history.lineage import OnlineChange, lineage, online_changes
 from strata.schema.history.renames import Renames, renames_between
 from strata.schema.history.statements import changes_asked
-from strata.schema.history.versions import EVERY_TABLE, Origin, Session, StoredEntry
+from strata.schema.history.versions import EVERY_TABLE, Session, StoredEntry, VersionOrigin
 from strata.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _PAGE: Final = 1000
 """Changes whose definitions and statements are read at once."""
 
 
-class TableChange(Struct, frozen=True):
+class ShownChange(Struct, frozen=True):
     """One change of one table, or of what is known of it."""
 
     entry: StoredEntry
@@ -94,7 +94,7 @@ class TableChange(Struct, frozen=True):
 
 def changes(
     store: SchemaStore, source: str, table: TableName | None = None, column: str | None = None
-) -> Iterator[TableChange]:
+) -> Iterator[ShownChange]:
     """The changes of all tables, or of one under all of its names; of one column, if it is named.
 
     Raises:
@@ -106,7 +106,7 @@ def changes(
     return found if column is None else _of_column(found, column)
 
 
-def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterator[TableChange]:
+def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterator[ShownChange]:
     entries = store.all_entries(source) if table is None else lineage(store, source, table)
     # That nothing else exists is no change of any table.
     entries = [entry for entry in _without_empty_gap(entries) if entry.name.table or entry.gap is not None]
@@ -123,8 +123,8 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
         sessions = store.sessions(entry.version_id for entry in page)
         for entry, before, after, ddl in _with_definitions(store, page, newest):
             key = (entry.version_id, entry.name)
-            drift = drifts.get((entry.seq, entry.name)) if entry.origin is Origin.BASELINE else None
-            yield TableChange(
+            drift = drifts.get((entry.seq, entry.name)) if entry.origin is VersionOrigin.BASELINE else None
+            yield ShownChange(
                 entry,
                 before.definition if before else None,
                 after.definition if after else None,
@@ -148,7 +148,7 @@ def _without_empty_gap(entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
     return entries[1:] if is_closed else entries
 
 
-def _of_column(changes: Iterable[TableChange], column: str) -> Iterator[TableChange]:
+def _of_column(changes: Iterable[ShownChange], column: str) -> Iterator[ShownChange]:
     """The changes that touch a column.
 
     Raises:
@@ -198,7 +198,7 @@ class _Newest:
         return own if own is not None or entry.renamed_from is None else self._before.get(entry.renamed_from)
 
 
-def _touches(change: TableChange, column: str) -> bool:
+def _touches(change: ShownChange, column: str) -> bool:
     """Whether a column came, went or changed, or got or lost the name."""
     if change.before is None or change.after is None:
         return any(fold_name(one.name) == fold_name(column) for one in _columns(change.after or change.before))

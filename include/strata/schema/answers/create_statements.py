@@ -11,7 +11,7 @@ from msgspec import Struct
 from strata.schema.answers.written import written_after
 from strata.schema.ddl.changes import CreateTableLike
 from strata.schema.history.statements import changes_asked
-from strata.schema.history.versions import Origin
+from strata.schema.history.versions import VersionOrigin
 from strata.schema.model.create_sql import NOTHING_WRITTEN, create_table_sql
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class _Walk:
         asked, ddls = changes_asked(self._store.engine, ids), self._store.ddls(ids)
         for entry in entries[begin:]:
             definition = self._store.definition(str(entry.fingerprint))
-            if entry.origin is not Origin.DDL:
+            if entry.origin is not VersionOrigin.DDL:
                 of_keys = "the order of keys, " if len(definition.keys) > 1 else ""
                 written, notes = NOTHING_WRITTEN, [f"a {entry.origin} does not tell {_NOT_TOLD.format(of_keys)}"]
                 continue

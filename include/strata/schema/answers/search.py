@@ -25,7 +25,7 @@ _NEWEST: Final = 2000
 """Versions in which a text that many statements have is found fifty times, so that the rest is not looked through."""
 
 
-class Statement(Struct, frozen=True):
+class FoundStatement(Struct, frozen=True):
     """A statement of the history, and the tables that it changed."""
 
     version_id: int
@@ -37,12 +37,12 @@ class Statement(Struct, frozen=True):
     """That it changed."""
 
 
-class Found(Struct, frozen=True):
+class SearchHit(Struct, frozen=True):
     """What a text was found in."""
 
     tables: tuple[TableSummary, ...]
     """Tables whose name has it."""
-    statements: tuple[Statement, ...]
+    statements: tuple[FoundStatement, ...]
     """The newest first."""
     columns: tuple[TableName, ...]
     """Tables that no statement made here (a snapshot did), with the text in a column's name, type, label or comment."""
@@ -50,7 +50,7 @@ class Found(Struct, frozen=True):
     """Whether there is more than is shown of any."""
 
 
-def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Found:
+def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> SearchHit:
     """Where a text is found; case does not matter.
 
     A column stands in the statement that made it, or in the snapshot that its table's history begins with: those two
@@ -71,10 +71,12 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Fou
         statements, columns = _versions_with(engine, source, text, limit + 1)
         tables = asked.result()
     has_more = tables.has_more or len(statements) > limit or len(columns) > limit
-    return Found(tables.tables, tuple(statements[:limit]), tuple(columns[:limit]), has_more)
+    return SearchHit(tables.tables, tuple(statements[:limit]), tuple(columns[:limit]), has_more)
 
 
-def statements_between(engine: sa.Engine, source: str, start: int, end: int, *, limit: int = 200) -> list[Statement]:
+def statements_between(
+    engine: sa.Engine, source: str, start: int, end: int, *, limit: int = 200
+) -> list[FoundStatement]:
     """The statements that were committed in a half-open span of time (microseconds UTC), the newest first.
 
     Raises:
@@ -88,7 +90,9 @@ def _of(source: str) -> sa.ColumnElement[bool]:
     return without_index(schema_version.c.source, source)
 
 
-def _versions_with(engine: sa.Engine, source: str, text: str, limit: int) -> tuple[list[Statement], list[TableName]]:
+def _versions_with(
+    engine: sa.Engine, source: str, text: str, limit: int
+) -> tuple[list[FoundStatement], list[TableName]]:
     """Statements with a text, and tables of snapshots; all versions are gone through once for both."""
     version = schema_version.c
     has_it = contains(version.ddl, text, engine.dialect)
@@ -112,7 +116,7 @@ def _versions_with(engine: sa.Engine, source: str, text: str, limit: int) -> tup
     return shown, first_columns(engine, source, text, limit, without_statement)
 
 
-def _masked(found: Statement, text: str) -> Statement | None:
+def _masked(found: FoundStatement, text: str) -> FoundStatement | None:
     """Without passwords, which old stores have; None if the text is in one, for nobody is to guess it that way."""
     ddl = mask_secrets(found.ddl)
     if ddl == found.ddl:
@@ -120,7 +124,7 @@ def _masked(found: Statement, text: str) -> Statement | None:
     return replace(found, ddl=ddl) if text.lower() in ddl.lower() else None
 
 
-def _statements(engine: sa.Engine, which: sa.ColumnElement[bool], limit: int) -> list[Statement]:
+def _statements(engine: sa.Engine, which: sa.ColumnElement[bool], limit: int) -> list[FoundStatement]:
     version = schema_version.c
     query = (
         sa.select(version.id, version.ddl, version.gtid, version.committed_at)
@@ -131,7 +135,7 @@ def _statements(engine: sa.Engine, which: sa.ColumnElement[bool], limit: int) ->
     with reading(engine) as connection:
         rows = connection.execute(query).all()
     names = _names_of(engine, [row.id for row in rows])
-    return [Statement(*row, names.get(row.id, ())) for row in rows]
+    return [FoundStatement(*row, names.get(row.id, ())) for row in rows]
 
 
 def _names_of(engine: sa.Engine, version_ids: Iterable[int]) -> dict[int, tuple[TableName, ...]]:

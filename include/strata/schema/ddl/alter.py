@@ -37,7 +37,7 @@ from strata.schema.ddl.types import read_charset_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
     from strata.schema.model.definition import TableName
 
 
@@ -45,7 +45,7 @@ _REBUILT = SetOptions(TableOptions())
 """A step that says no more than that the table is defined anew."""
 
 
-def read_alter_table(cursor: Cursor, *, ignore: bool = False) -> tuple[AlterTable | RemoveRows, ...]:
+def read_alter_table(cursor: TokenCursor, *, ignore: bool = False) -> tuple[AlterTable | RemoveRows, ...]:
     """Reads an ALTER TABLE from behind the word TABLE on; `ignore` where it is an ALTER IGNORE TABLE."""
     name = cursor.table_name()
     steps = _Steps(cursor)
@@ -63,7 +63,7 @@ def read_alter_table(cursor: Cursor, *, ignore: bool = False) -> tuple[AlterTabl
 class _Steps:
     """The steps of one ALTER TABLE while they are read."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: TokenCursor) -> None:
         self.cursor = cursor
         self.found: list[AlterStep] = []
         self.new_name: TableName | None = None

@@ -24,13 +24,13 @@ from strata.schema.model.definition import Generated, KeyKind
 
 if TYPE_CHECKING:
     from strata.schema.ddl.changes import WrittenType
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
 
 NOW_NAMES = frozenset({"NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
 _INLINE_FOREIGN_KEYS_SINCE = (9, 0, 0)
 
 
-def read_column(cursor: Cursor) -> WrittenColumn:
+def read_column(cursor: TokenCursor) -> WrittenColumn:
     """Reads `name type attributes`; stops before what ends a definition (`,`, `)`, FIRST, AFTER, the end)."""
     name = cursor.name()
     read = read_type(cursor)
@@ -80,7 +80,7 @@ class _Facts(Struct):
     references: WrittenKey | None = None
 
 
-def _read_attribute(cursor: Cursor, facts: _Facts) -> bool:
+def _read_attribute(cursor: TokenCursor, facts: _Facts) -> bool:
     """Reads one attribute into `facts`; False where none begins."""
     reader = _ATTRIBUTES.get(cursor.word)
     if reader is None:
@@ -91,104 +91,104 @@ def _read_attribute(cursor: Cursor, facts: _Facts) -> bool:
     return cursor.at > begin
 
 
-def _null(_cursor: Cursor, facts: _Facts) -> None:
+def _null(_cursor: TokenCursor, facts: _Facts) -> None:
     facts.nullable = True
 
 
-def _not(cursor: Cursor, facts: _Facts) -> None:
+def _not(cursor: TokenCursor, facts: _Facts) -> None:
     if cursor.take("SECONDARY"):
         return
     cursor.expect("NULL")
     facts.nullable = False
 
 
-def _default(cursor: Cursor, facts: _Facts) -> None:
+def _default(cursor: TokenCursor, facts: _Facts) -> None:
     facts.default = read_default(cursor)
 
 
-def _on(cursor: Cursor, facts: _Facts) -> None:
+def _on(cursor: TokenCursor, facts: _Facts) -> None:
     cursor.expect("UPDATE")
     if cursor.word not in NOW_NAMES:
         cursor.fail("expected CURRENT_TIMESTAMP")
     facts.on_update = _read_now(cursor)
 
 
-def _auto_increment(_cursor: Cursor, facts: _Facts) -> None:
+def _auto_increment(_cursor: TokenCursor, facts: _Facts) -> None:
     # Of AUTO_INCREMENT, NULL and NOT NULL the last one says whether the column takes NULL (sql/sql_yacc.yy).
     facts.auto_increment, facts.nullable = True, False
 
 
-def _serial(cursor: Cursor, facts: _Facts) -> None:
+def _serial(cursor: TokenCursor, facts: _Facts) -> None:
     cursor.expect("DEFAULT")
     cursor.expect("VALUE")
     facts.nullable, facts.auto_increment, facts.unique = False, True, True
 
 
-def _primary(cursor: Cursor, facts: _Facts) -> None:
+def _primary(cursor: TokenCursor, facts: _Facts) -> None:
     cursor.expect("KEY")
     facts.primary = True
 
 
-def _key(_cursor: Cursor, facts: _Facts) -> None:
+def _key(_cursor: TokenCursor, facts: _Facts) -> None:
     facts.primary = True
 
 
-def _unique(cursor: Cursor, facts: _Facts) -> None:
+def _unique(cursor: TokenCursor, facts: _Facts) -> None:
     cursor.take("KEY")
     facts.unique = True
 
 
-def _comment(cursor: Cursor, facts: _Facts) -> None:
+def _comment(cursor: TokenCursor, facts: _Facts) -> None:
     facts.comment = cursor.string()
 
 
-def _collate(cursor: Cursor, facts: _Facts) -> None:
+def _collate(cursor: TokenCursor, facts: _Facts) -> None:
     facts.collation = read_charset_name(cursor)
 
 
-def _skip_value(cursor: Cursor, _facts: _Facts) -> None:
+def _skip_value(cursor: TokenCursor, _facts: _Facts) -> None:
     """COLUMN_FORMAT x, STORAGE x, ENGINE_ATTRIBUTE [=] 'x'."""
     cursor.take("=")
     cursor.skip()
 
 
-def _srid(cursor: Cursor, facts: _Facts) -> None:
+def _srid(cursor: TokenCursor, facts: _Facts) -> None:
     facts.srid = cursor.integer()
 
 
-def _visible(_cursor: Cursor, facts: _Facts) -> None:
+def _visible(_cursor: TokenCursor, facts: _Facts) -> None:
     facts.invisible = False
 
 
-def _invisible(_cursor: Cursor, facts: _Facts) -> None:
+def _invisible(_cursor: TokenCursor, facts: _Facts) -> None:
     facts.invisible = True
 
 
-def _generated(cursor: Cursor, facts: _Facts) -> None:
+def _generated(cursor: TokenCursor, facts: _Facts) -> None:
     cursor.expect("ALWAYS")
     cursor.expect("AS")
     _as(cursor, facts)
 
 
-def _as(cursor: Cursor, facts: _Facts) -> None:
+def _as(cursor: TokenCursor, facts: _Facts) -> None:
     facts.expression = cursor.parenthesized()
     facts.generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
     cursor.take("VIRTUAL")
 
 
-def _constraint(cursor: Cursor, facts: _Facts) -> None:
+def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
     if cursor.word != "CHECK":
         cursor.name()
     cursor.expect("CHECK")
     _check(cursor, facts)
 
 
-def _check(cursor: Cursor, _facts: _Facts) -> None:
+def _check(cursor: TokenCursor, _facts: _Facts) -> None:
     cursor.skip_parentheses()
     cursor.take("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
 
 
-def _references(cursor: Cursor, facts: _Facts) -> None:
+def _references(cursor: TokenCursor, facts: _Facts) -> None:
     cascades = read_references(cursor)
     if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE):
         facts.references = WrittenKey(KeyKind.INDEX, (), foreign=True, cascades=cascades)
@@ -221,7 +221,7 @@ _ATTRIBUTES = {
 }
 
 
-def read_default(cursor: Cursor) -> Literal | CurrentTimestamp | NullDefault | ExpressionDefault:
+def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefault | ExpressionDefault:
     """Reads what follows DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, or an expression in parentheses."""
     word = cursor.word
     if word == "(":
@@ -241,7 +241,7 @@ def read_default(cursor: Cursor) -> Literal | CurrentTimestamp | NullDefault | E
     return cursor.literal()
 
 
-def read_signed_number(cursor: Cursor) -> str:
+def read_signed_number(cursor: TokenCursor) -> str:
     """A number with its signs; `.5` as `0.5`."""
     sign = ""
     while mark := cursor.take_any("+", "-"):
@@ -252,7 +252,7 @@ def read_signed_number(cursor: Cursor) -> str:
     return f"{sign}{'0' if text.startswith('.') else ''}{text}"
 
 
-def _read_now(cursor: Cursor) -> CurrentTimestamp:
+def _read_now(cursor: TokenCursor) -> CurrentTimestamp:
     cursor.at += 1
     decimals = 0
     if cursor.take("("):

@@ -21,7 +21,7 @@ from strata.schema.ddl.options import read_table_options
 from strata.schema.model.definition import KeyKind, TableName
 
 if TYPE_CHECKING:
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
 
 # As SHOW CREATE TABLE prints: each column that may be NULL has its default, texts and their like aside.
 # The database stands before the table where it is not the session's.
@@ -35,7 +35,7 @@ _SERVERS_LINE = re.compile(
 )
 
 
-def read_create_table(cursor: Cursor, existing: Existing, *, temporary: bool) -> Change:
+def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: bool) -> Change:
     """Reads a CREATE TABLE from behind the word TABLE on."""
     if cursor.take_all("IF", "NOT", "EXISTS"):
         existing = Existing.KEEP
@@ -73,7 +73,7 @@ def _is_written_by_server(statement: str) -> bool:
     return end.startswith(") ENGINE=") and all(map(_SERVERS_LINE.match, lines))
 
 
-def _read_like(cursor: Cursor) -> TableName | None:
+def _read_like(cursor: TokenCursor) -> TableName | None:
     if cursor.take("LIKE"):
         return cursor.table_name()
     if cursor.word == "(" and cursor.ahead(1) == "LIKE":
@@ -84,7 +84,7 @@ def _read_like(cursor: Cursor) -> TableName | None:
     return None
 
 
-def _is_query_ahead(cursor: Cursor) -> bool:
+def _is_query_ahead(cursor: TokenCursor) -> bool:
     """Whether the parentheses hold a query rather than columns: `CREATE TABLE t (SELECT ...)`."""
     depth = 1
     while cursor.ahead(depth) == "(":
@@ -92,7 +92,7 @@ def _is_query_ahead(cursor: Cursor) -> bool:
     return cursor.ahead(depth) in {"SELECT", "WITH", "TABLE", "VALUES"}
 
 
-def _read_elements(cursor: Cursor, columns: list[WrittenColumn], keys: list[WrittenKey]) -> None:
+def _read_elements(cursor: TokenCursor, columns: list[WrittenColumn], keys: list[WrittenKey]) -> None:
     cursor.expect("(")
     while True:
         if cursor.word in KEY_STARTS:

@@ -36,7 +36,7 @@ def tokens_of(statement: str, context: DdlContext) -> Tokens:
     )
 
 
-class Cursor:
+class TokenCursor:
     """The tokens of one statement. `words[i]` is the upper case of an unquoted word, an operator, or one of the lexer's
     marks; the last is END."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
-from strata.schema.ddl.cursor import Cursor, tokens_of
+from strata.schema.ddl.cursor import TokenCursor, tokens_of
 
 if TYPE_CHECKING:
     from strata.schema.ddl.context import DdlContext
@@ -19,7 +19,7 @@ _BEFORE_A_TABLE = frozenset({"TABLE", "TABLES"})
 def tables_named_in(statement: str, context: DdlContext) -> tuple[tuple[TableName, ...], str | None]:
     """The tables that an unreadable statement names as its targets, or else the database that it may concern."""
     try:
-        found = _targets(Cursor(_whole_part(statement, context), context))
+        found = _targets(TokenCursor(_whole_part(statement, context), context))
     except DdlError:
         # There is no name, or one that is not text in the client's charset: the server made another one of it, nobody
         # knows which.
@@ -29,7 +29,7 @@ def tables_named_in(statement: str, context: DdlContext) -> tuple[tuple[TableNam
     return (), context.default_database or None
 
 
-def _targets(cursor: Cursor) -> list[TableName]:
+def _targets(cursor: TokenCursor) -> list[TableName]:
     verb = cursor.word
     while not cursor.at_end() and cursor.word not in _BEFORE_A_TABLE and cursor.word != "ON":
         cursor.at += 1
@@ -47,7 +47,7 @@ def _targets(cursor: Cursor) -> list[TableName]:
     return found
 
 
-def _add_following_name(cursor: Cursor, found: list[TableName]) -> None:
+def _add_following_name(cursor: TokenCursor, found: list[TableName]) -> None:
     """A further table of a list, or the new name of `RENAME [TO | AS]`."""
     renames = cursor.word == "RENAME"
     cursor.at += 1

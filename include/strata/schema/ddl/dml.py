@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import DdlError
-from strata.schema.ddl.cursor import Cursor
+from strata.schema.ddl.cursor import TokenCursor
 
 if TYPE_CHECKING:
     from strata.schema.ddl.context import DdlContext
@@ -38,12 +38,12 @@ def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, .
     if not start[:7].upper().startswith(_STARTS):
         return None
     try:
-        return tuple(dict.fromkeys(_targets(Cursor(statement, context))))
+        return tuple(dict.fromkeys(_targets(TokenCursor(statement, context))))
     except DdlError:
         return ()
 
 
-def _targets(cursor: Cursor) -> list[TableName]:
+def _targets(cursor: TokenCursor) -> list[TableName]:
     _go_to(cursor, {"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
     verb = cursor.take_any("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD")
     while cursor.take_any(*_MODIFIERS):
@@ -70,7 +70,7 @@ def _targets(cursor: Cursor) -> list[TableName]:
     return [cursor.table_name()]
 
 
-def _go_to(cursor: Cursor, words: set[str]) -> None:
+def _go_to(cursor: TokenCursor, words: set[str]) -> None:
     """Steps up to one of these words, over what is in parentheses."""
     while not cursor.at_end() and cursor.word not in words:
         if cursor.word == "(":
@@ -79,7 +79,7 @@ def _go_to(cursor: Cursor, words: set[str]) -> None:
             cursor.skip()
 
 
-def _listed(cursor: Cursor) -> list[TableName]:
+def _listed(cursor: TokenCursor) -> list[TableName]:
     """The tables of a list or a join, without those of queries in it."""
     found: list[TableName] = []
     expected = True

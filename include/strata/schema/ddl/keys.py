@@ -9,13 +9,13 @@ from strata.schema.ddl.changes import WrittenKey, WrittenKeyPart
 from strata.schema.model.definition import KeyKind
 
 if TYPE_CHECKING:
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
 
 KEY_STARTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
 """Reserved words that begin a key or constraint where a column could begin as well."""
 
 
-def read_constraint_or_key(cursor: Cursor) -> WrittenKey | None:
+def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
     """Reads a table-level key or constraint; None for a check, which no column follows from."""
     name = None
     if cursor.take("CONSTRAINT") and cursor.word not in KEY_STARTS:
@@ -41,7 +41,7 @@ def read_constraint_or_key(cursor: Cursor) -> WrittenKey | None:
     return _read_key(cursor, KeyKind.INDEX, name)
 
 
-def _read_key(cursor: Cursor, kind: KeyKind, constraint: str | None) -> WrittenKey:
+def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None) -> WrittenKey:
     name = constraint
     if cursor.word not in {"(", "USING"}:
         name = cursor.name()
@@ -61,7 +61,7 @@ def _read_key(cursor: Cursor, kind: KeyKind, constraint: str | None) -> WrittenK
     )
 
 
-def read_key_parts(cursor: Cursor) -> tuple[WrittenKeyPart, ...]:
+def read_key_parts(cursor: TokenCursor) -> tuple[WrittenKeyPart, ...]:
     """Reads `(a, b(10) DESC, (expression))`."""
     cursor.expect("(")
     parts = [_read_part(cursor)]
@@ -71,7 +71,7 @@ def read_key_parts(cursor: Cursor) -> tuple[WrittenKeyPart, ...]:
     return tuple(parts)
 
 
-def _read_part(cursor: Cursor) -> WrittenKeyPart:
+def _read_part(cursor: TokenCursor) -> WrittenKeyPart:
     if cursor.word == "(":
         expression = cursor.parenthesized()
         return WrittenKeyPart(None, expression, descending=_is_descending(cursor))
@@ -83,11 +83,11 @@ def _read_part(cursor: Cursor) -> WrittenKeyPart:
     return WrittenKeyPart(column, None, length, _is_descending(cursor))
 
 
-def _is_descending(cursor: Cursor) -> bool:
+def _is_descending(cursor: TokenCursor) -> bool:
     return cursor.take_any("ASC", "DESC") == "DESC"
 
 
-def read_key_options(cursor: Cursor) -> bool:
+def read_key_options(cursor: TokenCursor) -> bool:
     """Steps over the options behind a key's parts; returns whether it is invisible."""
     invisible = False
     while True:
@@ -109,7 +109,7 @@ def read_key_options(cursor: Cursor) -> bool:
             return invisible
 
 
-def _read_foreign_key(cursor: Cursor, constraint: str | None) -> WrittenKey:
+def _read_foreign_key(cursor: TokenCursor, constraint: str | None) -> WrittenKey:
     cursor.expect("FOREIGN")
     cursor.expect("KEY")
     name = None
@@ -122,7 +122,7 @@ def _read_foreign_key(cursor: Cursor, constraint: str | None) -> WrittenKey:
     return WrittenKey(KeyKind.INDEX, parts, constraint or name, foreign=True, cascades=cascades)
 
 
-def read_references(cursor: Cursor) -> bool:
+def read_references(cursor: TokenCursor) -> bool:
     """Steps over what follows REFERENCES; returns whether changes of the other table change rows of this one."""
     cascades = False
     cursor.skip_qualified_name()
@@ -138,7 +138,7 @@ def read_references(cursor: Cursor) -> bool:
             return cascades
 
 
-def _read_action(cursor: Cursor) -> bool:
+def _read_action(cursor: TokenCursor) -> bool:
     """CASCADE, SET NULL and SET DEFAULT change rows; RESTRICT and NO ACTION do not."""
     if cursor.take_all("SET", "NULL") or cursor.take_all("SET", "DEFAULT"):
         return True

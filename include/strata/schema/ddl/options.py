@@ -13,7 +13,7 @@ from strata.schema.ddl.lexer import END
 from strata.schema.ddl.types import read_charset_name
 
 if TYPE_CHECKING:
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
 
 # Where the options of a CREATE TABLE end.
 _STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "("})
@@ -29,7 +29,7 @@ class _Found(Struct):
     partitioning: str | None = None
 
 
-def read_charset_option(cursor: Cursor) -> tuple[str | None, str | None] | None:
+def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
     """Reads `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` as (charset, collation); None where neither
     begins. The charset DEFAULT is ''."""
     begin = cursor.at
@@ -46,7 +46,7 @@ def read_charset_option(cursor: Cursor) -> tuple[str | None, str | None] | None:
     return None
 
 
-def read_table_options(cursor: Cursor) -> TableOptions:
+def read_table_options(cursor: TokenCursor) -> TableOptions:
     """Reads the options behind the columns of a CREATE TABLE, and its partitioning.
 
     Among them stands START TRANSACTION, which the server writes in place of a query.
@@ -65,7 +65,7 @@ def read_table_options(cursor: Cursor) -> TableOptions:
     return _options(found)
 
 
-def read_alter_option(cursor: Cursor) -> TableOptions:
+def read_alter_option(cursor: TokenCursor) -> TableOptions:
     """Reads one or more table options within an ALTER TABLE, up to the next comma or what ends the list."""
     found = _Found()
     while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
@@ -77,7 +77,7 @@ def _options(found: _Found) -> TableOptions:
     return TableOptions(found.charset, found.collation, found.engine, found.row_format, found.partitioning)
 
 
-def _read_option(cursor: Cursor, found: _Found) -> None:
+def _read_option(cursor: TokenCursor, found: _Found) -> None:
     charset = read_charset_option(cursor)
     if charset is not None:
         found.charset = charset[0] if charset[0] is not None else found.charset
@@ -96,7 +96,7 @@ def _read_option(cursor: Cursor, found: _Found) -> None:
         found.row_format = value.lower()
 
 
-def _skip_option(cursor: Cursor, word: str) -> bool:
+def _skip_option(cursor: TokenCursor, word: str) -> bool:
     """Passes over an option of more than one value; none of them changes a column. False if it is none of these."""
     if word == "UNION":
         cursor.take("=")
@@ -112,7 +112,7 @@ def _skip_option(cursor: Cursor, word: str) -> bool:
     return True
 
 
-def _option_value(cursor: Cursor) -> str:
+def _option_value(cursor: TokenCursor) -> str:
     cursor.take("=")
     if cursor.word in STRINGS:
         return cursor.string()
@@ -122,7 +122,7 @@ def _option_value(cursor: Cursor) -> str:
     return cursor.value()
 
 
-def read_partitioning(cursor: Cursor) -> str:
+def read_partitioning(cursor: TokenCursor) -> str:
     """Takes `PARTITION BY ...` as text, up to a query or the end; nothing in it changes a column."""
     begin = cursor.offset
     cursor.expect("PARTITION")

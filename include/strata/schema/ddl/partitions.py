@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata.schema.ddl.cursor import STRINGS, Cursor
+from strata.schema.ddl.cursor import STRINGS, TokenCursor
 from strata.schema.ddl.lexer import NUMBER
 from strata.schema.model.partitions import Function, Partition, Partitioning, Value
 from strata.schema.model.time_zones import offset_of
@@ -54,10 +54,10 @@ def read_partitioning_clause(text: str, context: DdlContext) -> Partitioning | N
     Raises:
         DdlError: The text ends where it should not, or a value is none that is known.
     """
-    return _clause(Cursor(text, context))
+    return _clause(TokenCursor(text, context))
 
 
-def _clause(cursor: Cursor) -> Partitioning | None:
+def _clause(cursor: TokenCursor) -> Partitioning | None:
     cursor.expect("PARTITION")
     cursor.expect("BY")
     kind = cursor.take_any("RANGE", "LIST")
@@ -85,7 +85,7 @@ def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
     Raises:
         DdlError: It is not understood.
     """
-    cursor = Cursor(statement, context)
+    cursor = TokenCursor(statement, context)
     while not cursor.at_end():
         if cursor.word in _VERBS and cursor.ahead(1) == "PARTITION":
             return _step(cursor, cursor.value().upper())
@@ -100,7 +100,7 @@ def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
 _VERBS: Final = _NO_BORDERS | {"ADD", "DROP", "REORGANIZE", "EXCHANGE", "IMPORT", "COALESCE"}
 
 
-def _step(cursor: Cursor, verb: str) -> PartitionStep:
+def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
     cursor.expect("PARTITION")
     if verb in _NO_BORDERS:
         return PartitionStep(PartitionVerb.NONE)
@@ -119,21 +119,21 @@ def _step(cursor: Cursor, verb: str) -> PartitionStep:
     return PartitionStep(PartitionVerb.UNCHECKED if unchecked else PartitionVerb.EXCHANGE, names)
 
 
-def _listed(cursor: Cursor) -> tuple[str, ...]:
+def _listed(cursor: TokenCursor) -> tuple[str, ...]:
     names = [cursor.name()]
     while cursor.take(","):
         names.append(cursor.name())
     return tuple(names)
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
     names = _listed(cursor)
     cursor.expect(")")
     return names
 
 
-def _expression(cursor: Cursor) -> tuple[str, Function] | None:
+def _expression(cursor: TokenCursor) -> tuple[str, Function] | None:
     """`(column)` or `(FUNCTION(column))`; None for any other."""
     cursor.expect("(")
     function = Function.ITSELF
@@ -149,7 +149,7 @@ def _expression(cursor: Cursor) -> tuple[str, Function] | None:
     return column, function
 
 
-def _definitions(cursor: Cursor) -> tuple[Partition, ...]:
+def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
     cursor.expect("(")
     found = []
     while cursor.take("PARTITION"):
@@ -172,7 +172,7 @@ def _definitions(cursor: Cursor) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-def _tuple(cursor: Cursor, maximum: str = "NULL") -> tuple[Value, ...]:
+def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
     cursor.expect("(")
     found: list[Value] = []
     while True:
@@ -183,7 +183,7 @@ def _tuple(cursor: Cursor, maximum: str = "NULL") -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _list(cursor: Cursor) -> tuple[tuple[Value, ...], ...]:
+def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
     if cursor.ahead(1) != "(":
         return tuple((one,) for one in _tuple(cursor))
     cursor.expect("(")
@@ -194,7 +194,7 @@ def _list(cursor: Cursor) -> tuple[tuple[Value, ...], ...]:
     return tuple(found)
 
 
-def _value(cursor: Cursor) -> Value:
+def _value(cursor: TokenCursor) -> Value:
     if cursor.word in {"YEAR", "TO_DAYS", "UNIX_TIMESTAMP"} and cursor.ahead(1) == "(":
         function = cursor.value().upper()
         cursor.expect("(")
@@ -210,13 +210,13 @@ def _value(cursor: Cursor) -> Value:
     return _whole(cursor, sign * int(text))
 
 
-def _whole(cursor: Cursor, value: Value) -> Value:
+def _whole(cursor: TokenCursor, value: Value) -> Value:
     if cursor.word not in {",", ")"}:
         cursor.fail("expected a plain value of a partition")
     return value
 
 
-def _computed(cursor: Cursor, function: str, text: str) -> int:
+def _computed(cursor: TokenCursor, function: str, text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

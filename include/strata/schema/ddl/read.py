@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata.errors import DdlError
 from strata.schema.ddl.changes import Unreadable
-from strata.schema.ddl.cursor import Cursor
+from strata.schema.ddl.cursor import TokenCursor
 from strata.schema.ddl.damage import tables_named_in
 from strata.schema.ddl.statements import read_statement
 
@@ -38,7 +38,7 @@ def read_ddl(statement: str, context: DdlContext) -> tuple[Change, ...]:
     if not may_change_tables(statement):
         return ()
     try:
-        return read_statement(Cursor(statement, context))
+        return read_statement(TokenCursor(statement, context))
     except DdlError as fault:
         fault.tables, fault.database = tables_named_in(statement, context)
         fault.ddl = statement

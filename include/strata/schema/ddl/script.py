@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 _USE = re.compile(r"\s*USE\s+(`(?:[^`]|``)+`|[^\s;]+)\s*\Z", re.IGNORECASE)
 
 
-class Piece(NamedTuple):
+class ScriptStatement(NamedTuple):
     """One statement of a script."""
 
     offset: int
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     """The database that becomes the default one, if the statement is USE."""
 
 
-def split_script(text: str) -> Iterator[Piece]:
+def split_script(text: str) -> Iterator[ScriptStatement]:
     """The statements of a script, without their delimiters and without comments that are no code."""
     delimiter = ";"
     parts: list[str] = []
@@ -73,11 +73,11 @@ def _is_comment(piece: str) -> bool:
     return piece.startswith("#") or (piece.startswith("--") and len(piece) > 1)
 
 
-def _piece(begin: int, parts: list[str]) -> Iterator[Piece]:
+def _piece(begin: int, parts: list[str]) -> Iterator[ScriptStatement]:
     text = "".join(parts).strip()
     if text:
         use = _USE.match(text)
-        yield Piece(begin, text, _unquoted(use[1]) if use else None)
+        yield ScriptStatement(begin, text, _unquoted(use[1]) if use else None)
 
 
 def _unquoted(name: str) -> str:

@@ -32,11 +32,11 @@ from strata.schema.model.definition import KeyKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
     from strata.schema.model.definition import TableName
 
 
-def read_statement(cursor: Cursor) -> tuple[Change, ...]:
+def read_statement(cursor: TokenCursor) -> tuple[Change, ...]:
     """The changes that a statement asks for; none where it cannot change a table."""
     reader = _STATEMENTS.get(cursor.word)
     if reader is None:
@@ -48,7 +48,7 @@ def read_statement(cursor: Cursor) -> tuple[Change, ...]:
 # CREATE -----------------------------------------------------------------------------------------
 
 
-def _create(cursor: Cursor) -> tuple[Change, ...]:
+def _create(cursor: TokenCursor) -> tuple[Change, ...]:
     existing = Existing.REPLACE if cursor.take_all("OR", "REPLACE") else Existing.REFUSE
     temporary = cursor.take_any("TEMPORARY", "EXTERNAL") == "TEMPORARY"
     if cursor.take("TABLE"):
@@ -66,18 +66,18 @@ def _create(cursor: Cursor) -> tuple[Change, ...]:
     return _create_view(cursor)
 
 
-def _create_database(cursor: Cursor) -> Change:
+def _create_database(cursor: TokenCursor) -> Change:
     existing = Existing.KEEP if cursor.take_all("IF", "NOT", "EXISTS") else Existing.REFUSE
     name = _database_name(cursor)
     charset, collation = _database_options(cursor)
     return CreateDatabase(cursor.context, name, charset, collation, existing)
 
 
-def _database_name(cursor: Cursor) -> str:
+def _database_name(cursor: TokenCursor) -> str:
     return cursor.folded(cursor.name(), "").database
 
 
-def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
+def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
     charset = collation = None
     while not cursor.at_end():
         option = read_charset_option(cursor)
@@ -91,7 +91,7 @@ def _database_options(cursor: Cursor) -> tuple[str | None, str | None]:
     return charset, collation
 
 
-def _create_index(cursor: Cursor, kind: KeyKind) -> Change:
+def _create_index(cursor: TokenCursor, kind: KeyKind) -> Change:
     name = cursor.name()
     if cursor.take_any("USING", "TYPE"):
         cursor.skip()
@@ -102,7 +102,7 @@ def _create_index(cursor: Cursor, kind: KeyKind) -> Change:
     return AlterTable(cursor.context, table, (AddKey(WrittenKey(kind, parts, name, invisible=invisible)),))
 
 
-def _create_view(cursor: Cursor) -> tuple[Change, ...]:
+def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
     """CREATE [ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name: triggers, routines and the like are none."""
     while not cursor.at_end() and cursor.word not in {"VIEW", *_NO_VIEW}:
         if cursor.word == "(":
@@ -123,7 +123,7 @@ _NO_VIEW = frozenset(
 # ALTER ------------------------------------------------------------------------------------------
 
 
-def _alter(cursor: Cursor) -> tuple[Change, ...]:
+def _alter(cursor: TokenCursor) -> tuple[Change, ...]:
     cursor.take_any("ONLINE", "OFFLINE")
     ignore = cursor.take("IGNORE")
     if cursor.take("TABLE"):
@@ -133,7 +133,7 @@ def _alter(cursor: Cursor) -> tuple[Change, ...]:
     return ()
 
 
-def _alter_database(cursor: Cursor) -> tuple[Change, ...]:
+def _alter_database(cursor: TokenCursor) -> tuple[Change, ...]:
     # Without a name the default database is meant, and its first option comes next.
     name = cursor.context.default_database if _is_database_option_ahead(cursor) else _database_name(cursor)
     charset, collation = _database_options(cursor)
@@ -142,7 +142,7 @@ def _alter_database(cursor: Cursor) -> tuple[Change, ...]:
     return (AlterDatabase(cursor.context, name, charset, collation),)
 
 
-def _is_database_option_ahead(cursor: Cursor) -> bool:
+def _is_database_option_ahead(cursor: TokenCursor) -> bool:
     begin = cursor.at
     found = read_charset_option(cursor) is not None
     cursor.at = begin
@@ -152,7 +152,7 @@ def _is_database_option_ahead(cursor: Cursor) -> bool:
 # DROP, TRUNCATE, RENAME -------------------------------------------------------------------------
 
 
-def _drop(cursor: Cursor) -> tuple[Change, ...]:
+def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
     temporary = cursor.take("TEMPORARY")
     if cursor.take_any("TABLE", "TABLES"):
         if_exists = cursor.take_all("IF", "EXISTS")
@@ -171,14 +171,14 @@ def _drop(cursor: Cursor) -> tuple[Change, ...]:
     return ()
 
 
-def _table_names(cursor: Cursor) -> tuple[TableName, ...]:
+def _table_names(cursor: TokenCursor) -> tuple[TableName, ...]:
     names = [cursor.table_name()]
     while cursor.take(","):
         names.append(cursor.table_name())
     return tuple(names)
 
 
-def _truncate(cursor: Cursor) -> tuple[Change, ...]:
+def _truncate(cursor: TokenCursor) -> tuple[Change, ...]:
     cursor.take("TABLE")
     try:
         return (RemoveRows(cursor.context, (cursor.table_name(),)),)
@@ -186,7 +186,7 @@ def _truncate(cursor: Cursor) -> tuple[Change, ...]:
         return ()  # whatever it names has the definition that it had: no reason for a gap
 
 
-def _rename(cursor: Cursor) -> tuple[Change, ...]:
+def _rename(cursor: TokenCursor) -> tuple[Change, ...]:
     if not cursor.take_any("TABLE", "TABLES"):
         return ()
     pairs = []
@@ -201,7 +201,7 @@ def _rename(cursor: Cursor) -> tuple[Change, ...]:
     return (RenameTables(cursor.context, tuple(pairs)),)
 
 
-_STATEMENTS: dict[str, Callable[[Cursor], tuple[Change, ...]]] = {
+_STATEMENTS: dict[str, Callable[[TokenCursor], tuple[Change, ...]]] = {
     "CREATE": _create,
     "ALTER": _alter,
     "DROP": _drop,

@@ -13,7 +13,7 @@ from strata.schema.ddl.lexer import STRING
 from strata.schema.model.types import LABELLED, STRINGS, Family, TypeKind
 
 if TYPE_CHECKING:
-    from strata.schema.ddl.cursor import Cursor
+    from strata.schema.ddl.cursor import TokenCursor
     from strata.schema.ddl.literals import Literal
 
 _SINGLE_WORDS = {
@@ -33,7 +33,7 @@ class ReadType(Struct, frozen=True):
     """SERIAL: NOT NULL AUTO_INCREMENT UNIQUE."""
 
 
-def read_type(cursor: Cursor) -> ReadType:
+def read_type(cursor: TokenCursor) -> ReadType:
     """Reads a type with its length and the attributes that belong to it."""
     word = cursor.word
     kind = _SINGLE_WORDS.get(word)
@@ -45,7 +45,7 @@ def read_type(cursor: Cursor) -> ReadType:
     return _read_rest(cursor, kind, None)
 
 
-def _read_special(cursor: Cursor, word: str) -> ReadType:
+def _read_special(cursor: TokenCursor, word: str) -> ReadType:
     if word in {"BOOL", "BOOLEAN"}:
         cursor.at += 1
         return ReadType(WrittenType(TypeKind.TINYINT, 1))
@@ -63,7 +63,7 @@ def _read_special(cursor: Cursor, word: str) -> ReadType:
     return _read_rest(cursor, _long_kind(cursor), None)
 
 
-def _national_kind(cursor: Cursor) -> TypeKind:
+def _national_kind(cursor: TokenCursor) -> TypeKind:
     """NCHAR [VARCHAR | VARCHARACTER | VARYING], NVARCHAR, NATIONAL CHAR [VARYING], NATIONAL VARCHAR."""
     first = cursor.word
     cursor.at += 1
@@ -78,7 +78,7 @@ def _national_kind(cursor: Cursor) -> TypeKind:
     return TypeKind.VARCHAR if cursor.take_any("VARCHAR", "VARCHARACTER", "VARYING") else TypeKind.CHAR
 
 
-def _long_kind(cursor: Cursor) -> TypeKind:
+def _long_kind(cursor: TokenCursor) -> TypeKind:
     """LONG [VARCHAR | CHAR VARYING | VARBINARY]."""
     if cursor.take("VARBINARY"):
         return TypeKind.MEDIUMBLOB
@@ -89,7 +89,7 @@ def _long_kind(cursor: Cursor) -> TypeKind:
     return TypeKind.MEDIUMTEXT
 
 
-def _read_rest(cursor: Cursor, kind: TypeKind, charset: str | None) -> ReadType:
+def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> ReadType:
     """What may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
     if kind is TypeKind.DOUBLE:
         cursor.take("PRECISION")
@@ -109,13 +109,13 @@ def _read_rest(cursor: Cursor, kind: TypeKind, charset: str | None) -> ReadType:
     return ReadType(WrittenType(kind, kind.facts.default_length if length is None else length))
 
 
-def _skip_signs(cursor: Cursor) -> None:
+def _skip_signs(cursor: TokenCursor) -> None:
     """YEAR takes them, and is what it is without them."""
     while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
         pass
 
 
-def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
+def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:
     cursor.expect("(")
     begin = cursor.offset
     labels = [cursor.literal()]
@@ -127,7 +127,7 @@ def _read_labels(cursor: Cursor) -> tuple[Literal, ...]:
     return tuple(labels)
 
 
-def _read_lengths(cursor: Cursor) -> tuple[int | None, int | None]:
+def _read_lengths(cursor: TokenCursor) -> tuple[int | None, int | None]:
     """`(n)` or `(n, m)`; `()` for types that may stand without."""
     cursor.expect("(")
     if cursor.take(")"):
@@ -138,7 +138,7 @@ def _read_lengths(cursor: Cursor) -> tuple[int | None, int | None]:
     return length, decimals
 
 
-def _number(cursor: Cursor, kind: TypeKind, length: int | None, decimals: int | None) -> WrittenType:
+def _number(cursor: TokenCursor, kind: TypeKind, length: int | None, decimals: int | None) -> WrittenType:
     unsigned = zerofill = False
     while flag := cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
         unsigned |= flag != "SIGNED"  # ZEROFILL implies UNSIGNED
@@ -151,7 +151,7 @@ def _number(cursor: Cursor, kind: TypeKind, length: int | None, decimals: int | 
     return WrittenType(kind, length, decimals, unsigned=unsigned, zerofill=zerofill)
 
 
-def _read_text(cursor: Cursor, written: WrittenType) -> ReadType:
+def _read_text(cursor: TokenCursor, written: WrittenType) -> ReadType:
     """Charset attributes, in any order: CHARACTER SET x, ASCII, UNICODE, BYTE, BINARY."""
     charset, binary = written.charset, False
     while True:
@@ -173,7 +173,7 @@ def _read_text(cursor: Cursor, written: WrittenType) -> ReadType:
     return ReadType(WrittenType(written.kind, written.length, labels=written.labels, charset=charset, binary=binary))
 
 
-def read_charset_name(cursor: Cursor) -> str:
+def read_charset_name(cursor: TokenCursor) -> str:
     """A charset's or collation's name: a word or a string; BINARY is a word of the grammar."""
     if cursor.word == STRING:
         return cursor.string().lower()

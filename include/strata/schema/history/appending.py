@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from strata.errors import AlreadyRunningError
 from strata.schema.history.former_names import former_name_text
 from strata.schema.history.name_columns import names_to_column
-from strata.schema.history.versions import Origin, TrackedFile, TrackedPosition
+from strata.schema.history.versions import TrackedFile, TrackedPosition, VersionOrigin
 from strata.store.tables import (
     database_version,
     schema_version,
@@ -124,7 +124,7 @@ def _not_stored(connection: sa.Connection, source: str, given: Sequence[Version]
         schema_version.c.source == source,
         schema_version.c.seq.between(lowest, highest),
         schema_version.c.statement_no > 0,
-        schema_version.c.origin.in_((Origin.DDL, Origin.GAP)),
+        schema_version.c.origin.in_((VersionOrigin.DDL, VersionOrigin.GAP)),
     )
     stored = {tuple(row) for row in connection.execute(query)}
     return [v for v in given if not v.is_statement or (v.place.seq, v.place.statement_no) not in stored]

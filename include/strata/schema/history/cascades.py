@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from strata.schema.ddl.changes import Change, WrittenKey
-    from strata.schema.history.snapshot_ledger import ToldCascades
+    from strata.schema.history.snapshot_ledger import ReportedCascades
     from strata.schema.history.versions import StoredEntry
     from strata.schema.model.definition import TableName
 
@@ -58,7 +58,7 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
 
 
 def _followed(
-    entries: Iterable[StoredEntry], asked: Mapping[int, tuple[Change, ...]], told: list[ToldCascades]
+    entries: Iterable[StoredEntry], asked: Mapping[int, tuple[Change, ...]], told: list[ReportedCascades]
 ) -> dict[TableName, Cascade]:
     """Cascades by what their tables are called at the end, through renames and drops in stream order."""
     found: dict[TableName, Cascade] = {}
@@ -92,7 +92,7 @@ def _that_may_make_cascades(engine: sa.Engine, source: str) -> list[int]:
         return list(connection.execute(query).scalars())
 
 
-def _tell(told: ToldCascades, found: dict[TableName, Cascade]) -> None:
+def _tell(told: ReportedCascades, found: dict[TableName, Cascade]) -> None:
     for name in told.names:
         found.setdefault(name, Cascade(name, told.seq))
 

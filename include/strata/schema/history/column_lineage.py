@@ -51,7 +51,7 @@ def column_origins(
     return [None if (name := fold_name(one)) in new else places.get(sources.get(name, name)) for one in after]
 
 
-class Lineage:
+class ColumnLineage:
     """Which column of a newer definition was which of an older one."""
 
     def __init__(

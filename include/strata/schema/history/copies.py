@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from strata.schema.history.versions import Origin
+from strata.schema.history.versions import VersionOrigin
 from strata.schema.model.definition import TableName
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _LONGEST: Final = 64
 _COPIES: Final = ("_gho", "_new")
 
 
-class Life(Struct, frozen=True):
+class NameLifetime(Struct, frozen=True):
     """A table of a name, from the statement that made it to the one that ended it."""
 
     name: TableName
@@ -54,13 +54,13 @@ class Life(Struct, frozen=True):
 class NamedCopies(Struct, frozen=True):
     """The lives of names like those of the tools: what was swapped away, and what is not proved to be that."""
 
-    copies: dict[TableName, list[Life]]
-    others: dict[TableName, list[Life]]
+    copies: dict[TableName, list[NameLifetime]]
+    others: dict[TableName, list[NameLifetime]]
 
     def holds_all(self, name: TableName, after_seq: int, last_seq: int) -> bool:
         """Whether all that a name was between two ordinals is a copy; a name that was nothing there is none."""
 
-        def there(lives: Collection[Life]) -> bool:
+        def there(lives: Collection[NameLifetime]) -> bool:
             return any(life.overlaps(after_seq, last_seq) for life in lives)
 
         return there(self.copies.get(name, ())) and not there(self.others.get(name, ()))
@@ -109,7 +109,7 @@ def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, 
         for life in _of_swap(copy, base, by_name[base], bases, lives, is_empty)
     }
 
-    def chosen(*, is_copy: bool) -> dict[TableName, list[Life]]:
+    def chosen(*, is_copy: bool) -> dict[TableName, list[NameLifetime]]:
         return {
             name: [one for one in found if ((name, one.first_seq) in proved) is is_copy]
             for name, found in lives.items()
@@ -118,27 +118,27 @@ def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, 
     return NamedCopies(chosen(is_copy=True), chosen(is_copy=False))
 
 
-def _lives(name: TableName, entries: Iterable[StoredEntry]) -> list[Life]:
-    found: list[Life] = []
+def _lives(name: TableName, entries: Iterable[StoredEntry]) -> list[NameLifetime]:
+    found: list[NameLifetime] = []
     own: list[StoredEntry] = []
     for entry in entries:
         is_there = entry.fingerprint is not None or entry.gap is not None
         if own and (not is_there or entry.renamed_from):
-            found.append(Life(name, tuple(own), entry))
+            found.append(NameLifetime(name, tuple(own), entry))
             own = []
         if is_there:
             own.append(entry)
-    return [*found, Life(name, tuple(own), None)] if own else found
+    return [*found, NameLifetime(name, tuple(own), None)] if own else found
 
 
 def _of_swap(
-    copy: Life,
+    copy: NameLifetime,
     base: TableName,
     history: Sequence[StoredEntry],
     bases: dict[TableName, list[TableName]],
-    lives: dict[TableName, list[Life]],
+    lives: dict[TableName, list[NameLifetime]],
     is_empty: Callable[[TableName, int, int], bool],
-) -> list[Life]:
+) -> list[NameLifetime]:
     """What the table became, and gh-ost's own tables, if the copy ended by taking the table's place."""
     end = copy.end
     if end is None or not any(e.version_id == end.version_id and e.renamed_from == copy.name for e in history):
@@ -154,14 +154,14 @@ def _of_swap(
     return [*gone, *helpers]
 
 
-def _begins_as(life: Life, swap: StoredEntry, base: TableName) -> bool:
+def _begins_as(life: NameLifetime, swap: StoredEntry, base: TableName) -> bool:
     first = life.entries[0]
     return first.version_id == swap.version_id and first.renamed_from == base
 
 
-def _altered_first(copy: Life, is_empty: Callable[[TableName, int, int], bool]) -> bool:
+def _altered_first(copy: NameLifetime, is_empty: Callable[[TableName, int, int], bool]) -> bool:
     """Whether the stream has the copy's creation, and an ALTER of it in front of its rows."""
-    if len(copy.entries) < 2 or copy.entries[0].origin is not Origin.DDL:
+    if len(copy.entries) < 2 or copy.entries[0].origin is not VersionOrigin.DDL:
         return False
     made, altered = copy.entries[0], copy.entries[1]
     return altered.is_statement and is_empty(copy.name, made.seq - 1, altered.seq)

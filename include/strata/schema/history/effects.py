@@ -22,7 +22,7 @@ from strata.schema.ddl.changes import (
     SetOptions,
 )
 from strata.schema.ddl.context import STRICT_TRANS_TABLES
-from strata.schema.history.column_lineage import Lineage, added_columns, renamed_columns
+from strata.schema.history.column_lineage import ColumnLineage, added_columns, renamed_columns
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
@@ -235,7 +235,7 @@ def effect_of_shapes(
     """
     renames = dict(renamed) if renamed is not None else renamed_columns(steps)
     fresh = {fold_name(name) for name in (added if added is not None else added_columns(steps))}
-    columns = Lineage(before, after, renames, fresh)
+    columns = ColumnLineage(before, after, renames, fresh)
     found = _Columns(
         columns,
         {fold_name(s.column.name): s for s in steps if isinstance(s, AddColumn)},
@@ -317,7 +317,7 @@ class _Columns:
     """What becomes of the columns of one statement."""
 
     def __init__(
-        self, columns: Lineage, written: Mapping[str, AddColumn], *, is_strict: bool, time_zone: str | None
+        self, columns: ColumnLineage, written: Mapping[str, AddColumn], *, is_strict: bool, time_zone: str | None
     ) -> None:
         self.is_strict = is_strict
         self.time_zone = time_zone

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from strata.schema.history.former_names import former_names
-from strata.schema.history.versions import Origin, StoredEntry
+from strata.schema.history.versions import StoredEntry, VersionOrigin
 from strata.schema.model.definition import TableName
 from strata.store.database import reading
 from strata.store.tables import schema_version, table_version
@@ -58,7 +58,7 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
             found.append(
                 StoredEntry(
                     *row[:8],
-                    origin=Origin(row.origin),
+                    origin=VersionOrigin(row.origin),
                     missing=row.missing,
                     name=TableName(row.database_name, row.table_name),
                     fingerprint=row.fingerprint,

@@ -15,8 +15,8 @@ from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, A
 from strata.schema.history.versions import (
     EVERY_TABLE,
     Before,
-    Origin,
     SchemaVersion,
+    VersionOrigin,
     every_table_of,
     grouped_by_file,
 )
@@ -222,7 +222,7 @@ class History:
             # Any transaction of the hole may have been the DDL that nobody saw.
             return bool(executed & self._set(entry.missing))
         numbered = self._set(entry.gtid_executed)
-        if entry.origin is Origin.DDL and numbered == executed:
+        if entry.origin is VersionOrigin.DDL and numbered == executed:
             raise SchemaGapError(
                 f"{entry.name} was changed by a transaction without a GTID, and no GTID set says whether it had been "
                 "executed",
@@ -372,7 +372,7 @@ class History:
         )
 
     def _absent(self, table: TableName, entry: StoredEntry, position: StreamPosition) -> SchemaGapError:
-        dropped = entry.name == table and entry.origin is Origin.DDL
+        dropped = entry.name == table and entry.origin is VersionOrigin.DDL
         ended = f"; {entry.gtid or f'transaction {entry.seq}'} dropped or renamed it" if dropped else ""
         remedy = f"`strata schema history --source {self._source} --table {table}` lists its versions."
         other = None if dropped else self._written_otherwise(table)

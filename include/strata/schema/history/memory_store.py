@@ -11,19 +11,19 @@ from strata.errors import AlreadyRunningError
 from strata.schema.history.versions import (
     Before,
     DatabaseEntry,
-    Place,
-    Presence,
+    NamePresence,
     StoredEntry,
     TemporarySessions,
     TrackedFile,
     TrackedPosition,
+    VersionPlace,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from strata.schema.history.snapshot import Snapshot
-    from strata.schema.history.versions import Batch, Version
+    from strata.schema.history.snapshot import SchemaSnapshot
+    from strata.schema.history.versions import Version, VersionBatch
     from strata.schema.model.definition import TableDefinition, TableName
 
 
@@ -42,7 +42,7 @@ class MemoryStore:
 
     # Writing ------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch) -> TrackedPosition:
+    def append(self, batch: VersionBatch) -> TrackedPosition:
         """As `VersionStore.append`."""
         source = batch.position.source
         known = self._positions.get(source)
@@ -101,7 +101,7 @@ class MemoryStore:
         """As `VersionStore.temporary_tables`."""
         return self._temporary_tables.get(source, TemporarySessions())
 
-    def pending_snapshots(self, source: str) -> list[Snapshot]:  # noqa: ARG002 - the contract's
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:  # noqa: ARG002 - the contract's
         """None: whoever takes a snapshot has a store that stays."""
         return []
 
@@ -114,7 +114,7 @@ class MemoryStore:
         """As `VersionStore.all_entries`."""
         return sorted(self._entries.get(source, ()), key=lambda entry: entry.order)
 
-    def newest_place(self, source: str, before: Before) -> Place | None:
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
         """As `VersionStore.newest_place`."""
         found = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
         return found[-1] if found else None
@@ -156,7 +156,7 @@ class MemoryStore:
             for entry in version.views
             if entry.name.database == database
         }
-        return [view for view, presence in newest.items() if presence is Presence.PRESENT]
+        return [view for view, presence in newest.items() if presence is NamePresence.PRESENT]
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """As `VersionStore.files`."""

@@ -20,7 +20,7 @@ APPLIED: Final = "applied"
 USELESS: Final = "useless"
 
 
-class Snapshot(Struct, frozen=True):
+class SchemaSnapshot(Struct, frozen=True):
     """A server's schema as it was between two GTID sets, or at a position, definitions by fingerprint."""
 
     source: str

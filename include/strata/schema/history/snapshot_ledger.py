@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from strata.gtid.position import BinlogPosition
-from strata.schema.history.snapshot import APPLIED, PENDING, Snapshot
-from strata.schema.history.versions import DatabaseEntry, Presence
+from strata.schema.history.snapshot import APPLIED, PENDING, SchemaSnapshot
+from strata.schema.history.versions import DatabaseEntry, NamePresence
 from strata.schema.model.definition import TableName
 from strata.store.database import reading, writing
 from strata.store.json_columns import from_column, to_column
@@ -45,7 +45,7 @@ class _Content(Struct, frozen=True):
     """Of what is left of it once it is applied: the transaction from which on it speaks."""
 
 
-def add_snapshot(engine: sa.Engine, taken: Snapshot) -> int:
+def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
     """Stores a snapshot for the tracker and returns its id. An earlier one that still waits is no longer needed: the
     newer one says more of what is there now, and the tracker would have to reach the older one first."""
     content = _Content(
@@ -77,7 +77,7 @@ def add_snapshot(engine: sa.Engine, taken: Snapshot) -> int:
     return int(assigned[0]) if assigned else 0
 
 
-def pending_snapshots(engine: sa.Engine, source: str) -> list[Snapshot]:
+def pending_snapshots(engine: sa.Engine, source: str) -> list[SchemaSnapshot]:
     """Snapshots that no tracker has reached yet, oldest first."""
     query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
     with reading(engine) as connection:
@@ -106,9 +106,9 @@ def _position(content: str | None) -> BinlogPosition | None:
     return BinlogPosition.parse(text) if text else None
 
 
-def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:
+def _from_row(row: sa.Row[tuple[object, ...]]) -> SchemaSnapshot:
     content = from_column(row.content, _Content, "snapshot.content")
-    return Snapshot(
+    return SchemaSnapshot(
         id=row.id,
         source=row.source,
         gtid_before=row.gtid_before,
@@ -118,7 +118,7 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:
         lower_case_table_names=row.lower_case_table_names,
         tables={TableName(database, table): fingerprint for database, table, fingerprint in content.tables},
         databases=tuple(
-            DatabaseEntry(one.name, Presence.PRESENT, one.character_set, one.collation) for one in content.databases
+            DatabaseEntry(one.name, NamePresence.PRESENT, one.character_set, one.collation) for one in content.databases
         ),
         views=tuple(TableName(*name) for name in content.views),
         seen_databases=None if content.seen_databases is None else frozenset(content.seen_databases),
@@ -130,7 +130,7 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> Snapshot:
     )
 
 
-class ToldCascades(Struct, frozen=True):
+class ReportedCascades(Struct, frozen=True):
     """Tables that a snapshot found which foreign keys change without row events."""
 
     seq: int
@@ -145,7 +145,7 @@ class ToldCascades(Struct, frozen=True):
 def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> None:
     """Notes what became of a snapshot, in a transaction of the caller's. Of its content stays what no version says: the
     foreign keys, unless an earlier one has said the same and no table was touched since."""
-    told = ToldCascades(outcome.seq, outcome.cascades)
+    told = ReportedCascades(outcome.seq, outcome.cascades)
     known = _told(connection, source)
     content = None
     if told.names and not (known and known[-1].names == told.names and _untouched_since(connection, source, known[-1])):
@@ -155,20 +155,20 @@ def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> 
     connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
 
 
-def told_cascades(engine: sa.Engine, source: str) -> list[ToldCascades]:
+def told_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
     """What the applied snapshots of a source have told of foreign keys, oldest first."""
     with reading(engine) as connection:
         return _told(connection, source)
 
 
-def _told(connection: sa.Connection, source: str) -> list[ToldCascades]:
+def _told(connection: sa.Connection, source: str) -> list[ReportedCascades]:
     is_told = (snapshot.c.source == source) & (snapshot.c.state == APPLIED) & snapshot.c.content.is_not(None)
     query = sa.select(snapshot.c.content).where(is_told).order_by(snapshot.c.id)
     found = [from_column(text, _Content, "snapshot.content") for text in connection.execute(query).scalars()]
-    return [ToldCascades(one.seq, tuple(TableName(*name) for name in one.cascades)) for one in found]
+    return [ReportedCascades(one.seq, tuple(TableName(*name) for name in one.cascades)) for one in found]
 
 
-def _untouched_since(connection: sa.Connection, source: str, told: ToldCascades) -> bool:
+def _untouched_since(connection: sa.Connection, source: str, told: ReportedCascades) -> bool:
     """Whether no version of any of these tables came after they were told."""
     query = (
         sa.select(table_version.c.database_name, table_version.c.table_name)

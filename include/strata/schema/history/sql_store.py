@@ -29,9 +29,7 @@ from strata.schema.history.versions import (
     Before,
     DatabaseEntry,
     Drift,
-    Origin,
-    Place,
-    Presence,
+    NamePresence,
     RowRemoval,
     Session,
     StatementChange,
@@ -39,6 +37,8 @@ from strata.schema.history.versions import (
     TemporarySessions,
     TrackedFile,
     TrackedPosition,
+    VersionOrigin,
+    VersionPlace,
 )
 from strata.schema.model.definition import TableName, definition_from_json
 from strata.store.database import reading, writing
@@ -61,8 +61,8 @@ from strata.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from strata.schema.history.snapshot import Snapshot
-    from strata.schema.history.versions import Batch
+    from strata.schema.history.snapshot import SchemaSnapshot
+    from strata.schema.history.versions import VersionBatch
     from strata.schema.model.definition import TableDefinition
 
 _CHUNK: Final = 500
@@ -80,7 +80,7 @@ class SchemaStore:
 
     # Writing ------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch) -> TrackedPosition:
+    def append(self, batch: VersionBatch) -> TrackedPosition:
         """Stores a stretch of the stream, all of it or nothing, and returns the new position.
 
         A DDL that is stored already (the same transaction and statement number) is left as it is.
@@ -183,7 +183,7 @@ class SchemaStore:
         # Former versions stored nothing as an empty text.
         return from_column(stored, TemporarySessions, "temporary_tables.sessions") if stored else TemporarySessions()
 
-    def pending_snapshots(self, source: str) -> list[Snapshot]:
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""
         return pending_snapshots(self.engine, source)
 
@@ -233,17 +233,19 @@ class SchemaStore:
         """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
         mine = (schema_version.c.source == source) & schema_version.c.seq.between(first_seq, last_seq)
         query = sa.select(schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id).where(mine)
-        query = query.where(schema_version.c.statement_no > 0, schema_version.c.origin.in_((Origin.DDL, Origin.GAP)))
+        query = query.where(
+            schema_version.c.statement_no > 0, schema_version.c.origin.in_((VersionOrigin.DDL, VersionOrigin.GAP))
+        )
         with reading(self.engine) as connection:
             return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
 
-    def newest_place(self, source: str, before: Before) -> Place | None:
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
         """The last place of a version that lies before a position."""
-        columns = [schema_version.c[name] for name in Place.__struct_fields__]
+        columns = [schema_version.c[name] for name in VersionPlace.__struct_fields__]
         query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
         with reading(self.engine) as connection:
             row = connection.execute(query.order_by(*(c.desc() for c in STREAM_ORDER)).limit(1)).one_or_none()
-        return None if row is None else Place(*row)
+        return None if row is None else VersionPlace(*row)
 
     def names(self, source: str, database: str) -> list[TableName]:
         """All tables that the versions name in a database, whether they are there now or not."""
@@ -362,7 +364,7 @@ class SchemaStore:
             row = connection.execute(query).one_or_none()
         if row is None:
             return None
-        return DatabaseEntry(name, Presence(row.state), row.character_set, row.collation)
+        return DatabaseEntry(name, NamePresence(row.state), row.character_set, row.collation)
 
     def views(self, source: str, database: str) -> list[TableName]:
         """The views that are there by the newest versions."""
@@ -373,8 +375,8 @@ class SchemaStore:
             .order_by(*STREAM_ORDER)
         )
         with reading(self.engine) as connection:
-            newest = {row.view_name: Presence(row.state) for row in connection.execute(query)}
-        return [TableName(database, view) for view, state in newest.items() if state is Presence.PRESENT]
+            newest = {row.view_name: NamePresence(row.state) for row in connection.execute(query)}
+        return [TableName(database, view) for view, state in newest.items() if state is NamePresence.PRESENT]
 
     def statement_changes(self, source: str, after_seq: int, last_seq: int) -> list[StatementChange]:
         """Statements that changed rows which the binlog does not hold, of transactions after_seq < seq <= last_seq."""

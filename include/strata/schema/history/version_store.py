@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.snapshot import SchemaSnapshot
     from strata.schema.history.versions import (
-        Batch,
         Before,
         DatabaseEntry,
-        Place,
         StoredEntry,
         TemporarySessions,
         TrackedFile,
         TrackedPosition,
+        VersionBatch,
+        VersionPlace,
     )
     from strata.schema.model.definition import TableDefinition, TableName
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class VersionStore(Protocol):
     """Versions of all sources. Stream order is that of transactions, their statements, and ids."""
 
-    def append(self, batch: Batch) -> TrackedPosition:
+    def append(self, batch: VersionBatch) -> TrackedPosition:
         """Stores a stretch of the stream, all of it or nothing, and returns the new position.
 
         A DDL that is stored already (the same transaction and statement number) is left as it is.
@@ -43,7 +43,7 @@ class VersionStore(Protocol):
     def temporary_tables(self, source: str) -> TemporarySessions:
         """What the sessions had at the position."""
 
-    def pending_snapshots(self, source: str) -> list[Snapshot]:
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
@@ -52,7 +52,7 @@ class VersionStore(Protocol):
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
 
-    def newest_place(self, source: str, before: Before) -> Place | None:
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
         """The last place of a version that lies before a position."""
 
     def names(self, source: str, database: str) -> list[TableName]:

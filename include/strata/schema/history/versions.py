@@ -29,7 +29,7 @@ def every_table_of(database: str) -> TableName:
     return TableName(database, "")
 
 
-class Origin(StrEnum):
+class VersionOrigin(StrEnum):
     """How a version became known."""
 
     BASELINE = "baseline"
@@ -46,7 +46,9 @@ class Origin(StrEnum):
     @property
     def shown(self) -> str:
         """For people."""
-        return {Origin.DDL: "DDL", Origin.METADATA: "row metadata", Origin.RELOAD: "snapshot"}.get(self, self.value)
+        return {VersionOrigin.DDL: "DDL", VersionOrigin.METADATA: "row metadata", VersionOrigin.RELOAD: "snapshot"}.get(
+            self, self.value
+        )
 
 
 class TableEntry(Struct, frozen=True):
@@ -62,7 +64,7 @@ class TableEntry(Struct, frozen=True):
     """Of the definition's columns; None without one, and where nobody has given them yet."""
 
 
-class Presence(StrEnum):
+class NamePresence(StrEnum):
     """Whether a database or view is there."""
 
     PRESENT = "present"
@@ -74,7 +76,7 @@ class DatabaseEntry(Struct, frozen=True):
     """The defaults that a database gives to new tables; the name '' speaks for every database."""
 
     name: str
-    presence: Presence
+    presence: NamePresence
     character_set: str | None = None
     collation: str | None = None
 
@@ -83,10 +85,10 @@ class ViewEntry(Struct, frozen=True):
     """A view: it takes a name that a table could have."""
 
     name: TableName
-    presence: Presence
+    presence: NamePresence
 
 
-class Place(Struct, frozen=True):
+class VersionPlace(Struct, frozen=True):
     """Where in its source's stream a version begins to hold."""
 
     seq: int
@@ -115,7 +117,7 @@ class Before(Struct, frozen=True):
     binlog_file: str = ""
     binlog_pos: int = 0
 
-    def holds_for(self, place: Place) -> bool:
+    def holds_for(self, place: VersionPlace) -> bool:
         """Whether a place is one of them."""
         if self.seq is not None:
             return place.seq <= self.seq
@@ -141,8 +143,8 @@ class Session(Struct, frozen=True):
 class Version(Struct, frozen=True):
     """One row of the version table with all that it changes."""
 
-    place: Place
-    origin: Origin
+    place: VersionPlace
+    origin: VersionOrigin
     gtid: str | None = None
     ddl: str | None = None
     default_database: str | None = None
@@ -159,7 +161,7 @@ class Version(Struct, frozen=True):
     @property
     def is_statement(self) -> bool:
         """Whether a DDL made it, understood or not, which is stored once however often it is read."""
-        return self.place.statement_no > 0 and self.origin in {Origin.DDL, Origin.GAP}
+        return self.place.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
 
 
 class TrackedPosition(Struct, frozen=True):
@@ -282,7 +284,7 @@ class TemporarySessions(Struct, frozen=True, rename={"knows_all": "all"}):
     sessions: tuple[SessionTables, ...] = ()
 
 
-class Batch(Struct, frozen=True):
+class VersionBatch(Struct, frozen=True):
     """What one transaction of the store takes: everything up to a position in the stream, or nothing."""
 
     position: TrackedPosition
@@ -311,7 +313,7 @@ class StoredEntry(Struct, frozen=True, gc=False):
     committed_at: int
     binlog_file: str | None
     binlog_pos: int | None
-    origin: Origin
+    origin: VersionOrigin
     missing: str | None
     name: TableName
     fingerprint: str | None
@@ -334,7 +336,7 @@ class StoredEntry(Struct, frozen=True, gc=False):
     @property
     def is_statement(self) -> bool:
         """Whether a DDL made it, understood or not; not a baseline, a snapshot or a hole."""
-        return self.statement_no > 0 and self.origin in {Origin.DDL, Origin.GAP}
+        return self.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
 
     @property
     def made_by(self) -> str:
@@ -352,4 +354,4 @@ class SchemaVersion(Struct, frozen=True):
     fingerprint: str
     seq: int
     gtid: str | None
-    origin: Origin = Origin.DDL
+    origin: VersionOrigin = VersionOrigin.DDL

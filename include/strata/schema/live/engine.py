@@ -14,7 +14,7 @@ from msgspec import Struct
 from strata.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
 from strata.flavour import Flavour
 from strata.schema.history.cascades import LOGGED_SINCE
-from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence
+from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
 from strata.schema.live.exact_texts import ExactTexts
 from strata.schema.live.grants import Grants, Sight
 from strata.schema.model.charsets import charset_of_collation
@@ -36,7 +36,7 @@ _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
 _ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)
 
 
-class LiveServer(Struct, frozen=True):
+class ServerTraits(Struct, frozen=True):
     """What a server says of itself, as far as names and types depend on it."""
 
     flavour: Flavour
@@ -46,7 +46,7 @@ class LiveServer(Struct, frozen=True):
     """Whether each transaction that it executes has a GTID."""
 
 
-class Moment(Enum):
+class ReadingMoment(Enum):
     """By what the moment of a reading is told."""
 
     BY_SERVER = "the GTID set where the server numbers all transactions, else file and offset"
@@ -163,7 +163,7 @@ class LiveSchema(_Dictionary):
         self,
         connection: pymysql.Connection[Any],
         exclude: Callable[[str], Collection[str]] = lambda _: (),
-        moment: Moment = Moment.BY_SERVER,
+        moment: ReadingMoment = ReadingMoment.BY_SERVER,
     ) -> None:
         """Begins to read.
 
@@ -182,7 +182,7 @@ class LiveSchema(_Dictionary):
         self.sight = self._sight()
         self.position: BinlogPosition | None = None
         """The place of the reading, if it is not told by GTID sets."""
-        self._is_by_file = moment is Moment.BY_FILE or not self.server.numbers_all
+        self._is_by_file = moment is ReadingMoment.BY_FILE or not self.server.numbers_all
         self.gtid_before, self._exact = self._begin()
         self._listed = [listed for listed in self._list_tables() if listed.name.database not in self._exclude]
         # No set of GTIDs can say that a DDL came between the transaction and what is asked of the tables themselves.
@@ -196,7 +196,7 @@ class LiveSchema(_Dictionary):
             "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
         )
         return [
-            DatabaseEntry(name, Presence.PRESENT, character_set, collation)
+            DatabaseEntry(name, NamePresence.PRESENT, character_set, collation)
             for name, character_set, collation in rows
             if name not in self._exclude
         ]
@@ -323,11 +323,11 @@ class _server_errors:  # noqa: N801 - reads as a function: `with _server_errors(
         ) from None
 
 
-def _read_server(connection: pymysql.Connection[Any]) -> LiveServer:
+def _read_server(connection: pymysql.Connection[Any]) -> ServerTraits:
     with _server_errors(), connection.cursor() as cursor:
         cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")
         [[version, lower_case, uuid, gtid_mode]] = cursor.fetchall()
-    return LiveServer(Flavour.parse(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
+    return ServerTraits(Flavour.parse(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
 
 
 def _row_format(options: object) -> str | None:

@@ -15,8 +15,8 @@ from strata.flavour import NEWEST, Flavour
 from strata.schema.ddl.changes import CreateDatabase, Unreadable
 from strata.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
 from strata.schema.ddl.read import read_ddl_or_gap
-from strata.schema.ddl.script import Piece, split_script
-from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, Presence, TableEntry
+from strata.schema.ddl.script import ScriptStatement, split_script
+from strata.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence, TableEntry
 from strata.schema.model.charsets import charset_of_collation
 from strata.schema.model.definition import TableName, Unknown
 from strata.schema.replay.catalog import Catalog
@@ -98,7 +98,7 @@ def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> B
     return _from_catalog(catalog, complete=bool(named & {"mysql"}))
 
 
-def _read(piece: Piece, context: DdlContext, file: str) -> Sequence[Change]:
+def _read(piece: ScriptStatement, context: DdlContext, file: str) -> Sequence[Change]:
     try:
         changes = read_ddl_or_gap(piece.text, context)
     except StrataError as error:
@@ -120,7 +120,7 @@ def _from_catalog(catalog: Catalog, *, complete: bool) -> Baseline:
         databases=tuple(
             DatabaseEntry(
                 name,
-                Presence.PRESENT,
+                NamePresence.PRESENT,
                 charset_of_collation(known.collation) if known.collation else None,
                 known.collation,
             )

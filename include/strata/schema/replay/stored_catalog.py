@@ -22,7 +22,14 @@ from strata.schema.ddl.changes import (
     RenameTables,
     Unreadable,
 )
-from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, Presence, TableEntry, ViewEntry, every_table_of
+from strata.schema.history.versions import (
+    EVERY_TABLE,
+    DatabaseEntry,
+    NamePresence,
+    TableEntry,
+    ViewEntry,
+    every_table_of,
+)
 from strata.schema.model.charsets import charset_of_collation
 from strata.schema.model.definition import Unknown
 from strata.schema.replay.catalog import Catalog, Coverage
@@ -103,7 +110,7 @@ class Replay:
         """All tables of the source are unknown from here, those too that nobody has heard of."""
         self._store = None
         self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
-        return Changed((TableEntry(EVERY_TABLE, gap=reason),), (DatabaseEntry("", Presence.UNKNOWN),))
+        return Changed((TableEntry(EVERY_TABLE, gap=reason),), (DatabaseEntry("", NamePresence.UNKNOWN),))
 
     def start_empty(self) -> Changed:
         """Nothing exists."""
@@ -122,7 +129,7 @@ class Replay:
             self.put_table(entry)
         for view in baseline.views:
             self.catalog.put_view(view)
-        views = tuple(ViewEntry(view, Presence.PRESENT) for view in baseline.views)
+        views = tuple(ViewEntry(view, NamePresence.PRESENT) for view in baseline.views)
         return Changed((*tables, *baseline.tables), tuple(baseline.databases), views)
 
     def put_databases(self, entries: Iterable[DatabaseEntry]) -> None:
@@ -194,7 +201,7 @@ class Replay:
         self._loaded_databases.add(database)
         known = self._store.database(self._source, database)
         coverage = self._stored_coverage(every_table_of(database))
-        if known is not None and known.presence is Presence.PRESENT:
+        if known is not None and known.presence is NamePresence.PRESENT:
             self.catalog.put_database(database, known.collation, coverage)
         elif coverage is not self.catalog.coverage:
             self.catalog.put_database(database, None, coverage)
@@ -239,7 +246,7 @@ class Replay:
         tables = {done.name: TableEntry(done.name, done.after, done.gap) for done in self.catalog.apply([change])}
         after = self.catalog.databases.get(change.database)
         if isinstance(change, DropDatabase):
-            entries = [DatabaseEntry(change.database, Presence.DROPPED)]
+            entries = [DatabaseEntry(change.database, NamePresence.DROPPED)]
         else:
             entries = [_database_entry(change.database, after.collation)] if after is not None else []
         if after is before and not isinstance(change, DropDatabase):
@@ -268,27 +275,27 @@ class Replay:
 
     def _view_entries(self, change: Change) -> list[ViewEntry]:
         if isinstance(change, CreateView):
-            return [ViewEntry(change.name, Presence.PRESENT)]
+            return [ViewEntry(change.name, NamePresence.PRESENT)]
         if isinstance(change, DropViews):
-            return [ViewEntry(name, Presence.DROPPED) for name in change.names]
+            return [ViewEntry(name, NamePresence.DROPPED) for name in change.names]
         if isinstance(change, RenameTables):
             renamed = [name for pair in change.pairs for name in pair]
             return [ViewEntry(name, self._presence(name)) for name in renamed if self._was_view(name, change)]
         return []
 
-    def _presence(self, name: TableName) -> Presence:
+    def _presence(self, name: TableName) -> NamePresence:
         known = self.catalog.databases.get(name.database)
-        return Presence.PRESENT if known and name.table in known.views else Presence.DROPPED
+        return NamePresence.PRESENT if known and name.table in known.views else NamePresence.DROPPED
 
     def _was_view(self, name: TableName, change: RenameTables) -> bool:
         """Whether a name of a RENAME was, or is now, that of a view; where one is, no table was renamed."""
         new_names = {new for old, new in change.pairs if old == name} | {name}
-        return any(self._presence(new) is Presence.PRESENT for new in new_names)
+        return any(self._presence(new) is NamePresence.PRESENT for new in new_names)
 
 
 def _database_entry(name: str, collation: str | None) -> DatabaseEntry:
     charset = charset_of_collation(collation) if collation else None
-    return DatabaseEntry(name, Presence.PRESENT, charset, collation)
+    return DatabaseEntry(name, NamePresence.PRESENT, charset, collation)
 
 
 def _targets_of(change: Change) -> list[TableName]:

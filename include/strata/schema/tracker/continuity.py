@@ -12,12 +12,12 @@ from strata.schema.tracker.stream import is_at_or_behind
 if TYPE_CHECKING:
     from strata.events.changes.file_start import FileStart
     from strata.gtid.sets import GtidSetBuilder
-    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.snapshot import SchemaSnapshot
     from strata.schema.history.versions import TrackedPosition
-    from strata.schema.tracker.stream import QuietRun, Transaction
+    from strata.schema.tracker.stream import QuietRun, TrackedTransaction
 
 
-def has_come(transaction: Transaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
     """Whether a transaction of the file that begins with `start` has been read: by its ordinal, its GTID, or its place
     in the server's files."""
     if transaction.seq is not None:
@@ -69,7 +69,7 @@ def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_fi
     return None
 
 
-def has_passed(snapshot: Snapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:
+def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:
     """Whether the stream has passed the moment of a snapshot: by its GTID set, or its place in the server's files.
 
     Args:

@@ -33,11 +33,11 @@ from strata.gtid.sets import Gtid, GtidSet
 from strata.schema.history.versions import (
     EVERY_TABLE,
     Drift,
-    Origin,
-    Place,
-    Presence,
+    NamePresence,
     TableEntry,
     Version,
+    VersionOrigin,
+    VersionPlace,
     ViewEntry,
     every_table_of,
 )
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata.gtid.position import BinlogPosition
-    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.snapshot import SchemaSnapshot
     from strata.schema.history.version_store import VersionStore
     from strata.schema.history.versions import DatabaseEntry, StoredEntry
     from strata.schema.model.definition import KeyPart, TableDefinition, TableName
@@ -108,7 +108,7 @@ def _with_length_of(part: KeyPart, found: KeyPart) -> KeyPart:
     return part.with_lengths(found.lengths) if is_known else part
 
 
-def reconcile(store: VersionStore, snapshot: Snapshot, end: Place) -> Reconciliation:
+def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPlace) -> Reconciliation:
     """Compares a snapshot with what has been tracked.
 
     A snapshot speaks of a moment between two GTID sets, or of a place in the server's files. What no DDL in the stream
@@ -131,7 +131,11 @@ def reconcile(store: VersionStore, snapshot: Snapshot, end: Place) -> Reconcilia
 
 
 def _reconcile_at(
-    store: VersionStore, snapshot: Snapshot, entries: Sequence[StoredEntry], position: BinlogPosition, end: Place
+    store: VersionStore,
+    snapshot: SchemaSnapshot,
+    entries: Sequence[StoredEntry],
+    position: BinlogPosition,
+    end: VersionPlace,
 ) -> Reconciliation:
     """As `reconcile`, for a snapshot of one place in the files of the server whose stream this is."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
@@ -140,7 +144,7 @@ def _reconcile_at(
     touched = {
         entry.name
         for entry in entries
-        if (entry.is_statement or (entry.origin is Origin.GAP and entry.seq > 0))
+        if (entry.is_statement or (entry.origin is VersionOrigin.GAP and entry.seq > 0))
         and is_at_or_behind(entry.binlog_file or "", entry.binlog_pos or 0, position)
     }
     return _Reconciling(store, snapshot, entries, touched, end).result()
@@ -150,7 +154,7 @@ def _unseen(entries: Iterable[StoredEntry]) -> GtidSet:
     """What had been executed without being in the stream: before its start, and in its holes."""
     found = GtidSet()
     for entry in entries:
-        if entry.seq == 0 and entry.name == EVERY_TABLE and entry.origin is not Origin.RELOAD:
+        if entry.seq == 0 and entry.name == EVERY_TABLE and entry.origin is not VersionOrigin.RELOAD:
             found |= GtidSet.parse(entry.gtid_executed)
         if entry.missing:
             found |= GtidSet.parse(entry.missing)
@@ -175,10 +179,10 @@ class _Reconciling:
     def __init__(
         self,
         store: VersionStore,
-        snapshot: Snapshot,
+        snapshot: SchemaSnapshot,
         entries: Sequence[StoredEntry],
         touched: set[TableName],
-        end: Place,
+        end: VersionPlace,
     ) -> None:
         self._store = store
         self._snapshot = snapshot
@@ -187,7 +191,7 @@ class _Reconciling:
         self._own: dict[TableName, list[StoredEntry]] = defaultdict(list)
         for entry in entries:
             self._own[entry.name].append(entry)
-        self._reloads: dict[Place, list[TableEntry]] = defaultdict(list)
+        self._reloads: dict[VersionPlace, list[TableEntry]] = defaultdict(list)
         self._corrections: list[TableEntry] = []
         self._drifts: list[Drift] = []
         self._covered: list[str] = []
@@ -207,7 +211,7 @@ class _Reconciling:
         self._look_for_absent()
         self._cover()
         reloads = [
-            Version(place, Origin.RELOAD, server_version=snapshot.server_version, tables=tuple(tables))
+            Version(place, VersionOrigin.RELOAD, server_version=snapshot.server_version, tables=tuple(tables))
             for place, tables in self._reloads.items()
         ]
         databases, views = self._databases(), self._views()
@@ -216,7 +220,7 @@ class _Reconciling:
             corrections.append(
                 Version(
                     self._end,
-                    Origin.BASELINE,
+                    VersionOrigin.BASELINE,
                     server_version=snapshot.server_version,
                     tables=tuple(self._corrections),
                     databases=tuple(databases),
@@ -270,7 +274,7 @@ class _Reconciling:
             if newest.name != name:
                 self._reloads[_place(newest)].append(TableEntry(name, gap=reason))
             return
-        if newest.origin is Origin.METADATA:
+        if newest.origin is VersionOrigin.METADATA:
             return
         known = self._store.definition(newest.fingerprint) if newest.name == name and newest.fingerprint else None
         if known is None or essential(as_shown(known)) != essential(as_shown(found)):
@@ -281,7 +285,7 @@ class _Reconciling:
     def _compare_definitions(
         self, name: TableName, newest: StoredEntry, replayed: TableDefinition, found: TableDefinition
     ) -> None:
-        if newest.origin is Origin.METADATA:
+        if newest.origin is VersionOrigin.METADATA:
             self._corrections.append(TableEntry(name, found))  # it says more than rows do, and nothing else
         elif essential(replayed) != essential(found):
             self._drift(name, replayed, found)
@@ -348,7 +352,7 @@ class _Reconciling:
         found = []
         for entry in self._snapshot.databases:
             known = self._store.database(self._snapshot.source, entry.name)
-            is_known = known is not None and (known.presence is Presence.DROPPED or known.collation is not None)
+            is_known = known is not None and (known.presence is NamePresence.DROPPED or known.collation is not None)
             if not is_known and not self._is_touched(every_table_of(entry.name)):
                 found.append(entry)
         return found
@@ -359,14 +363,14 @@ class _Reconciling:
             if name.database not in known:
                 known[name.database] = self._store.views(self._snapshot.source, name.database)
         return [
-            ViewEntry(name, Presence.PRESENT)
+            ViewEntry(name, NamePresence.PRESENT)
             for name in self._snapshot.views
             if name not in known[name.database] and not self._is_touched(name)
         ]
 
 
-def _place(entry: StoredEntry) -> Place:
-    return Place(
+def _place(entry: StoredEntry) -> VersionPlace:
+    return VersionPlace(
         seq=entry.seq,
         statement_no=entry.statement_no,
         gtid_executed=entry.gtid_executed,
@@ -380,7 +384,7 @@ def _useless(reason: str) -> Reconciliation:
     return Reconciliation((), (), (), (), (), useless=reason)
 
 
-def outcome_text(snapshot: Snapshot, reconciled: Reconciliation) -> str:
+def outcome_text(snapshot: SchemaSnapshot, reconciled: Reconciliation) -> str:
     """What became of a snapshot, for people."""
     if reconciled.useless:
         return f"snapshot {snapshot.id} says nothing of this stream: {reconciled.useless}"

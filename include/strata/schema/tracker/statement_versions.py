@@ -6,18 +6,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata.schema.ddl.ill_formed import as_one_looks_at
-from strata.schema.history.versions import Origin, Place, Session, Version
+from strata.schema.history.versions import Session, Version, VersionOrigin, VersionPlace
 
 if TYPE_CHECKING:
     from strata.events.model import Query
     from strata.schema.ddl.context import DdlContext
 
 
-def version_of(query: Query, context: DdlContext, text: str, place: Place, gtid: str | None) -> Version:
+def version_of(query: Query, context: DdlContext, text: str, place: VersionPlace, gtid: str | None) -> Version:
     """The version, still without what it changes."""
     return Version(
         place=place,
-        origin=Origin.DDL,
+        origin=VersionOrigin.DDL,
         gtid=gtid,
         ddl=as_one_looks_at(text),
         default_database=context.default_database,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata.wire.format import FormatDescription
 
 
-class Statement(Struct, frozen=True):
+class TrackedStatement(Struct, frozen=True):
     """A statement of a transaction that is no frame of one."""
 
     query: Query
@@ -31,7 +31,7 @@ class Statement(Struct, frozen=True):
     """Offset of its event in the server's file."""
 
 
-class Transaction(Struct, frozen=True):
+class TrackedTransaction(Struct, frozen=True):
     """What the tracker needs of a transaction; the statements are read only where there are some."""
 
     gtid: Gtid | None
@@ -42,7 +42,7 @@ class Transaction(Struct, frozen=True):
     """Its ordinal in the landed stream; None in plain files, where the tracker counts."""
     ran_first_on: Flavour | None = None
     """The server that ran it first; None if not known."""
-    statements: Iterable[Statement] = ()
+    statements: Iterable[TrackedStatement] = ()
     incident: str | None = None
     tables: tuple[TableName, ...] = ()
     """Those whose rows it changes."""
@@ -64,7 +64,7 @@ class QuietRun(Struct, frozen=True):
     tables: tuple[TableName, ...]
     """Those whose rows they change."""
     last_seq: int | None = None
-    """As `Transaction.seq`, of the last one."""
+    """As `TrackedTransaction.seq`, of the last one."""
 
 
 class TrackReport(Struct):

@@ -19,13 +19,13 @@ from strata.schema.history.snapshot import APPLIED, USELESS
 from strata.schema.history.versions import (
     EVERY_TABLE,
     SYSTEM_DATABASES,
-    Batch,
-    Origin,
-    Place,
     SnapshotOutcome,
     TableEntry,
     TrackedPosition,
     Version,
+    VersionBatch,
+    VersionOrigin,
+    VersionPlace,
 )
 from strata.schema.model.definition import Unknown
 from strata.schema.replay.stored_catalog import Changed, Replay
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
     from strata.events.changes.file_start import FileStart
     from strata.schema.ddl.changes import Change
-    from strata.schema.history.snapshot import Snapshot
+    from strata.schema.history.snapshot import SchemaSnapshot
     from strata.schema.history.version_store import VersionStore
     from strata.schema.model.definition import TableName
     from strata.schema.replay.baseline import Baseline
     from strata.schema.tracker.reconcile import Reconciliation
-    from strata.schema.tracker.stream import QuietRun, Statement, Transaction
+    from strata.schema.tracker.stream import QuietRun, TrackedStatement, TrackedTransaction
 
 FLUSH_VERSIONS: Final = 1000
 """Versions that are stored at once: what a crash makes to be read again."""
@@ -86,7 +86,7 @@ class Tracker:
         known = store.position(source)
         self._is_new = known is None
         self._at = known or TrackedPosition(source)
-        self._pending: list[Snapshot] = store.pending_snapshots(source)
+        self._pending: list[SchemaSnapshot] = store.pending_snapshots(source)
         if lower_case_table_names is None and self._is_new and self._pending:
             lower_case_table_names = self._pending[0].lower_case_table_names
         if lower_case_table_names is not None:
@@ -125,7 +125,7 @@ class Tracker:
         if not self._is_new:
             self._look_for_hole(start, before)
 
-    def take(self, transaction: Transaction) -> None:
+    def take(self, transaction: TrackedTransaction) -> None:
         """The next transaction of the file; one that has been tracked before is passed over."""
         file = self._open_file()
         if self._is_new:
@@ -218,15 +218,15 @@ class Tracker:
         self._executed = GtidSetBuilder(previous)
         self._left_out = previous.left_out()
         self._at = replace(self._at, gtid_executed=str(previous))
-        place = Place(0, 0, str(previous), start.created_at, start.binlog_file, start.begin_pos)
+        place = VersionPlace(0, 0, str(previous), start.created_at, start.binlog_file, start.begin_pos)
         if self._baseline is not None:
-            self._append(Version(place, Origin.BASELINE), self._replay.take_baseline(self._baseline))
+            self._append(Version(place, VersionOrigin.BASELINE), self._replay.take_baseline(self._baseline))
         elif start.starts_empty(is_anonymous=is_anonymous):
-            self._append(Version(place, Origin.BASELINE), self._replay.start_empty())
+            self._append(Version(place, VersionOrigin.BASELINE), self._replay.start_empty())
         else:
             after = f"GTID set {previous}" if previous else f"{start.binlog_file}, which is not the server's first file"
             reason = f"the stream starts after {after}, and what there was then is not known"
-            self._append(Version(place, Origin.GAP), self._replay.forget_everything(reason))
+            self._append(Version(place, VersionOrigin.GAP), self._replay.forget_everything(reason))
         self._moved = True
 
     def _look_for_hole(self, start: FileStart, before: FileStart | None) -> None:
@@ -236,11 +236,11 @@ class Tracker:
         if reason is None:
             return
         self._executed = GtidSetBuilder(executed | missing)
-        place = Place(
+        place = VersionPlace(
             self._at.seq + 1, 0, str(executed | missing), self._at.committed_at, start.binlog_file, start.begin_pos
         )
         changed = self._replay.forget_everything(reason)
-        self._append(Version(place, Origin.GAP, missing=str(missing) or None), changed)
+        self._append(Version(place, VersionOrigin.GAP, missing=str(missing) or None), changed)
         self._moved = True
 
     def _look_for_lost(self, file: OpenFile) -> None:
@@ -259,9 +259,9 @@ class Tracker:
         for entry in unknown:
             self._replay.put_table(entry)
         place = replace(self._place(0, file.start.begin_pos), seq=self._at.seq + 1, binlog_file=file.start.binlog_file)
-        self._append(Version(place, Origin.GAP), Changed(unknown))
+        self._append(Version(place, VersionOrigin.GAP), Changed(unknown))
 
-    def _note_repeat(self, transaction: Transaction, file: OpenFile) -> None:
+    def _note_repeat(self, transaction: TrackedTransaction, file: OpenFile) -> None:
         """Says that a transaction comes again; those at the front of a file have been tracked in another run."""
         if file.begin_pos is None or transaction.gtid is None or transaction.seq is not None:
             return
@@ -273,7 +273,7 @@ class Tracker:
 
     # Statements ---------------------------------------------------------------------------------
 
-    def _take_statement(self, transaction: Transaction, number: int, statement: Statement) -> None:
+    def _take_statement(self, transaction: TrackedTransaction, number: int, statement: TrackedStatement) -> None:
         context = context_of(
             statement.query,
             statement.format,
@@ -297,27 +297,27 @@ class Tracker:
         version = version_of(statement.query, context, text, self._place(number, statement.binlog_pos), gtid)
         self._append(version, self._replay.apply(changes, text), changes)
 
-    def _take_incident(self, transaction: Transaction, message: str) -> None:
+    def _take_incident(self, transaction: TrackedTransaction, message: str) -> None:
         reason = f"the server lost events: {message}" if message else "the server lost events"
         place = self._place(1, transaction.binlog_pos)
         gtid = str(transaction.gtid) if transaction.gtid else None
-        self._append(Version(place, Origin.GAP, gtid=gtid), self._replay.forget_everything(reason))
+        self._append(Version(place, VersionOrigin.GAP, gtid=gtid), self._replay.forget_everything(reason))
 
-    def _begin_new_part(self, transaction: Transaction, file: OpenFile) -> None:
+    def _begin_new_part(self, transaction: TrackedTransaction, file: OpenFile) -> None:
         """In front of the first transaction of a file that has not been tracked."""
         if transaction.gtid is not None:
             self._look_for_lost(file)
         if file.skipped_to is None and file.start.restarted:
             self._replay.catalog.temporary.server_restarted()
 
-    def _pass_over(self, transaction: Transaction, file: OpenFile) -> None:
+    def _pass_over(self, transaction: TrackedTransaction, file: OpenFile) -> None:
         self.report.skipped += 1
         file.skipped_to = transaction.end_pos
         self._note_repeat(transaction, file)
         if transaction.gtid is not None:
             file.seen.add(transaction.gtid)
 
-    def _take_content(self, transaction: Transaction) -> None:
+    def _take_content(self, transaction: TrackedTransaction) -> None:
         if transaction.incident is not None:
             self._take_incident(transaction, transaction.incident)
         number = 0
@@ -328,11 +328,11 @@ class Tracker:
         entries = self._unknown.made_known_by(transaction, self._replay, self._at.seq)
         if entries:
             gtid = str(transaction.gtid) if transaction.gtid else None
-            version = Version(self._place(0, transaction.binlog_pos), Origin.METADATA, gtid=gtid)
+            version = Version(self._place(0, transaction.binlog_pos), VersionOrigin.METADATA, gtid=gtid)
             self._append(version, Changed(entries))
 
-    def _place(self, statement_no: int, binlog_pos: int) -> Place:
-        return Place(
+    def _place(self, statement_no: int, binlog_pos: int) -> VersionPlace:
+        return VersionPlace(
             seq=self._at.seq,
             statement_no=statement_no,
             gtid_executed=str(self._executed.build()),
@@ -350,7 +350,7 @@ class Tracker:
             return
         unknown = [entry for entry in tables if entry.gap is not None]
         self._unknown.add(entry.name for entry in unknown)
-        origin = Origin.GAP if unknown and len(unknown) == len(tables) else version.origin
+        origin = VersionOrigin.GAP if unknown and len(unknown) == len(tables) else version.origin
         self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
         self.report.versions += 1
         # A stream that starts without a baseline is no fault of any statement: it is said, not counted.
@@ -395,7 +395,7 @@ class Tracker:
                 outcome = SnapshotOutcome(snapshot.id, APPLIED, text, end.seq, cascades)
             self.flush(reconciled, outcome)
 
-    def _drop_misplaced(self, transaction: Transaction) -> None:
+    def _drop_misplaced(self, transaction: TrackedTransaction) -> None:
         """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""
         if transaction.gtid is not None or transaction.incident is not None:
             return
@@ -429,7 +429,7 @@ class Tracker:
         statements, removals, partitions = self._unlogged.drain()
         temporary = self._replay.catalog.temporary.kept()
         self._at = self._store.append(
-            Batch(
+            VersionBatch(
                 position=self._at,
                 versions=tuple(self._versions),
                 files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Set
 
     from strata.schema.replay.stored_catalog import Replay
-    from strata.schema.tracker.stream import Transaction
+    from strata.schema.tracker.stream import TrackedTransaction
 
 _PATIENCE: Final = 16
 _LONGEST_PAUSE: Final = 1000
@@ -46,7 +46,7 @@ class UnknownTables:
         """These are not known from here on."""
         self._names.update(names)
 
-    def made_known_by(self, transaction: Transaction, replay: Replay, seq: int) -> tuple[TableEntry, ...]:
+    def made_known_by(self, transaction: TrackedTransaction, replay: Replay, seq: int) -> tuple[TableEntry, ...]:
         """The tables that a transaction's TABLE_MAPs make known; they are set in `replay`."""
         if not self._names or seq < self._looks_again_at:
             return ()

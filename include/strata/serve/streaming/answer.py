@@ -23,7 +23,7 @@ from strata.values import to_plain
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from strata.serve.streaming.reader import Reader
+    from strata.serve.streaming.reader import HttpReader
 
 _STATUS: Final[tuple[tuple[type[StrataError], int], ...]] = (
     (UnknownSourceError, 404),
@@ -57,7 +57,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: HttpReader) -> None:
         """Takes a reader that has been opened."""
         super().__init__()
         self._reader = reader

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata.schema.model.patterns import matches
-from strata.streams.selection import Selection
+from strata.streams.selection import StreamSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +24,14 @@ class Wish(Struct, frozen=True):
     columns: tuple[str, ...] | None = None
     """Names; None for all."""
 
-    def selection(self, *, folded: bool) -> Selection:
+    def selection(self, *, folded: bool) -> StreamSelection:
         """The same for spans that leave nothing out.
 
         Args:
             folded: Whether the server takes names of any case for the same.
         """
         columns = None if self.columns is None else frozenset(name.casefold() for name in self.columns)
-        return Selection(self._table(folded=folded) if self.tables else None, columns)
+        return StreamSelection(self._table(folded=folded) if self.tables else None, columns)
 
     def _table(self, *, folded: bool) -> Callable[[TableName], bool]:
         known: dict[TableName, bool] = {}

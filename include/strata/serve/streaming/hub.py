@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata.errors import StrataError
 from strata.streams.events import Heartbeat
-from strata.streams.recent import Cursor, Recent
+from strata.streams.recent import Recent, SpanCursor
 from strata.streams.stream import ChangeStream
 from strata.streams.writing import Writing
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Sequence
 
-    from strata.gtid.place import Place
+    from strata.gtid.place import SourcePosition
     from strata.serve.limits import Limits
     from strata.serve.streaming.asked import Wish
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
     from strata.streams.recent import RecentPart
     from strata.streams.stream import StreamedSource
     from strata.streams.writing import Messages
@@ -41,7 +41,7 @@ _GATHER_SECONDS: Final = 0.02
 class Hub:
     """The shared stream of one source. All but the decoding is done by the event loop."""
 
-    def __init__(self, source: StreamedSource, start: Place, limits: Limits) -> None:
+    def __init__(self, source: StreamedSource, start: SourcePosition, limits: Limits) -> None:
         """Begins to decode behind a place."""
         self._limits = limits
         self.failed: StrataError | None = None
@@ -74,7 +74,7 @@ class Hub:
 
     # The event loop -------------------------------------------------------------------------------
 
-    def _take(self, span: StreamPart) -> None:
+    def _take(self, span: StreamBatch) -> None:
         self._free.release()
         self.recent.take(span)
         self._wake()
@@ -123,7 +123,7 @@ class Hub:
                     await self._changed.wait()
         return self.recent.next > number or self._stopped
 
-    async def messages(self, wish: Wish, cursor: Cursor) -> Messages:
+    async def messages(self, wish: Wish, cursor: SpanCursor) -> Messages:
         """What a reader gets of a span; written once for all that want the same."""
         view = self._views.get(wish)
         if view is None:
@@ -138,10 +138,10 @@ class _View:
         self._selection = wish.selection(folded=folded)
         self._writing = Writing()
         self._lock = asyncio.Lock()
-        self._written: OrderedDict[Cursor, Messages] = OrderedDict()
+        self._written: OrderedDict[SpanCursor, Messages] = OrderedDict()
         self._size = 0
 
-    async def messages(self, recent: Recent, cursor: Cursor, most_bytes: int) -> Messages:
+    async def messages(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> Messages:
         found = self._written.get(cursor)
         if found is not None:
             return found
@@ -155,7 +155,7 @@ class _View:
                 found = written[0]
         return found
 
-    def _wanted(self, recent: Recent, cursor: Cursor, most_bytes: int) -> list[tuple[Cursor, RecentPart]]:
+    def _wanted(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> list[tuple[SpanCursor, RecentPart]]:
         """A span and those after it that are to be written, too: a thread for each of many small ones would take longer
         than writing them. As many as can be kept beside what is there."""
         found, size = [(cursor, recent[cursor.number])], 0
@@ -163,14 +163,14 @@ class _View:
             size += recent[number].size
             if size > most_bytes // 2:
                 break
-            if Cursor(number) not in self._written:
-                found.append((Cursor(number), recent[number]))
+            if SpanCursor(number) not in self._written:
+                found.append((SpanCursor(number), recent[number]))
         return found
 
-    def _write(self, spans: Sequence[tuple[Cursor, RecentPart]]) -> list[Messages]:
+    def _write(self, spans: Sequence[tuple[SpanCursor, RecentPart]]) -> list[Messages]:
         return [self._writing.messages(self._selection.of(one, at.first_seq)) for at, one in spans]
 
-    def _keep(self, cursor: Cursor, found: Messages, most_bytes: int) -> None:
+    def _keep(self, cursor: SpanCursor, found: Messages, most_bytes: int) -> None:
         self._written[cursor] = found
         self._size += len(found.data) + _LINES_BYTES
         while self._size > most_bytes and len(self._written) > 1:

@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from strata.errors import AlreadyRunningError
-from strata.gtid.place import Place
+from strata.gtid.place import SourcePosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token
 from strata.gtid.token_text import to_text
 from strata.serve.streaming.hub import Hub
 from strata.streams.events import Heartbeat
 from strata.streams.positions import Edge, parse_bound
-from strata.streams.recent import Cursor
+from strata.streams.recent import SpanCursor
 from strata.streams.seam import LiveServer
 from strata.streams.stream import ChangeStream
 from strata.streams.writing import NO_MESSAGES, Writing, heartbeat_line, message
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from strata.serve.limits import Limits
     from strata.serve.streaming.asked import Wish
-    from strata.streams.decoding import StreamPart
+    from strata.streams.decoding import StreamBatch
     from strata.streams.positions import Bound
     from strata.streams.stream import StreamedSource
     from strata.streams.writing import Messages
@@ -64,12 +64,12 @@ class SharedSource:
             self._hub = None
         return self._hub
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: SourcePosition) -> None:
         """Begins to share where a reader is who has caught up, if nobody has yet."""
         if self.hub is None and not place.parts and time.monotonic() >= self._not_before:
             self._hub = Hub(self.source, place, self._limits)
 
-    def find(self, place: Place | None) -> tuple[Hub, Cursor] | None:
+    def find(self, place: SourcePosition | None) -> tuple[Hub, SpanCursor] | None:
         """Where a reader at a place goes on among the others; None if it cannot."""
         hub = self.hub
         cursor = hub.recent.find(place) if hub is not None and place is not None else None
@@ -88,11 +88,11 @@ class _Alone:
         self._stream, self._spans, self._writing = stream, stream.spans(), Writing()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
-    def step(self) -> asyncio.Future[tuple[StreamPart | Heartbeat | None, Messages]]:
+    def step(self) -> asyncio.Future[tuple[StreamBatch | Heartbeat | None, Messages]]:
         """The next of the stream; None behind its end."""
         return asyncio.get_running_loop().run_in_executor(self._thread, self._step)
 
-    def _step(self) -> tuple[StreamPart | Heartbeat | None, Messages]:
+    def _step(self) -> tuple[StreamBatch | Heartbeat | None, Messages]:
         found = next(self._spans, None)
         if found is None or isinstance(found, Heartbeat):
             return found, NO_MESSAGES
@@ -105,7 +105,7 @@ class _Alone:
         self._thread.shutdown(wait=False)
 
 
-class Reader:
+class HttpReader:
     """One reader. `open` says what is wrong before anything is given."""
 
     def __init__(
@@ -123,16 +123,16 @@ class Reader:
         self._shared, self._start, self._wish, self._until = shared, start, wish, until
         self._heartbeat = heartbeat_seconds
         if isinstance(start, GtidSet):
-            start = self._start = Place(shared.source.name, start, shared.source.lineage)
-        self._place = start if isinstance(start, Place) and not start.parts else None
+            start = self._start = SourcePosition(shared.source.name, start, shared.source.lineage)
+        self._place = start if isinstance(start, SourcePosition) and not start.parts else None
         """Behind all that was given, and between two transactions; None where that is not known."""
         self._last = ""
         """Token of the last line that was given, or of what was passed over since."""
         self._last_sent_at = time.monotonic()
-        self._joined: tuple[Hub, Cursor] | None = None
+        self._joined: tuple[Hub, SpanCursor] | None = None
         self._alone: _Alone | None = None
         self._has_turn = False
-        self._first: tuple[StreamPart | Heartbeat | None, Messages] | None = None
+        self._first: tuple[StreamBatch | Heartbeat | None, Messages] | None = None
 
     async def open(self) -> bool:
         """Opens the stream; returns whether there is anything to give: not so behind its end.
@@ -228,7 +228,7 @@ class Reader:
         finally:
             self._leave_alone()
 
-    def _pass(self, found: StreamPart | Heartbeat, messages: Messages) -> None:
+    def _pass(self, found: StreamBatch | Heartbeat, messages: Messages) -> None:
         """Notes where a reader alone is behind a step."""
         if isinstance(found, Heartbeat):
             self._last = found.token
@@ -239,7 +239,7 @@ class Reader:
         ended = found.last
         self._place = ended.after if ended is not None and ended.record.seq >= messages.last_seq else None
 
-    async def _has_caught_up(self, found: StreamPart | Heartbeat) -> bool:
+    async def _has_caught_up(self, found: StreamBatch | Heartbeat) -> bool:
         """Whether it goes on with the others; begins to share where it stands if there is nobody yet."""
         place = self._place
         if self._until is not None or place is None:
@@ -259,14 +259,14 @@ class Reader:
             self._place = await self._now()
         return self._join()
 
-    async def _now(self) -> Place | None:
+    async def _now(self) -> SourcePosition | None:
         """Where the server is, if there are others that are there or will be."""
         shared = self._shared
         hub = shared.hub
         if hub is None or not isinstance(hub.recent.head.position, GtidSet):
             return None
         state = await asyncio.to_thread(LiveServer(shared.source.address).state)
-        place = Place(shared.source.name, state.executed, shared.source.lineage)
+        place = SourcePosition(shared.source.name, state.executed, shared.source.lineage)
         until = time.monotonic() + _NOW_SECONDS
         while shared.find(place) is None and not hub.is_over and time.monotonic() < until:
             await hub.wait(hub.recent.next, 0.1)
@@ -282,7 +282,7 @@ class Reader:
         found[0].enter(self._wish)
         return True
 
-    async def _read_shared(self, hub: Hub, cursor: Cursor) -> AsyncIterator[bytes]:
+    async def _read_shared(self, hub: Hub, cursor: SpanCursor) -> AsyncIterator[bytes]:
         """With the others, until the decode ends or has no more what comes next."""
         try:
             while not hub.is_over and cursor.number >= hub.recent.first:
@@ -301,17 +301,17 @@ class Reader:
                 hub.leave(self._wish)
                 self._joined = None
 
-    async def _several(self, hub: Hub, cursor: Cursor) -> tuple[bytes, Cursor]:
+    async def _several(self, hub: Hub, cursor: SpanCursor) -> tuple[bytes, SpanCursor]:
         """What is there, as far as it is short: sending each of many small spans alone would take longer. And where the
         reader is then."""
         found, size = list[bytes](), 0
         while hub.recent.first <= cursor.number < hub.recent.next and size < _AT_ONCE_BYTES:
             found.append(await self._next_shared(hub, cursor))
             size += len(found[-1])
-            cursor = Cursor(cursor.number + 1)
+            cursor = SpanCursor(cursor.number + 1)
         return b"".join(found), cursor
 
-    async def _next_shared(self, hub: Hub, cursor: Cursor) -> bytes:
+    async def _next_shared(self, hub: Hub, cursor: SpanCursor) -> bytes:
         one = hub.recent[cursor.number]
         messages = await hub.messages(self._wish, cursor)
         inside = one.open_seq is not None and messages.last_seq == one.open_seq

@@ -16,7 +16,7 @@ from strata.schema.model.patterns import require_matchable
 from strata.serve.limits import Limits
 from strata.serve.streaming.answer import EventStream, refusal
 from strata.serve.streaming.asked import Wish
-from strata.serve.streaming.reader import Reader, SharedSource
+from strata.serve.streaming.reader import HttpReader, SharedSource
 from strata.streams.positions import parse_bound
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Streams:
             require_matchable(table)
             name, lineage = shared.source.name, shared.source.lineage
             names = tuple(sorted({one.strip().casefold() for one in columns.split(",") if one.strip()}))
-            reader = Reader(
+            reader = HttpReader(
                 shared,
                 parse_bound(last_event_id or start, name, lineage),
                 Wish(tuple(sorted(set(table))), names or None),

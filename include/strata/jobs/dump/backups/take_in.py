@@ -14,11 +14,11 @@ from strata.jobs.dump.backups.scratch_server import scratch_server
 from strata.jobs.dump.dump_table import TableDumped
 from strata.jobs.dump.dump_tables import DumpReport
 from strata.jobs.dump.finish import make_mirror
-from strata.jobs.dump.window import Window, window_of_set
+from strata.jobs.dump.window import DumpWindow, window_of_set
 from strata.mirrors.dump.exact import NotRepeatableError
 from strata.mirrors.dump.read import TableAlteredError
 from strata.mirrors.dump.snapshot import refuse_inconsistent
-from strata.rows.select.rows import SelectedRows, Selection
+from strata.rows.select.rows import SelectedRows, ServerSelect
 from strata.rows.select.statement import prepare_session
 from strata.schema.history.historian import History
 from strata.schema.live.engine import LiveSchema
@@ -85,7 +85,7 @@ def take_in(
 
 
 def _take(
-    source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: Window
+    source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: DumpWindow
 ) -> TableDumped | StrataError:
     try:
         return _mirror_of(source, table, server, stream, window)
@@ -101,7 +101,7 @@ def _take(
 
 
 def _mirror_of(
-    source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: Window
+    source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: DumpWindow
 ) -> TableDumped:
     definition = History(source.store, source.name).behind(table, window.last_seq).definition
     _refuse_lossy(definition)
@@ -113,7 +113,7 @@ def _mirror_of(
         prepare_session(connection)
         names = tuple(state_schema(definition).names)
         rows = SelectedRows(
-            connection, Selection(table, loaded, field_names=names, verbatim=verbatim_names(definition))
+            connection, ServerSelect(table, loaded, field_names=names, verbatim=verbatim_names(definition))
         )
         made = make_mirror(source, table, definition, (stream, window), iter(rows))
     source.done(table)
