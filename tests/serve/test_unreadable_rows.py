@@ -10,11 +10,11 @@ import pytest
 
 from tests.rows.live import Live
 from tests.rows.planted import UNREADABLE, plant
-from tests.serve.test_streaming import Reader, address, app, dumps, executed, is_commit_of, params, strip, world
+from tests.serve.test_streaming import Reader, address, dumps, executed, is_commit_of, params, strip, world
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.mysql
-__all__ = ["address", "app", "world"]
+__all__ = ["address", "world"]
 
 READABLE = b"\x0c\x04text"
 WISHES = ({}, {"tables": ["*.planted"]}, {"columns": ["id"]}, {"columns": ["J"]}, {"tables": ["d.u"]})
