@@ -23,7 +23,8 @@ WISHES = ({}, {"tables": ["*.planted"]}, {"columns": ["id"]}, {"columns": ["J"]}
 def test_readers_of_one_decode_get_what_they_would_alone(world, address):
     live, begin = Live(world.server), executed(world)
     with ExitStack() as stack:
-        readers = [stack.enter_context(Reader(address, **{"from": begin}, **params(wish))) for wish in WISHES]
+        asked = {"from": begin, "heartbeat": 0.2}
+        readers = [stack.enter_context(Reader(address, **asked, **params(wish))) for wish in WISHES]
         world.server.run_sql("REPLACE INTO d.u VALUES (1, 5)")
         readers[0].wait(is_commit_of(executed(world)))
         wait_until(lambda: dumps(world) == 1)
