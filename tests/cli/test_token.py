@@ -8,7 +8,7 @@ import pytest
 
 from strata.cli.main import run
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import CopyOrigin
+from strata.gtid.place import Origin
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import GtidSet
 from strata.gtid.token import Token
@@ -74,9 +74,7 @@ def test_show(lines) -> None:
 
 
 def test_show_what_was_copied(lines) -> None:
-    copied = [
-        CopyOrigin(source, GtidSet.parse(f"{UUID}:1-7"), lineage) for source, lineage in (("a", "first"), ("b", ""))
-    ]
+    copied = [Origin(source, GtidSet.parse(f"{UUID}:1-7"), lineage) for source, lineage in (("a", "first"), ("b", ""))]
     text = to_text(Token.of("shop", GtidSet.parse(f"{UUID}:1-9"), origins=copied))
     assert [line.split() for line in lines("show", text)[-2:]] == [
         ["copied", "a", f"{UUID}:1-7", "first"],

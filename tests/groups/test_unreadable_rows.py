@@ -9,6 +9,7 @@ import pytest
 
 from strata.cli.main import run
 from strata.errors import UnreadableValueError
+from strata.groups.clocks import Clocks
 from strata.groups.copies import Copies, PositionColumn
 from strata.groups.path import Path as Way
 from strata.streams.decoding import StreamBatch
@@ -82,6 +83,7 @@ def test_what_a_copier_says_has_to_be_readable(shards: Shards) -> None:
     with pytest.raises(UnreadableValueError, match="column j: "):
         PositionColumn(f"{rows.table}.J").read(rows)
     # What no hop leads to copies nothing; the copier's rows are not given.
-    copies = Copies(Way([], {world.name: world for world in shards.sources}, []), f"{rows.table}.j")
+    path = Way([], {world.name: world for world in shards.sources}, [])
+    copies = Copies(path, Clocks("g", {}, 1), f"{rows.table}.j")
     [left] = copies.take(shards.sources[0].name, part)
     assert not left.unreadable

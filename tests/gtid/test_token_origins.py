@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from strata.errors import InvalidTokenError
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import CopyOrigin, PartialTransaction, SourcePosition
+from strata.gtid.place import Origin, PartialTransaction, SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import Gtid, GtidSet
 from strata.gtid.token import Order, Token
@@ -61,7 +61,7 @@ def worlds(draw, count: int) -> tuple[list[Copy], list[Known]]:
         for source, number in numbers.items():
             true = [one for one in world if one.source == source and one.number <= number]
             reported = draw(st.lists(st.sampled_from(true), unique=True)) if true else []
-            origins = [CopyOrigin(one.origin, up_to(one.copied)) for one in reported]
+            origins = [Origin(one.origin, up_to(one.copied)) for one in reported]
             places += Token.of(source, up_to(number), origins=origins).places
         found.append(Known(Token.over(places), numbers))
     return world, found
@@ -113,7 +113,7 @@ def test_the_union_is_the_least_upper_bound(drawn):
 
 def test_a_resharding_is_compared_by_what_was_copied():
     written = Token.of("old", GtidSet.parse(f"{A}:1-70"), lineage="first")
-    copied = CopyOrigin("old", GtidSet.parse(f"{A}:1-77"), "first")
+    copied = Origin("old", GtidSet.parse(f"{A}:1-77"), "first")
     row = Token.of("new", GtidSet.parse(f"{B}:1-3"), origins=[copied])
     assert (written.compare(row), row.compare(written)) == (Order.BEFORE, Order.AFTER)
     late = Token.of("old", GtidSet.parse(f"{A}:1-78"), lineage="first")
@@ -129,7 +129,7 @@ def test_a_resharding_is_compared_by_what_was_copied():
 
 def test_where_a_copy_does_not_tell_clocks_do_not_either():
     soon = Token.of("old", GtidSet.parse(f"{A}:1-9"), committed_at=10)
-    row = Token.of("new", GtidSet(), committed_at=99, origins=[CopyOrigin("old", GtidSet.parse(f"{A}:1-5"))])
+    row = Token.of("new", GtidSet(), committed_at=99, origins=[Origin("old", GtidSet.parse(f"{A}:1-5"))])
     assert soon.compare(row, clock_bound=1) is Order.UNKNOWN
     stranger = Token.of("new", GtidSet(), committed_at=99)
     assert soon.compare(stranger, clock_bound=1) is Order.BEFORE
@@ -137,7 +137,7 @@ def test_where_a_copy_does_not_tell_clocks_do_not_either():
 
 def test_a_server_without_gtids_can_be_an_origin():
     at = FilePosition(A, BinlogPosition.of("binlog.000009", 157))
-    row = Token.of("new", GtidSet.parse(f"{B}:1-3"), origins=[CopyOrigin("old", at)])
+    row = Token.of("new", GtidSet.parse(f"{B}:1-3"), origins=[Origin("old", at)])
     before = Token.of("old", replace(at, at=BinlogPosition.of("binlog.000008", 900)))
     assert before.compare(row) is Order.BEFORE
     assert Token.of("old", replace(at, server_uuid=B)).compare(row) is Order.UNKNOWN
@@ -163,7 +163,7 @@ def test_text_reads_back(drawn, steps):
 
 def test_the_rows_of_a_transaction_share_the_head_of_their_tokens():
     place = SourcePosition(
-        "new", up_to(3), "x", 3, (PartialTransaction(Gtid.of(A, 4), 1),), (CopyOrigin("old", up_to(3), "x"),)
+        "new", up_to(3), "x", 3, (PartialTransaction(Gtid.of(A, 4), 1),), (Origin("old", up_to(3), "x"),)
     )
     here = Token((replace(place, parts=(PartialTransaction(Gtid.of(A, 4), 17),)),))
     assert StepTexts(place).text(17) == to_text(here)
@@ -173,11 +173,9 @@ def test_the_rows_of_a_transaction_share_the_head_of_their_tokens():
 def test_texts_are_short():
     executed, late = GtidSet.parse(f"{A}:1-{10**9}"), 1_795_231_800_000_000
     inside = (PartialTransaction(Gtid.of(A, 10**9 + 1), 10**6),)
-    copied = SourcePosition(
-        "shard_a1", executed, "2026-11", late, inside, (CopyOrigin("shard_a", executed, "2026-11"),)
-    )
+    copied = SourcePosition("shard_a1", executed, "2026-11", late, inside, (Origin("shard_a", executed, "2026-11"),))
     assert len(to_text(Token((copied,)))) <= 200
-    numbered_anew = (CopyOrigin("shard_a", GtidSet.parse(f"{B}:1-{10**9}"), "2026-11"),)
+    numbered_anew = (Origin("shard_a", GtidSet.parse(f"{B}:1-{10**9}"), "2026-11"),)
     assert len(to_text(Token((replace(copied, origins=numbered_anew),)))) <= 200
 
 
@@ -192,8 +190,8 @@ WRITTEN = {
         lineage="3e11fa47",
         committed_at=1_795_231_800_000_000,
         origins=[
-            CopyOrigin("shard_a", GtidSet.parse(f"{A}:1-77"), "first"),
-            CopyOrigin("shard_b", GtidSet.parse(f"{B}:1-9"), "first"),
+            Origin("shard_a", GtidSet.parse(f"{A}:1-77"), "first"),
+            Origin("shard_b", GtidSet.parse(f"{B}:1-9"), "first"),
         ],
     ),
     (
@@ -207,7 +205,7 @@ WRITTEN = {
                 "3e11fa47",
                 1_795_231_800_000_000,
                 (PartialTransaction(Gtid.of(A, 78), 5),),
-                (CopyOrigin("shard_a", GtidSet.parse(f"{A}:1-77"), "first"),),
+                (Origin("shard_a", GtidSet.parse(f"{A}:1-77"), "first"),),
             ),
         )
     ),

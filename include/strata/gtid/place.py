@@ -27,7 +27,7 @@ class PartialTransaction(Struct, frozen=True):
     """How many of its statements and rows have been, in the order of the stream."""
 
 
-class CopyOrigin(Struct, frozen=True):
+class Origin(Struct, frozen=True):
     """What a source holds of another one, whose rows a resharding or a filtered replication copied."""
 
     source: str
@@ -43,7 +43,7 @@ class CopyOrigin(Struct, frozen=True):
         return SourcePosition(self.source, self.position, self.lineage)
 
 
-def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[CopyOrigin, ...]:
+def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Origin, ...]:
     """What a position holds of other sources by copies that kept their GTIDs.
 
     Args:
@@ -52,7 +52,7 @@ def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Co
     """
     if not position.is_shared:
         return ()
-    return tuple(CopyOrigin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
+    return tuple(Origin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
 
 
 class SourcePosition(Struct, frozen=True):
@@ -69,7 +69,7 @@ class SourcePosition(Struct, frozen=True):
     that of tokens of different histories within a bound of the clocks (`Token.compare`)."""
     parts: tuple[PartialTransaction, ...] = ()
     """Transactions behind the position of which some has been given, in the order of their texts; a stream has one."""
-    origins: tuple[CopyOrigin, ...] = ()
+    origins: tuple[Origin, ...] = ()
     """Other sources whose rows it holds by copy, each history once, in the order of `lineages_of`. Who has reached the
     position holds them too."""
 
@@ -132,11 +132,11 @@ def _farthest(parts: Iterable[PartialTransaction]) -> tuple[PartialTransaction, 
     return tuple(found[text] for text in sorted(found))
 
 
-def lineages_of(origins: Iterable[CopyOrigin]) -> tuple[CopyOrigin, ...]:
+def lineages_of(origins: Iterable[Origin]) -> tuple[Origin, ...]:
     """Each history once, in order."""
     found: dict[tuple[str, str], SourcePosition] = {}
     for origin in origins:
         place = origin.place
         known = found.get(place.history)
         found[place.history] = place if known is None else known.union(place)
-    return tuple(CopyOrigin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))
+    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))

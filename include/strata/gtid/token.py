@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import CopyOrigin, SourcePosition, lineages_of
+from strata.gtid.place import Origin, SourcePosition, lineages_of
 from strata.gtid.token_packed import packed_place
 from strata.gtid.token_seal import text_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from strata.gtid.port import Position
 
 
-__all__ = ["CopyOrigin", "FilePosition", "Order", "SourcePosition", "Token", "merge"]
+__all__ = ["FilePosition", "Order", "Origin", "SourcePosition", "Token", "merge"]
 """What those who make tokens need: places are among it."""
 
 
@@ -56,7 +56,7 @@ class Token(Struct, frozen=True):
         *,
         lineage: str = "",
         committed_at: int = 0,
-        origins: Iterable[CopyOrigin] = (),
+        origins: Iterable[Origin] = (),
     ) -> Self:
         """A token of one source."""
         return cls((SourcePosition(source, position, lineage, committed_at, origins=lineages_of(origins)),))

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from strata.gtid.file_position import FilePosition
-from strata.gtid.place import CopyOrigin, PartialTransaction, SourcePosition
+from strata.gtid.place import Origin, PartialTransaction, SourcePosition
 from strata.gtid.position import BinlogPosition
 from strata.gtid.sets import MAX_GNO, Gtid, GtidSet, Sid
 
@@ -213,9 +213,7 @@ def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterat
 def _with_origins(place: SourcePosition, packed: _CopiedPlace) -> SourcePosition:
     """A place with what it was copied from."""
     origins = tuple(
-        CopyOrigin(
-            one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage
-        )
+        Origin(one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage)
         for one in packed.origins
     )
     # In another order, or one of them twice, they would have another text.

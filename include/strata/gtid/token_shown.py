@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from strata.gtid.place import CopyOrigin, SourcePosition
+    from strata.gtid.place import Origin, SourcePosition
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,5 +32,5 @@ def _inside(place: SourcePosition) -> int | dict[str, int]:
     return {str(part.transaction): part.steps for part in place.parts}
 
 
-def _copied(origin: CopyOrigin) -> dict[str, Any]:
+def _copied(origin: Origin) -> dict[str, Any]:
     return {"source": origin.source, **origin.position.describe(), "lineage": origin.lineage or None}

@@ -13,7 +13,7 @@ from strata.rows.arrow import arrow_type
 from strata.schema.history.fills import NoFill, fill_of
 from strata.schema.model.folding import fold_name
 from strata.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
-from strata.tables.origins import Origin, given_since, step_of
+from strata.tables.origins import ValueOrigin, given_since, step_of
 from strata.tables.values.constants import constant
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Value(Struct, frozen=True):
     """Why the log does not tell."""
     is_apart: bool = False
     """Whether that is because the value has another type."""
-    origin: Origin = Origin()
+    origin: ValueOrigin = ValueOrigin()
     """The same, through changes of the type."""
 
 
@@ -98,7 +98,7 @@ def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tu
 
 
 def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
-    values = tuple(Value(column, origin=Origin(column)) for column in chain[-1][1].columns)
+    values = tuple(Value(column, origin=ValueOrigin(column)) for column in chain[-1][1].columns)
     eras: list[VersionSpan] = []
     later: Turn | None = None
     for turn, definition in reversed(chain):
@@ -123,19 +123,21 @@ def _earlier(value: Value, before: TableDefinition, turn: Turn) -> Value:
     return Value(old, origin=origin)
 
 
-def _earlier_origin(origin: Origin, before: TableDefinition, turn: Turn) -> Origin:
+def _earlier_origin(origin: ValueOrigin, before: TableDefinition, turn: Turn) -> ValueOrigin:
     if origin.column is None:
         return origin
     old = _source(origin.column, before, turn)
     if old is None:
         filled = _filled(origin.column, turn)
         return (
-            Origin(unknown=filled.unknown) if filled.unknown else given_since(filled.given, origin.column, origin.steps)
+            ValueOrigin(unknown=filled.unknown)
+            if filled.unknown
+            else given_since(filled.given, origin.column, origin.steps)
         )
     step = step_of(old, origin.column, turn.effect)
     if isinstance(step, str):
-        return Origin(unknown=step)
-    return Origin(old, origin.steps if step is None else (step, *origin.steps))
+        return ValueOrigin(unknown=step)
+    return ValueOrigin(old, origin.steps if step is None else (step, *origin.steps))
 
 
 def _source(column: Column, before: TableDefinition, turn: Turn) -> Column | None:

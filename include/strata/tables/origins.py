@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata.schema.model.definition import Column
 
 
-class Origin(Struct, frozen=True):
+class ValueOrigin(Struct, frozen=True):
     """What rows of one version had for a column of now, and what became of it since."""
 
     column: Column | None = None
@@ -63,7 +63,7 @@ def _type_of(column: Column) -> tuple[object, ...]:
     return column.column_type, column.character_set, column.nullable, column.auto_increment
 
 
-def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeChange]) -> Origin:
+def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeChange]) -> ValueOrigin:
     """What became of one value through conversions.
 
     Args:
@@ -83,5 +83,5 @@ def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeCha
         try:
             found = convert_column(found, step.before, step.after, effect)
         except ReadAgainError as error:
-            return Origin(unknown=error.facts().message)
-    return Origin(given=found[0] if found[0].is_valid else None)
+            return ValueOrigin(unknown=error.facts().message)
+    return ValueOrigin(given=found[0] if found[0].is_valid else None)

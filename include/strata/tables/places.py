@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata.dialects.view_source import TypeChange
     from strata.schema.model.definition import Column, TableDefinition, TableName
     from strata.tables.lives import TableLifetime, Value
-    from strata.tables.origins import Origin
+    from strata.tables.origins import ValueOrigin
 
 
 def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[ViewColumn, ...]:
@@ -152,7 +152,7 @@ def _place_in(
     )
 
 
-def _place_of_given(value: Value | Origin, column: ViewColumn) -> ColumnSource:
+def _place_of_given(value: Value | ValueOrigin, column: ViewColumn) -> ColumnSource:
     given = value.given
     return ColumnSource(literal=None if given is None else given.cast(column.kind), unknown=value.unknown)
 
