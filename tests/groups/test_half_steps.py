@@ -140,7 +140,6 @@ def test_servers_at_half_steps_give_what_is_promised_to_whoever_is_killed(server
     try:
         for server, ahead in zip(servers.values(), (0, 1, -1), strict=True):
             set_clock(server, ahead)
-        time.sleep(1.1)
         for server in servers.values():
             server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY)")
         group = Shards.over(servers, tmp_path)

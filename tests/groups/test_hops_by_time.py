@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +109,6 @@ class Life:
             set_clock(server, self.chance.choice((-1, 0, 1)) + self.chance.choice(hours) * 3600)
         if whole:
             set_clock(self.servers["whole"], whole)
-        time.sleep(1.1)
 
     def write(self, count: int, *, to_new: bool = False) -> None:
         for number in range(len(self.written), len(self.written) + count):
